@@ -489,7 +489,7 @@ typedef struct row_norm_args {
 } row_norm_args;
 ARGS_SIZE(row_norm_args, 192);
 
-// activate.cl: out = how(x), times up with `gates`. The numbers of clattn_activation.
+// activate.cl: out = how(x), times up with `gates`, plus the residual with `adds`. The numbers of clattn_activation.
 #define ACTIVATE_SILU 1
 #define ACTIVATE_GELU 2
 #define ACTIVATE_GELU_TANH 3
@@ -498,10 +498,17 @@ ARGS_SIZE(row_norm_args, 192);
 #define ACTIVATE_RELU_SQUARED 6
 #define ACTIVATE_SIGMOID 7
 typedef struct activate_args {
-    args_view x, up, out;
-    args_i32 width, how, gates, unused;
+    args_view x, up, residual, out;
+    args_i32 width, how, gates, adds;
 } activate_args;
-ARGS_SIZE(activate_args, 136);
+ARGS_SIZE(activate_args, 176);
+
+// linear_few_lanes.cl with EPILOGUE: what becomes of a projection, as activate.cl does it.
+typedef struct epilogue_args {
+    args_view residual;
+    args_i32 how, gates, adds, unused;
+} epilogue_args;
+ARGS_SIZE(epilogue_args, 56);
 
 // embed.cl: out[b,n] = table[ids[b,n]] * scale.
 typedef struct embed_args {

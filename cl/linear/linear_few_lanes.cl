@@ -11,6 +11,9 @@
 // Rejected: one or two columns with many rows (5 to 11 GB/s of W at 16 rows against 17 with 5), and
 // linear_lanes.cl for 20 rows of 512 (46 % of the FMA peak against 69 % before that).
 #define STORAGE_PAIRS
+#if EPILOGUE
+#define LANES_ACTIVATED
+#endif
 #define TAKES_BLOCKS
 #include "lanes/lanes.clh"
 #include "linear/linear_rope.clh"
@@ -19,6 +22,9 @@
 #define SUM_GROUPS ((ROW_BLOCK * COLUMN_BLOCK + LANES - 1) / LANES)
 #if ROW_BLOCK > 8 || COLUMN_BLOCK > 16
 #error "ROW_BLOCK is at most 8, COLUMN_BLOCK 16: more would not be in registers"
+#endif
+#if ROPE && EPILOGUE
+#error "what is turned has no EPILOGUE"
 #endif
 #if ROPE && (COLUMN_BLOCK % 2 || COLUMN_TILE % COLUMN_BLOCK || ROW_BLOCK * COLUMN_BLOCK > 32)
 #error "with ROPE a block holds whole pairs, at most 16 of them"
@@ -244,27 +250,75 @@ void project_columns(const linear_args *a, x_pointer x, w_pointer w, bias_pointe
     }
 }
 
+#if EPILOGUE
+// Likewise, and what follows before it is stored: an activation, times the columns of a second projection `u`, plus a residual.
+void project_and_finish(const linear_args *a, const linear_args *u, x_pointer x, w_pointer w, w_pointer w_up,
+                        bias_pointer bias, bias_pointer bias_up, __global ELEMENT(TYPE_OUT) * y,
+                        __global const ELEMENT(TYPE_OUT) * residual, const epilogue_args *e, int first) {
+    const int last = min(first + COLUMN_TILE, a->columns);
+    for (int column = first; column < last; column += COLUMN_BLOCK) {
+        const column_block columns = take_columns(a, bias, column, last),
+                           ups = e->gates ? take_columns(u, bias_up, column, last) : columns;
+        row_block rows;
+        rows.b = rows.i = 0;
+        while (rows.b < a->batch) {
+            VEC sum[ROW_BLOCK][COLUMN_BLOCK];
+            float result[SUM_GROUPS * LANES], up[SUM_GROUPS * LANES];
+            int b = rows.b, i = rows.i;
+            take_rows(a, 0, &rows);
+            sum_block(a, x, w, &rows, &columns, sum);
+            finish_sums(&columns, sum, result);
+            if (e->gates) {
+                sum_block(u, x, w_up, &rows, &ups, sum);
+                finish_sums(&ups, sum, up);
+            }
+            for (int g = 0; g < SUM_GROUPS; g++) {
+                VEC v = activated(VLOAD(g, result), e->how);
+                if (e->gates) v *= VLOAD(g, up);
+                VSTORE(v, g, result);
+            }
+            for (int r = 0; r < rows.count; r++) {
+                const long at = view_row(&e->residual, b, i, 0) + column;
+                for (int n = 0; e->adds && n < columns.count; n++)
+                    result[r * COLUMN_BLOCK + n] += LOAD(TYPE_OUT, residual, at + n);
+                store_row(y + rows.y[r], &columns, result + r * COLUMN_BLOCK);
+                if (++i == a->rows) i = 0, b++;
+            }
+        }
+    }
+}
+#endif
+
 int column_tiles(const linear_args *a) {
     return (a->columns + COLUMN_TILE - 1) / COLUMN_TILE;
 }
 
 #ifndef PART_OF_LAYER // layer_few_lanes.cl, of which this file is functions
-// Up to three projections of the same rows, such as those to q, k and v, whose results lie in one buffer: their tiles
-// of columns follow one another. One that does not exist has 0 columns.
+// Up to three projections of the same rows, such as those to q, k and v: their tiles of columns follow one another. One that does
+// not exist has 0 columns.
 __kernel void linear_few_lanes(__global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_KV) * w0,
                                __global const ELEMENT(TYPE_KV) * w1, __global const ELEMENT(TYPE_KV) * w2,
                                __global const ELEMENT(TYPE_BIAS) * bias0,
                                __global const ELEMENT(TYPE_BIAS) * bias1,
-                               __global const ELEMENT(TYPE_BIAS) * bias2, __global ELEMENT(TYPE_OUT) * y,
-                               __global const ulong *turns, __global const int *table, linear_args args0,
-                               linear_args args1, linear_args args2) {
+                               __global const ELEMENT(TYPE_BIAS) * bias2, __global ELEMENT(TYPE_OUT) * y0,
+                               __global ELEMENT(TYPE_OUT) * y1, __global ELEMENT(TYPE_OUT) * y2,
+                               __global const ulong *turns, __global const int *table,
+#if EPILOGUE
+                               __global const ELEMENT(TYPE_OUT) * residual, const epilogue_args epilogue,
+#endif
+                               linear_args args0, linear_args args1, linear_args args2) {
+#if EPILOGUE
+    project_and_finish(&args0, &args1, x, w0, w1, bias0, bias1, y0, residual, &epilogue,
+                       (int)get_group_id(0) * COLUMN_TILE);
+#else
     const int tile = (int)get_group_id(0), tiles0 = column_tiles(&args0),
               tiles1 = tiles0 + column_tiles(&args1);
     if (tile < tiles0)
-        project_columns(&args0, x, w0, bias0, y, turns, table, tile * COLUMN_TILE);
+        project_columns(&args0, x, w0, bias0, y0, turns, table, tile * COLUMN_TILE);
     else if (tile < tiles1)
-        project_columns(&args1, x, w1, bias1, y, turns, table, (tile - tiles0) * COLUMN_TILE);
+        project_columns(&args1, x, w1, bias1, y1, turns, table, (tile - tiles0) * COLUMN_TILE);
     else
-        project_columns(&args2, x, w2, bias2, y, turns, table, (tile - tiles1) * COLUMN_TILE);
+        project_columns(&args2, x, w2, bias2, y2, turns, table, (tile - tiles1) * COLUMN_TILE);
+#endif
 }
 #endif

@@ -191,8 +191,9 @@ linear_args pick(linear_args a, const linear_args *b, const linear_args *c, int 
 // One that does not exist of the three has 0 columns.
 __kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) SUBGROUP_SIZED void
 linear_rows(x_pointer x, w_pointer w0, w_pointer w1, w_pointer w2, bias_pointer bias0, bias_pointer bias1,
-            bias_pointer bias2, __global ELEMENT(TYPE_OUT) * y, __global const ulong *turns,
-            __global const int *table, linear_args args0, linear_args args1, linear_args args2) {
+            bias_pointer bias2, __global ELEMENT(TYPE_OUT) * y0, __global ELEMENT(TYPE_OUT) * y1,
+            __global ELEMENT(TYPE_OUT) * y2, __global const ulong *turns, __global const int *table,
+            linear_args args0, linear_args args1, linear_args args2) {
     __local row_places places;
     __local float4 sums[PASS][WORK_GROUP];
     const int id = (int)get_local_id(0), item = id % ROW_ITEMS, group = (int)get_group_id(0);
@@ -201,6 +202,7 @@ linear_rows(x_pointer x, w_pointer w0, w_pointer w1, w_pointer w2, bias_pointer 
     const linear_args a = pick(args0, &args1, &args2, which);
     w_pointer w = (which == 0 ? w0 : which == 1 ? w1 : w2) + a.w_offset;
     bias_pointer bias = which == 0 ? bias0 : which == 1 ? bias1 : bias2;
+    __global ELEMENT(TYPE_OUT) *y = which == 0 ? y0 : which == 1 ? y1 : y2;
     const int tile = group - (which == 0 ? 0 : which == 1 ? tiles0 : tiles1);
     const int column = tile * GROUP_TILE + id / ROW_ITEMS * COLUMNS;
     const long first_row = (long)get_global_id(1) * ROW_BLOCK, rows = (long)a.batch * a.rows;

@@ -14,7 +14,7 @@
 #ifndef CLATTN_BLOCK_H
 #define CLATTN_BLOCK_H
 
-#include "tensor.h"
+#include "layer.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -44,18 +44,6 @@ typedef struct clattn_norm_params {
 CLATTN_API clattn_status clattn_norm_enqueue(clattn_context *context, cl_command_queue queue,
                                              const clattn_norm_params *params, cl_uint wait_count,
                                              const cl_event *wait_list, cl_event *event);
-
-typedef enum clattn_activation {
-    CLATTN_ACTIVATION_NONE = 0,     /* x */
-    CLATTN_ACTIVATION_SILU,         /* x * sigmoid(x), also called swish [Elfwing et al. 2017] */
-    CLATTN_ACTIVATION_GELU,         /* x * (1 + erf(x / sqrt(2))) / 2 [Hendrycks and Gimpel 2016] */
-    CLATTN_ACTIVATION_GELU_TANH,    /* that paper's approximation by tanh */
-    CLATTN_ACTIVATION_GELU_QUICK,   /* x * sigmoid(1.702 x) [CLIP] */
-    CLATTN_ACTIVATION_RELU,         /* max(x, 0) */
-    CLATTN_ACTIVATION_RELU_SQUARED, /* max(x, 0)^2 [So et al. 2021, "Primer"] */
-    CLATTN_ACTIVATION_SIGMOID,
-    CLATTN_ACTIVATION_COUNT
-} clattn_activation;
 
 /* out = activation(x) * up: SwiGLU with SILU, GeGLU with GELU [Shazeer 2020]. x and up may be two halves of the rows of one
  * projection, whose weights are the gate's and the up projection's, one below the other. */

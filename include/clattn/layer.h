@@ -167,8 +167,23 @@ CLATTN_API clattn_status clattn_layer_kv_enqueue(clattn_context *context, cl_com
 
 /* ------------------------------------------------------------------------------------------ linear --- */
 
+typedef enum clattn_activation {
+    CLATTN_ACTIVATION_NONE = 0,     /* x */
+    CLATTN_ACTIVATION_SILU,         /* x * sigmoid(x), also called swish [Elfwing et al. 2017] */
+    CLATTN_ACTIVATION_GELU,         /* x * (1 + erf(x / sqrt(2))) / 2 [Hendrycks and Gimpel 2016] */
+    CLATTN_ACTIVATION_GELU_TANH,    /* that paper's approximation by tanh */
+    CLATTN_ACTIVATION_GELU_QUICK,   /* x * sigmoid(1.702 x) [CLIP] */
+    CLATTN_ACTIVATION_RELU,         /* max(x, 0) */
+    CLATTN_ACTIVATION_RELU_SQUARED, /* max(x, 0)^2 [So et al. 2021, "Primer"] */
+    CLATTN_ACTIVATION_SIGMOID,
+    CLATTN_ACTIVATION_COUNT
+} clattn_activation;
+
 /* One projection, which a layer does several times:
  *   out[b,n,m] = sum_k x[b,n,k] * w[m,k] + bias[m]
+ * and, where it says so, what follows it in a block, before it is stored:
+ *   out = activation(x w^T + b) * (x w_up^T + b_up) + residual       SwiGLU with SILU, GeGLU with GELU [Shazeer 2020]
+ * in one launch for few rows on CPU devices, else in one more, behind a float32 workspace.
  * Storage is f32, f16 or bf16; sums are float32. x and out share one type; w and b may have others. w may lie in blocks, too
  * (q8_0, q4_0, q4_1: tensor.h): K is then a multiple of 32, clattn's own kernels read w as it lies, and AUTO takes those. */
 typedef struct clattn_linear_params {
@@ -179,6 +194,11 @@ typedef struct clattn_linear_params {
     clattn_projection projection;
     clattn_precision precision;
     clattn_packed packed; /* optional: w, of clattn_linear_pack */
+    clattn_activation activation;
+    clattn_tensor w_up,
+        b_up; /* optional: w_up as w, and of its type; b_up [M], of b's type where there are both */
+    clattn_packed packed_up; /* optional: w_up */
+    clattn_tensor residual;  /* optional [B, N, M], x's type: out itself, or apart from it */
     /* Optional scratch memory of at least clattn_linear_workspace() bytes, so that the call allocates none but CLBlast's own.
      * Otherwise as in clattn_attention_params. */
     cl_mem workspace;
@@ -193,7 +213,8 @@ typedef struct clattn_linear_choice {
 } clattn_linear_choice;
 
 /* Scratch bytes that clattn_linear_enqueue needs: for CLBlast what it takes to convert x, w and out to dense float32 where
- * they are not; for a native kernel 0, or what w takes packed where it takes that and `packed` is absent.
+ * they are not; for a native kernel 0, or what w takes packed where it takes that and `packed` is absent; and float32 results
+ * where an activation, a gate or a residual follows in a launch of its own.
  * As clattn_linear_plan. */
 CLATTN_API clattn_status clattn_linear_workspace(clattn_context *context, const clattn_linear_params *params,
                                                  size_t *bytes);

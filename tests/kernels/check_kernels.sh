@@ -205,6 +205,8 @@ refuse -DROW_PANELS=3 cl/linear/linear_lanes.cl
 refuse -DREDUCTION_TILE=65536 cl/linear/linear_lanes.cl
 refuse -DROW_BLOCK=9 cl/linear/linear_few_lanes.cl
 refuse -DCOLUMN_BLOCK=32 cl/linear/linear_few_lanes.cl
+for lanes in 4 8 16; do lint_x86 -DEPILOGUE=1 -DLANES=$lanes -DTYPE_OUT=2 cl/linear/linear_few_lanes.cl; done
+refuse -DEPILOGUE=1 -DROPE=1 cl/linear/linear_few_lanes.cl
 refuse -DROPE=1 -DCOLUMN_BLOCK=3 -DCOLUMN_TILE=12 cl/linear/linear_few_lanes.cl
 refuse -DTYPE_KV=1 cl/lanes/layer_few_lanes.cl
 refuse -DPAST=1 cl/lanes/layer_few_lanes.cl

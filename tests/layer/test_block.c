@@ -240,27 +240,6 @@ START_TEST(rows_are_apart) {
 END_TEST
 
 // ------------------------------------------------------------------------------------------ activation ---
-static double activated(double x, clattn_activation how) {
-    switch (how) {
-    case CLATTN_ACTIVATION_SILU:
-        return x / (1 + exp(-x));
-    case CLATTN_ACTIVATION_GELU:
-        return 0.5 * x * erfc(-x * sqrt(0.5));
-    case CLATTN_ACTIVATION_GELU_TANH: // 1 + tanh(y) without its cancellation
-        return x / (1 + exp(-2 * sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
-    case CLATTN_ACTIVATION_GELU_QUICK:
-        return x / (1 + exp(-1.702 * x));
-    case CLATTN_ACTIVATION_RELU:
-        return x < 0 ? 0 : x;
-    case CLATTN_ACTIVATION_RELU_SQUARED:
-        return x < 0 ? 0 : x * x;
-    case CLATTN_ACTIVATION_SIGMOID:
-        return 1 / (1 + exp(-x));
-    default:
-        return x;
-    }
-}
-
 // By how many roundings the argument of the exponential function is off where it is not x itself, which moves the result by as many.
 static double argument_error(double x, clattn_activation how) {
     const double a = fmin(fabs(x), 10);
@@ -315,7 +294,7 @@ static void activation_run(int n, clattn_activation how, bool gates, bool in_pla
     const array *result = in_place ? &x : &out;
     const clattn_activation_params p = {x.memory.view, up.memory.view, result->memory.view, how};
     for (int i = 0; i < count; i++) {
-        const double y = activated(x.values[i], how), by = gates ? up.values[i] : 1;
+        const double y = reference_activation(x.values[i], how), by = gates ? up.values[i] : 1;
         want[i] = storage_round(CLATTN_TYPE_F32, y) * by;
         bound[i] = isfinite(y) ? 0x1p-22 * (6 + argument_error(x.values[i], how)) * fabs(y * by) + 1e-36 : 0;
         if (!isfinite(want[i]) && isfinite(storage_round(CLATTN_TYPE_F32, y))) bound[i] = 0;
@@ -347,7 +326,8 @@ START_TEST(halves_of_one_projection) {
     p.x.shape[2] = WIDTH, p.up = p.x, p.up.offset += WIDTH, p.out = p.x;
     for (int i = 0; i < BATCH * ROWS * 2 * WIDTH; i++) {
         const bool gate = i % (2 * WIDTH) < WIDTH;
-        want[i] = gate ? activated(both.values[i], p.activation) * both.values[i + WIDTH] : both.values[i];
+        want[i] = gate ? reference_activation(both.values[i], p.activation) * both.values[i + WIDTH]
+                       : both.values[i];
         bound[i] = gate ? 1e-5 * fabs(want[i]) : 0;
     }
     assert_ok(clattn_activation_enqueue(on, harness()->queue, &p, 0, NULL, NULL));

@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { BATCH = 2, ROWS = 23, PAST = 14, REST = ROWS - PAST, HEADS = 4, KV_HEADS = 2, SIZE = 16, PAGE = 5 };
 
@@ -144,43 +145,72 @@ START_TEST(appends_behind_a_past) {
 }
 END_TEST
 
-// Rows of the layer's own go to the cache, behind those that were made before; again with a norm, and by CLBlast's layout.
-START_TEST(appends_what_it_makes) {
-    static const int32_t lengths[] = {ROWS, ROWS};
-    struct test_case test = base("append", _i == 2 ? CLATTN_TYPE_F16 : CLATTN_TYPE_F32);
-    if (_i == 1) test.norm = CLATTN_NORM_WIDTH;
-    struct case_arrays a;
-    struct case_data *data = run_whole(&test, &a);
-    const int64_t capacity = _i == 0 ? ROWS : ROWS + 9;
-    struct guarded k = memory(test.q_type, BATCH, KV_HEADS, capacity, SIZE),
-                   v = memory(test.q_type, BATCH, KV_HEADS, capacity, SIZE),
-                   out = memory(test.q_type, BATCH, REST, 48, 0),
-                   lse = memory(CLATTN_TYPE_F32, BATCH, HEADS, REST, 0);
-    make_keys(&a.layer, PAST, k.view, v.view);
-    clattn_layer_params p = a.layer;
-    p.x = rows_of(p.x, 1, PAST, REST), p.out = out.view, p.lse = lse.view;
-    p.kv.k = k.view, p.kv.v = v.view, p.append = true;
-    if (capacity > ROWS) p.score.kv_lengths = lengths;
+// The keys and values of the first rows, in a cache of any type.
+static void fill_cache(const clattn_layer_params *whole, clattn_tensor k, clattn_tensor v) {
+    static const int32_t first[] = {PAST, PAST};
+    clattn_layer_params p = *whole;
+    if (k.type == whole->x.type) {
+        make_keys(whole, PAST, k, v);
+        return;
+    }
+    struct guarded start = memory(whole->x.type, BATCH, PAST, 48, 0);
+    p.x = rows_of(p.x, 1, 0, PAST), p.out = start.view;
+    p.kv.k = k, p.kv.v = v, p.append = true, p.score.kv_lengths = first;
     run_layer(&p);
-    assert_rest(&a, &out, limit_of(test.q_type));
-    free(read_all(&k, "k")), free(read_all(&v, "v")), free(read_all(&lse, "lse"));
-    // The cache is whole now: a layer of the last row alone finds all its keys ready.
-    struct guarded last = memory(test.q_type, BATCH, 1, 48, 0);
-    clattn_layer_params ready = p;
+    guarded_release(&start);
+}
+
+// The last row alone, whose keys are ready in the cache.
+static void assert_ready(const clattn_layer_params *p, const struct guarded *out, double most) {
+    struct guarded last = memory(p->x.type, BATCH, 1, 48, 0);
+    clattn_layer_params ready = *p;
     ready.append = false,
     ready.wk.rank = ready.wv.rank = ready.bk.rank = ready.bv.rank = ready.k_norm.rank = 0;
     ready.wk.buffer = ready.wv.buffer = ready.bk.buffer = ready.bv.buffer = ready.k_norm.buffer = NULL;
-    ready.x = rows_of(p.x, 1, REST - 1, 1), ready.out = last.view;
-    ready.lse.rank = 0, ready.lse.buffer = NULL;
+    ready.x = rows_of(p->x, 1, REST - 1, 1), ready.out = last.view;
+    ready.lse.rank = 0, ready.lse.buffer = NULL, ready.score.q_lengths = NULL;
     run_layer(&ready);
-    double *of_ready = read_all(&last, "the last row"), *all = read_all(&out, "out");
+    double *of_ready = read_all(&last, "the last row"), *all = read_all(out, "out");
     for (int64_t b = 0; b < BATCH; b++)
         for (int64_t m = 0; m < 48; m++)
-            ck_assert(fabs(of_ready[b * 48 + m] - all[(b * REST + REST - 1) * 48 + m]) <=
-                      limit_of(test.q_type));
+            ck_assert(fabs(of_ready[b * 48 + m] - all[(b * REST + REST - 1) * 48 + m]) <= most);
     free(of_ready), free(all);
-    guarded_release(&k), guarded_release(&v), guarded_release(&out), guarded_release(&lse);
     guarded_release(&last);
+}
+
+// Rows of the layer's own go to the cache, behind those that were made before: by the projections themselves, in two types and
+// layouts of heads that are turned; behind a norm; into another type; with an option that tells items
+// apart. The plan says who does it.
+START_TEST(appends_what_it_makes) {
+    static const int32_t lengths[] = {ROWS, ROWS}, rows[] = {REST, REST};
+    struct test_case test = base("append", _i == 2 ? CLATTN_TYPE_F16 : CLATTN_TYPE_F32);
+    const bool straight = _i == 0 || _i == 2 || _i == 5;
+    const clattn_type kept = _i == 3 ? CLATTN_TYPE_BF16 : test.q_type;
+    if (_i == 1) test.norm = CLATTN_NORM_WIDTH;
+    if (_i == 2) test.rope.layout = CLATTN_ROPE_INTERLEAVED;
+    if (_i == 5) test.rope = (clattn_rope){.layout = CLATTN_ROPE_NONE};
+    test.projection = CLATTN_PROJECTION_NATIVE;
+    struct case_arrays a;
+    struct case_data *data = run_whole(&test, &a);
+    const int64_t capacity = _i == 0 ? ROWS : ROWS + 9;
+    struct guarded k = memory(kept, BATCH, KV_HEADS, capacity, SIZE),
+                   v = memory(kept, BATCH, KV_HEADS, capacity, SIZE),
+                   out = memory(test.q_type, BATCH, REST, 48, 0),
+                   lse = memory(CLATTN_TYPE_F32, BATCH, HEADS, REST, 0);
+    clattn_layer_params p = a.layer;
+    clattn_plan plan;
+    fill_cache(&a.layer, k.view, v.view);
+    p.x = rows_of(p.x, 1, PAST, REST), p.out = out.view, p.lse = lse.view;
+    p.kv.k = k.view, p.kv.v = v.view, p.append = true;
+    if (capacity > ROWS) p.score.kv_lengths = lengths;
+    if (_i == 4) p.score.q_lengths = rows;
+    ck_assert_int_eq(clattn_layer_plan(harness()->context, &p, &plan), CLATTN_OK);
+    ck_assert_msg((strstr(plan.why, "made in the caches") != NULL) == straight, "%d: %s", _i, plan.why);
+    run_layer(&p);
+    assert_rest(&a, &out, limit_of(kept));
+    free(read_all(&k, "k")), free(read_all(&v, "v")), free(read_all(&lse, "lse"));
+    assert_ready(&p, &out, limit_of(kept));
+    guarded_release(&k), guarded_release(&v), guarded_release(&out), guarded_release(&lse);
     case_unbind(&a);
     case_free(data);
 }
@@ -294,7 +324,7 @@ int main(void) {
     Suite *suite = suite_create("layer_cache");
     TCase *results = harness_add(suite, "results", (const TTest *const[]){appends_behind_a_past, NULL});
     tcase_add_loop_test(results, past_before_made_keys, 0, 3);
-    tcase_add_loop_test(results, appends_what_it_makes, 0, 2);
+    tcase_add_loop_test(results, appends_what_it_makes, 0, 6);
     tcase_add_loop_test(results, appends_to_pages, 0, 2);
     tcase_add_loop_test(results, ready_keys, 1, 2);
     tcase_add_loop_test(results, ready_keys_of_sequences, 0, 2);

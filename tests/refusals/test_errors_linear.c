@@ -45,6 +45,15 @@ static const struct test_case good = {
     X(b_size, "b", p->b.shape[0] = 27)                                                                       \
     X(b_type, "b", p->b.type = CLATTN_TYPE_BOOL)                                                             \
     X(b_stride, "b", p->b.stride[0] = 2)                                                                     \
+    X(activation, "activation", p->activation = CLATTN_ACTIVATION_COUNT)                                     \
+    X(b_up_alone, "b_up", p->b_up = p->b)                                                                    \
+    X(up_packed_alone, "packed_up", p->packed_up.buffer = p->w.buffer)                                       \
+    X(up_rows, "w_up", (p->w_up = p->w, p->w_up.shape[0] = 27))                                              \
+    X(up_type, "w_up: its type", (p->w_up = p->w, p->w_up.type = CLATTN_TYPE_F16))                           \
+    X(up_bias_type, "b_up: its type", (p->w_up = p->w, p->b_up = p->b, p->b_up.type = CLATTN_TYPE_F16))      \
+    X(residual_shape, "residual", (p->residual = p->out, p->residual.shape[1] = 4))                          \
+    X(residual_type, "residual: its type", (p->residual = p->out, p->residual.type = CLATTN_TYPE_BF16))      \
+    X(residual_partly, "overlap", (p->residual = p->out, p->residual.offset += 1))                           \
     X(projection, "projection", p->projection = CLATTN_PROJECTION_COUNT)                                     \
     X(negative_projection, "projection", p->projection = (clattn_projection)-1)
 

@@ -43,6 +43,7 @@ typedef struct call {
     cl_mem past_table;  // of k's positions behind a past that differs, likewise
     append append;      // of k_new and v_new, where they are given
     cl_mem append_table;
+    bool appended; // who made the new rows has put them there, turned
     cl_mem workspace;
     uint64_t q_turned, k_turned; // bytes from the workspace's start of the turned copies
     uint64_t variant_workspace;  // bytes from the workspace's start of the variant's own part

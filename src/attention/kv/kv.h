@@ -19,6 +19,9 @@ void cla_kv_place_arguments(const call *c, launch *l);
 // where there are none.
 clattn_status cla_kv_check_new(call *c, bool planning);
 void cla_kv_fill_new(call *c);
+// Where the new rows of a checked call go, as views of its caches, and how they are turned: for who makes them there. False:
+// one view does not hold those of all items.
+bool cla_kv_new_views(const call *c, clattn_tensor *k, clattn_tensor *v, rope_rows *turned);
 clattn_status cla_kv_append_prepare(const call *c);
 double cla_kv_append_flops(const call *c);
 clattn_status cla_kv_append_table(call *c, chain *steps);

@@ -104,17 +104,37 @@ void cla_kv_fill_new(call *c) {
     a->turned.position = r->position; // a new row's place counts the past
 }
 
+bool cla_kv_new_views(const call *c, clattn_tensor *k, clattn_tensor *v, rope_rows *turned) {
+    const clattn_kv *kv = &c->params.kv;
+    const new_rows first = rows_of(c, 0);
+    if (cla_kv_is_paged(kv) || cla_kv_has_past(kv) || cla_kv_is_latent_cache(kv) || c->ragged.given ||
+        c->params.score.q_lengths || c->append.turned.positions || c->empty)
+        return false;
+    const int apart = cla_call_items_apart(c);
+    for (int b = 1; b < apart; b++)
+        if (rows_of(c, b).start != first.start) return false;
+    *k = kv->k, *v = kv->v, *turned = c->append.turned;
+    k->offset += first.start * k->stride[2], v->offset += first.start * v->stride[2];
+    k->shape[2] = v->shape[2] = first.count;
+    turned->position += first.start;
+    return true;
+}
+
+static bool is_to_do(const call *c) {
+    return cla_kv_appends(&c->params.kv) && !c->appended;
+}
+
 clattn_status cla_kv_append_prepare(const call *c) {
-    return cla_kv_appends(&c->params.kv) ? cla_append_prepare(c->context, &c->append) : CLATTN_OK;
+    return is_to_do(c) ? cla_append_prepare(c->context, &c->append) : CLATTN_OK;
 }
 
 double cla_kv_append_flops(const call *c) {
-    return cla_append_flops(&c->append);
+    return is_to_do(c) ? cla_append_flops(&c->append) : 0.0;
 }
 
 clattn_status cla_kv_append_table(call *c, chain *steps) {
     const size_t batch = (size_t)c->problem.batch, count = batch * (APPEND_ITEM_WORDS + 1);
-    if (!c->append.table || c->ragged.given) return CLATTN_OK;
+    if (!c->append.table || c->ragged.given || c->appended) return CLATTN_OK;
     int32_t *words = cla_host_take_zeroed(&c->context->host, count, sizeof *words);
     if (!words)
         return cla_context_fail(c->context, CLATTN_OUT_OF_MEMORY, "k_new: no host memory for its places");
@@ -131,5 +151,5 @@ clattn_status cla_kv_append_table(call *c, chain *steps) {
 
 clattn_status cla_kv_append_enqueue(call *c, chain *steps) {
     c->append.turned.turns = c->frequencies;
-    return cla_kv_appends(&c->params.kv) ? cla_append_enqueue(steps, &c->append) : CLATTN_OK;
+    return is_to_do(c) ? cla_append_enqueue(steps, &c->append) : CLATTN_OK;
 }

@@ -72,6 +72,7 @@ struct reference_linear {
     const int64_t *sample;      // rows of x, `rows` of them; NULL: all, in order
 };
 void reference_linear(const struct reference_linear *problem, double *y);
+double reference_activation(double x, clattn_activation how);
 
 struct reference_layer {
     int64_t width, width_y, width_out; // M, My, Mo

@@ -220,3 +220,24 @@ void reference_layer(const struct reference_layer *l, const struct reference_res
     else
         whole_layer(l, result);
 }
+
+double reference_activation(double x, clattn_activation how) {
+    switch (how) {
+    case CLATTN_ACTIVATION_SILU:
+        return x / (1 + exp(-x));
+    case CLATTN_ACTIVATION_GELU:
+        return 0.5 * x * erfc(-x * sqrt(0.5));
+    case CLATTN_ACTIVATION_GELU_TANH: // 1 + tanh(y) without its cancellation
+        return x / (1 + exp(-2 * sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+    case CLATTN_ACTIVATION_GELU_QUICK:
+        return x / (1 + exp(-1.702 * x));
+    case CLATTN_ACTIVATION_RELU:
+        return x < 0 ? 0 : x;
+    case CLATTN_ACTIVATION_RELU_SQUARED:
+        return x < 0 ? 0 : x * x;
+    case CLATTN_ACTIVATION_SIGMOID:
+        return 1 / (1 + exp(-x));
+    default:
+        return x;
+    }
+}

@@ -87,7 +87,8 @@ static clattn_status ready(layer *l, chain *steps) {
     linear *of = l->of;
     TRY(prepare(l));
     TRY(cla_workspace_take(steps, l->params.workspace, l->workspace_bytes, &l->workspace));
-    of[PROJECT_Q].y.buffer = of[PROJECT_K].y.buffer = of[PROJECT_V].y.buffer = l->workspace;
+    of[PROJECT_Q].y.buffer = l->workspace;
+    if (!l->straight) of[PROJECT_K].y.buffer = of[PROJECT_V].y.buffer = l->workspace;
     of[PROJECT_GATE].y.buffer = of[PROJECT_OUT].x.buffer = l->workspace;
     cla_call_bind(&l->call, l->workspace);
     if (l->ready) cla_call_bind_kv(&l->call, &l->params.kv);
@@ -153,6 +154,8 @@ clattn_status clattn_layer_plan(clattn_context *context, const clattn_layer_para
     TRY(cla_entry_plan(&layer_entry, context, params, plan, "plan", &l));
     TRY(cla_attention_fill_plan(&l.call, l.workspace_bytes, plan));
     const size_t used = strlen(plan->why);
+    if (l.straight)
+        snprintf(plan->why + used, sizeof plan->why - used, "; keys and values are made in the caches");
     if (cla_layer_is_small(&l))
         snprintf(plan->why + used, sizeof plan->why - used, "; the whole layer in one launch");
     return CLATTN_OK;

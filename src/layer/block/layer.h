@@ -17,6 +17,7 @@ typedef struct layer {
     bool self;        // self-attention: x is the key/value side, too
     bool ready;       // keys and values are the caller's
     bool appends;     // those that are made go to the caller's
+    bool straight;    // by the projections themselves, with no pass between
     bool ragged;      // sequences are packed
     bool gated;       // there is a gate
     clattn_type type; // of q, k, v between them, where native

@@ -1,6 +1,7 @@
 // layer_plan.c: a checked layer's memory, who projects, and who turns heads. q, k, v, the gates and the heads' result live in
 // one workspace as [B, N, heads * size], which is what a projection writes; attention reads them as strided views, so no
 // pass over memory only moves heads.
+#include "attention/kv/kv.h"
 #include "base/host.h"
 #include "launch/workspace.h"
 #include "layer/block/layer.h"
@@ -81,6 +82,30 @@ static clattn_status check_attention(layer *l) {
     return l->ready && !counts_sequences(l) ? check_rope_of_q(l) : CLATTN_OK;
 }
 
+// New keys and values that the projections themselves can write into the caches, turned: q, k and v are those projections then.
+static bool goes_straight(const layer *l, linear *q, linear *k, linear *v) {
+    const clattn_kv *kv = &l->params.kv;
+    const bool turned = l->params.rope.layout != CLATTN_ROPE_NONE;
+    if (!l->appends || !l->native || l->norm.how != CLATTN_NORM_NONE || kv->k.type != l->type ||
+        kv->v.type != l->type || !cla_kv_new_views(&l->call, &k->y, &v->y, &k->rope))
+        return false;
+    if (turned) q->rope = cla_rope_rows_of(&l->call, true);
+    cla_linear_choose(l->context, q);
+    cla_linear_choose(l->context, k);
+    return !turned || (cla_linear_turns(&l->params.rope, q) && cla_linear_turns(&l->params.rope, k));
+}
+
+static bool choose_straight(layer *l) {
+    linear q = l->of[PROJECT_Q], k = l->of[PROJECT_K], v = l->of[PROJECT_V];
+    l->straight = false; // a layer may be planned again
+    if (!goes_straight(l, &q, &k, &v)) return false;
+    l->of[PROJECT_Q] = q, l->of[PROJECT_K] = k, l->of[PROJECT_V] = v;
+    l->straight = l->call.appended = true;
+    l->turns = l->params.rope.layout != CLATTN_ROPE_NONE;
+    cla_call_leave_rope(&l->call);
+    return true;
+}
+
 // RoPE moves into the projections of q and k where both can do it: it then costs no pass over memory. Else into the pass of
 // their norm, where there is one; for a q whose keys are the caller's there is always one. Else attention turns them.
 static void choose_rope(layer *l) {
@@ -88,8 +113,9 @@ static void choose_rope(layer *l) {
     const bool norms = l->norm.how != CLATTN_NORM_NONE;
     const float amplitude = (float)cla_rope_amplitude(&l->params.rope);
     l->q_norm = cla_norm_of(&l->norm, 0, &q), l->k_norm = cla_norm_of(&l->norm, 1, &k);
-    // Attention turns appended keys on their way.
-    if (l->params.rope.layout == CLATTN_ROPE_NONE || l->appends || counts_sequences(l)) return;
+    // Else attention turns appended keys on their way.
+    if (choose_straight(l) || l->params.rope.layout == CLATTN_ROPE_NONE || l->appends || counts_sequences(l))
+        return;
     q.rope = cla_rope_rows_of(&l->call, true);
     k.rope = cla_rope_rows_of(&l->call, false);
     cla_linear_choose(l->context, &q);
@@ -207,13 +233,15 @@ static clattn_status choose_projection(layer *l, call_views *v) {
     return lay_out_parts(l);
 }
 
-// Move q, k, v and the heads' result to where they lie in scratch memory; keys and values of the caller's stay where they are.
+// Move q, k, v and the heads' result to where they lie in scratch memory; what lies in the caller's keys and values stays there.
 static void move_parts(layer *l, uint64_t own) {
     clattn_tensor *k = l->ready ? &l->params.kv.k : &l->of[PROJECT_K].y,
                   *v = l->ready ? &l->params.kv.v : &l->of[PROJECT_V].y;
     clattn_tensor *const made[] = {&l->of[PROJECT_Q].y, &l->of[PROJECT_K].y, &l->of[PROJECT_V].y,
                                    &l->of[PROJECT_GATE].y, &l->of[PROJECT_OUT].x};
-    for (int i = 0; i < PROJECTIONS; i++) made[i]->offset += (int64_t)(own / clattn_type_size(made[i]->type));
+    for (int i = 0; i < PROJECTIONS; i++)
+        if (!l->straight || (i != PROJECT_K && i != PROJECT_V))
+            made[i]->offset += (int64_t)(own / clattn_type_size(made[i]->type));
     cla_call_move(&l->call, (clattn_tensor *const[4]){made[0], k, v, made[4]});
 }
 

@@ -5,6 +5,7 @@
 #include "attention/call/tensor.h"
 #include "attention/call/views.h"
 #include "launch/entry.h"
+#include "layer/block/rows.h"
 
 #define ROW_TENSORS 6         // the most that a kernel of rows has
 #define ROW_GROUP 256         // work-items of a row, but on a CPU
@@ -211,17 +212,33 @@ static clattn_status check_activation(clattn_context *c, const void *params, ent
     return check_width(c, "x", s[2]);
 }
 
-static clattn_status run_activation(void *from, chain *steps) {
-    const clattn_activation_params *p = from;
-    activate_args a = {.x = cla_tensor_view(&p->x),
-                       .out = cla_tensor_view(&p->out),
-                       .width = (int)p->x.shape[2],
-                       .how = (int)p->activation,
-                       .gates = cla_tensor_given(&p->up)};
-    const knobs types = {.type_q = (int)p->x.type, .type_out = (int)p->out.type};
-    if (a.gates) a.up = cla_tensor_view(&p->up);
-    const row_launch w = {KERNEL_ACTIVATE, types, &p->x, {&p->x, &p->up, &p->out}};
+clattn_status cla_activate_prepare(clattn_context *context, clattn_type x, clattn_type out) {
+    knobs k = {.type_q = (int)x, .type_out = (int)out, .lanes = lanes_of(context)};
+    program *p = NULL;
+    return cla_program_get_group(context, KERNEL_ACTIVATE, &k, ROW_GROUP, &p);
+}
+
+clattn_status cla_activate_enqueue(chain *steps, const activate_rows *rows) {
+    static const clattn_tensor none;
+    const clattn_tensor *up = rows->up ? rows->up : &none;
+    activate_args a = {.x = cla_tensor_view(rows->x),
+                       .out = cla_tensor_view(rows->out),
+                       .width = (int)rows->x->shape[2],
+                       .how = (int)rows->how,
+                       .gates = cla_tensor_given(up),
+                       .adds = cla_tensor_given(rows->residual)};
+    const knobs types = {.type_q = (int)rows->x->type, .type_out = (int)rows->out->type};
+    if (a.gates) a.up = cla_tensor_view(up);
+    if (a.adds) a.residual = cla_tensor_view(rows->residual);
+    const row_launch w = {KERNEL_ACTIVATE, types, rows->x, {rows->x, up, rows->residual, rows->out}};
     return enqueue_rows(steps, &w, &a, sizeof a);
+}
+
+static clattn_status run_activation(void *from, chain *steps) {
+    static const clattn_tensor none;
+    const clattn_activation_params *p = from;
+    const activate_rows rows = {&p->x, &p->up, &none, &p->out, p->activation};
+    return cla_activate_enqueue(steps, &rows);
 }
 
 static const entry activation_entry = {.check = check_activation, .run = run_activation};

@@ -5,6 +5,7 @@
 
 #include "device/pointer.h"
 #include "launch/workspace.h"
+#include "layer/block/rows.h"
 #include "layer/projection/packed.h"
 #include "layer/projection/projector.h"
 
@@ -25,9 +26,17 @@ static bool is_plain(const clattn_tensor *t) {
            (t->shape[0] <= 1 || t->stride[0] == t->shape[2] * t->stride[2]);
 }
 
+// An epilogue that the kernel does not do itself: a pass over a float32 result, and the gate's, in scratch memory.
+static bool epilogue_is_left(const linear *l) {
+    return l->epilogue.given && !(l->native && l->choice.knobs.epilogue);
+}
+static bool is_gated(const linear *l) {
+    return cla_tensor_given(&l->epilogue.w_up);
+}
+
 // Results that only some rows keep go through scratch memory, too.
 static bool direct_result(const linear *l) {
-    return !l->has_lengths && (l->native || is_plain(&l->y));
+    return !l->has_lengths && (l->native || is_plain(&l->y)) && !epilogue_is_left(l);
 }
 static bool plain_or_native(const linear *l, const clattn_tensor *t) {
     return l->native || is_plain(t);
@@ -45,12 +54,21 @@ static bool packs(const linear *l) {
     return cla_linear_takes_packed(l) && !l->packed.buffer;
 }
 
-uint64_t cla_linear_scratch(const linear *l) {
-    uint64_t bytes = direct_result(l) ? 0 : end_of(0, &l->y);
+// What lies behind the results.
+static uint64_t end_of_operands(const linear *l, uint64_t bytes) {
     if (!plain_or_native(l, &l->x)) bytes = end_of(bytes, &l->x);
     if (!plain_or_native(l, &l->w)) bytes = end_of(bytes, &l->w);
     if (packs(l)) bytes = cla_workspace_add(bytes, cla_packed_words(&l->w), sizeof(uint32_t));
     return bytes;
+}
+
+uint64_t cla_linear_scratch(const linear *l) {
+    uint64_t bytes = direct_result(l) ? 0 : end_of(0, &l->y);
+    if (!epilogue_is_left(l) || !is_gated(l)) return end_of_operands(l, bytes);
+    const linear up = cla_linear_up(l);
+    bytes = end_of(bytes, &l->y);
+    const uint64_t own = end_of_operands(l, bytes), second = end_of_operands(&up, bytes);
+    return own > second ? own : second;
 }
 
 clattn_status cla_linear_check_reach(clattn_context *context, const linear *l, uint64_t workspace_bytes) {
@@ -78,7 +96,8 @@ double cla_linear_flops(const linear *l) {
     if (!plain_or_native(l, &l->x)) flops += move_flops(&l->x);
     if (!plain_or_native(l, &l->w) || packs(l)) flops += move_flops(&l->w);
     if (!direct_result(l) || bias_is_left(l)) flops += move_flops(&l->y);
-    return flops;
+    const linear up = cla_linear_up(l);
+    return is_gated(l) ? flops + cla_linear_flops(&up) : flops;
 }
 
 static knobs convert_knobs(clattn_type from, clattn_type to, const clattn_tensor *bias) {
@@ -127,16 +146,24 @@ static void become_float32(clattn_context *context, linear *l, const clattn_tens
 
 clattn_status cla_linear_prepare(clattn_context *context, const linear *l) {
     program *p = NULL;
-    linear inner = *l; // what linear_enqueue hands to the kernel
+    linear inner = *l, up = cla_linear_up(l); // what linear_enqueue hands to the kernel
+    if (epilogue_is_left(l)) inner.epilogue.given = false;
     if (!direct_result(l)) become_float32(context, &inner, &l->y);
     if (l->native) TRY(cla_linear_native_prepare(context, &inner));
     if (packs(l)) TRY(cla_packed_prepare(context, &l->w));
+    if (epilogue_is_left(l)) {
+        if (is_gated(l)) become_float32(context, &up, &l->y);
+        if (is_gated(l)) TRY(cla_linear_prepare(context, &up));
+        TRY(cla_activate_prepare(context, CLATTN_TYPE_F32, l->y.type));
+    }
     const knobs x = convert_knobs(l->x.type, CLATTN_TYPE_F32, &no_bias);
     const knobs w = convert_knobs(l->w.type, CLATTN_TYPE_F32, &no_bias);
-    const knobs y = convert_knobs(CLATTN_TYPE_F32, l->y.type, l->native ? &no_bias : &l->b);
+    const knobs y = convert_knobs(CLATTN_TYPE_F32, epilogue_is_left(l) ? CLATTN_TYPE_F32 : l->y.type,
+                                  l->native ? &no_bias : &l->b);
     if (!plain_or_native(l, &l->x)) TRY(cla_program_get(context, KERNEL_CONVERT, &x, &p));
     if (!plain_or_native(l, &l->w)) TRY(cla_program_get(context, KERNEL_CONVERT, &w, &p));
-    if (!direct_result(l) || bias_is_left(l)) TRY(cla_program_get(context, KERNEL_CONVERT, &y, &p));
+    if (bias_is_left(l) || (!direct_result(l) && !epilogue_is_left(l)))
+        TRY(cla_program_get(context, KERNEL_CONVERT, &y, &p));
     return CLATTN_OK;
 }
 
@@ -173,18 +200,49 @@ static clattn_status multiply(chain *c, const linear *l, const clattn_tensor *y,
     return status;
 }
 
+// [B, 1, N, M] as [B, N, M].
+static clattn_tensor rows_of(const clattn_tensor *t) {
+    return (clattn_tensor){.buffer = t->buffer,
+                           .offset = t->offset,
+                           .type = t->type,
+                           .rank = 3,
+                           .shape = {t->shape[0], t->shape[2], t->shape[3]},
+                           .stride = {t->stride[0], t->stride[2], t->stride[3]}};
+}
+
+// The epilogue of a float32 y, whose gate, where there is one, is made here; from byte `at` of the scratch memory
+// on its operands may lie.
+static clattn_status enqueue_epilogue(chain *c, const linear *l, const clattn_tensor *y,
+                                      const clattn_tensor *up_y, cl_mem scratch, uint64_t at) {
+    const clattn_tensor x = rows_of(y), up = rows_of(up_y), out = rows_of(&l->y);
+    const activate_rows rows = {&x, is_gated(l) ? &up : NULL, &l->epilogue.residual, &out,
+                                l->epilogue.activation};
+    if (bias_is_left(l)) TRY(enqueue_convert(c, y, y, &l->b, NULL));
+    if (is_gated(l)) {
+        linear second = cla_linear_up(l);
+        become_float32(c->context, &second, up_y);
+        TRY(cla_linear_enqueue(c, &second, scratch, at));
+    }
+    return cla_activate_enqueue(c, &rows);
+}
+
 clattn_status cla_linear_enqueue(chain *c, const linear *l, cl_mem scratch, uint64_t at) {
     linear inner = *l;
+    clattn_tensor up_y = l->y;
     if (cla_tensor_count(&l->y) == 0) return CLATTN_OK;
+    if (epilogue_is_left(l)) inner.epilogue.given = false;
     if (!direct_result(l)) {
         const clattn_tensor y = scratch_view(&l->y, scratch, &at);
         become_float32(c->context, &inner, &y);
     }
+    if (epilogue_is_left(l) && is_gated(l)) up_y = scratch_view(&l->y, scratch, &at);
+    const uint64_t operands = at;
     if (packs(l)) {
         inner.packed = cla_packed_view(&l->w, scratch, at);
         TRY(cla_packed_enqueue(c, &l->w, &inner.packed));
     }
     TRY(l->native ? cla_linear_native_enqueue(c, &inner) : multiply(c, l, &inner.y, scratch, at));
+    if (epilogue_is_left(l)) return enqueue_epilogue(c, l, &inner.y, &up_y, scratch, operands);
     if (direct_result(l) && !bias_is_left(l)) return CLATTN_OK;
     return enqueue_convert(c, &inner.y, &l->y, bias_is_left(l) ? &l->b : &no_bias, l->lengths);
 }

@@ -8,6 +8,14 @@
 #include "plan/linear_plan.h"
 #include "args/args.h"
 
+// What becomes of a projection before it is stored, as clattn_linear_params has it.
+typedef struct linear_epilogue {
+    bool given;
+    clattn_activation activation;
+    clattn_tensor w_up, b_up, packed_up; // as w, b and packed of the projection
+    clattn_tensor residual;              // [B, N, M]
+} linear_epilogue;
+
 // x and y are [B, heads, N, size], so that heads are split and joined by strides alone: column c of a row is
 // element c % size of head c / size. A plain [B, N, M] has one head.
 typedef struct linear {
@@ -25,7 +33,11 @@ typedef struct linear {
         align_w; // elements to which rows are aligned, at most 16; found by cla_linear_choose where it matters
     rope_rows
         rope; // rotary_dim 0: none. Only the native kernel turns, and only where choice.knobs.rope says so
+    linear_epilogue epilogue; // of a y of one head, without lengths
 } linear;
+
+// The second projection of a gate.
+linear cla_linear_up(const linear *l);
 
 // Whether the product as it is chosen turns the rows that it makes as `rope` says.
 bool cla_linear_turns(const clattn_rope *rope, const linear *l);
@@ -78,7 +90,7 @@ bool cla_linear_would_take_packed(clattn_context *context, const clattn_tensor *
 // Whether its native kernel is one of few rows.
 bool cla_linear_is_of_few_rows(const linear *l);
 // Three projections of the same rows in one launch, where their kernel and knobs are those of few rows: a
-// launch costs about as much as such a projection. Their results lie in one buffer.
+// launch costs about as much as such a projection.
 bool cla_linear_native_shares_launch(const linear *const l[3]);
 clattn_status cla_linear_native_enqueue_three(chain *c, const linear *const l[3]);
 // For a launch of a whole layer of few rows (layer_small.c): the knobs and arguments of linear_few_lanes.cl where it is the

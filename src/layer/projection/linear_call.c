@@ -16,6 +16,32 @@ typedef struct linear_job {
     bool empty;      // B or N is 0
 } linear_job;
 
+static clattn_status check_alike(clattn_context *c, const char *name, const clattn_tensor *t,
+                                 const char *like, const clattn_tensor *other) {
+    if (!cla_tensor_given(t) || !cla_tensor_given(other) || t->type == other->type) return CLATTN_OK;
+    return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                            "%s: its type differs from %s's: both must be stored alike", name, like);
+}
+
+static clattn_status check_epilogue(clattn_context *c, const clattn_linear_params *p, const int64_t sizes[2],
+                                    bool planning) {
+    const tensor_rule residual = {"residual", "[B, N, M]", TYPES_FLOAT, false, planning};
+    const char *const up[] = {"w_up", "b_up"};
+    if ((unsigned)p->activation >= CLATTN_ACTIVATION_COUNT)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "activation: %d is none of CLATTN_ACTIVATION_*",
+                                (int)p->activation);
+    if (!cla_tensor_given(&p->w_up) && (cla_tensor_given(&p->b_up) || p->packed_up.buffer))
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: is there for w_up, which is absent",
+                                cla_tensor_given(&p->b_up) ? "b_up" : "packed_up");
+    if (cla_tensor_given(&p->w_up)) TRY(cla_linear_check_matrix(c, &p->w_up, &p->b_up, sizes, up, planning));
+    TRY(check_alike(c, "w_up", &p->w_up, "w", &p->w));
+    TRY(check_alike(c, "b_up", &p->b_up, "b", &p->b));
+    if (!cla_tensor_given(&p->residual)) return CLATTN_OK;
+    TRY(cla_tensor_check(c, &p->residual, 3, &residual));
+    TRY(cla_tensor_check_shape(c, &p->residual, p->out.shape, &residual));
+    return check_alike(c, "residual", &p->residual, "x", &p->x);
+}
+
 static clattn_status check_views(clattn_context *c, const clattn_linear_params *p, bool planning) {
     const tensor_rule x = {"x", "[B, N, K]", TYPES_FLOAT, false, planning};
     const tensor_rule out = {"out", "[B, N, M]", TYPES_FLOAT, true, planning};
@@ -30,15 +56,21 @@ static clattn_status check_views(clattn_context *c, const clattn_linear_params *
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its last size is 0: must be 1 or more",
                                 p->x.shape[2] == 0 ? "x" : "out");
     const int64_t sizes[2] = {p->out.shape[2], p->x.shape[2]};
-    return cla_linear_check_matrix(c, &p->w, &p->b, sizes, (const char *const[]){"w", "b"}, planning);
+    TRY(cla_linear_check_matrix(c, &p->w, &p->b, sizes, (const char *const[]){"w", "b"}, planning));
+    return check_epilogue(c, p, sizes, planning);
 }
 
-static clattn_status check_memory(call_views *v, const clattn_linear_params *p, const clattn_tensor *packed) {
+static clattn_status check_memory(call_views *v, const clattn_linear_params *p, const linear *l) {
+    const bool in_place = cla_tensor_same_view(&p->residual, &p->out);
     cla_views_add(v, "x", &p->x, VIEW_READ);
     cla_views_add(v, "w", &p->w, VIEW_READ);
-    cla_views_add(v, "packed", packed, VIEW_READ);
+    cla_views_add(v, "packed", &l->packed, VIEW_READ);
     cla_views_add(v, "b", &p->b, VIEW_READ);
-    cla_views_add(v, "out", &p->out, cla_linear_output_use(p->projection));
+    cla_views_add(v, "w_up", &p->w_up, VIEW_READ);
+    cla_views_add(v, "b_up", &p->b_up, VIEW_READ);
+    cla_views_add(v, "packed_up", &l->epilogue.packed_up, VIEW_READ);
+    if (!in_place) cla_views_add(v, "residual", &p->residual, VIEW_READ);
+    cla_views_add(v, "out", &p->out, in_place ? VIEW_BOTH : cla_linear_output_use(p->projection));
     return cla_views_check(v);
 }
 
@@ -50,18 +82,22 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     cla_views_begin(&v, context);
     const given_views all = {context, .planning = purpose != ENTRY_ENQUEUE, .inner = false};
     CLA_GIVEN(&all, false, &p.x, &p.out, &p.w);
-    CLA_GIVEN(&all, true, &p.b);
+    CLA_GIVEN(&all, true, &p.b, &p.w_up, &p.b_up, &p.residual);
     *job = (linear_job){.context = context, .wanted = p.projection, .given = p.workspace};
     TRY(cla_linear_check_projection(context, p.projection));
     TRY(cla_linear_check_precision(context, p.precision));
     TRY(check_views(context, &p, purpose != ENTRY_ENQUEUE));
-    *l = (linear){.x = cla_linear_one_head(&p.x),
-                  .w = p.w,
-                  .b = p.b,
-                  .y = cla_linear_one_head(&p.out),
-                  .split = p.precision == CLATTN_PRECISION_SPLIT};
+    *l = (linear){
+        .x = cla_linear_one_head(&p.x),
+        .w = p.w,
+        .b = p.b,
+        .y = cla_linear_one_head(&p.out),
+        .split = p.precision == CLATTN_PRECISION_SPLIT,
+        .epilogue = {.activation = p.activation, .w_up = p.w_up, .b_up = p.b_up, .residual = p.residual}};
+    l->epilogue.given = p.activation || cla_tensor_given(&p.w_up) || cla_tensor_given(&p.residual);
     TRY(cla_packed_check(context, "packed", &p.packed, &p.w, &l->packed));
-    TRY(check_memory(&v, &p, &l->packed));
+    TRY(cla_packed_check(context, "packed_up", &p.packed_up, &p.w_up, &l->epilogue.packed_up));
+    TRY(check_memory(&v, &p, l));
     job->empty = p.x.shape[0] == 0 || p.x.shape[1] == 0;
     cla_linear_choose(context, l);
     TRY(cla_projector_decide(context, l, p.projection, job->empty, &job->why));

@@ -33,17 +33,27 @@ static void find_alignments(linear *l) {
         clattn_type_numbers(l->w.type) > 1 ? 16 : (int)(in_w & -in_w); // a block is read by its bytes
 }
 
+linear cla_linear_up(const linear *l) {
+    linear up = *l;
+    up.w = l->epilogue.w_up, up.b = l->epilogue.b_up, up.packed = l->epilogue.packed_up;
+    up.epilogue = (linear_epilogue){.given = false};
+    return up;
+}
+
 static linear_problem problem_of(const linear *l) {
     return (linear_problem){.type_x = l->x.type,
                             .type_w = l->w.type,
                             .type_y = l->y.type,
-                            .type_bias = cla_tensor_given(&l->b) ? l->b.type : CLATTN_TYPE_F32,
+                            .type_bias = cla_tensor_given(&l->b)               ? l->b.type
+                                         : cla_tensor_given(&l->epilogue.b_up) ? l->epilogue.b_up.type
+                                                                               : CLATTN_TYPE_F32,
                             .rows = l->x.shape[0] * l->x.shape[2],
                             .columns = l->w.shape[0],
                             .reduction = cla_tensor_width(&l->w),
                             .rope_head = l->rope.rotary_dim ? (int)l->y.shape[3] : 0,
                             .rope_interleaved = l->rope.interleaved,
                             .split = l->split,
+                            .epilogue = l->epilogue.given,
                             .packed = l->packed.buffer != NULL,
                             .align_x = l->align_x,
                             .align_w = l->align_w};
@@ -183,6 +193,16 @@ static linear_args args_of(const linear *l) {
 _Static_assert(3 * sizeof(linear_args) + (LAUNCH_MAX_ARGS - 3) * sizeof(cl_mem) <= LAUNCH_MAX_BYTES,
                "the arguments of a launch fit every device");
 
+// [B, 1, N, M] as [B, N, M], as kernels of rows see it.
+static epilogue_args epilogue_of(const linear *l) {
+    const linear_epilogue *e = &l->epilogue;
+    epilogue_args a = {.how = (int)e->activation,
+                       .gates = cla_tensor_given(&e->w_up),
+                       .adds = cla_tensor_given(&e->residual)};
+    if (a.adds) a.residual = cla_tensor_view(&e->residual);
+    return a;
+}
+
 static double flops_of(const linear *l) {
     return 2.0 * (double)cla_tensor_count(&l->y) * (double)cla_tensor_width(&l->w);
 }
@@ -230,14 +250,18 @@ static clattn_status enqueue_few_rows(chain *c, const linear *const l[], int cou
     cla_launch_buffer(job, &l[0]->x.buffer);
     for (int i = 0; i < 3; i++) cla_launch_buffer(job, i < count ? &l[i]->w.buffer : &none);
     for (int i = 0; i < 3; i++) cla_launch_buffer(job, i < count ? &l[i]->b.buffer : &none);
-    cla_launch_buffer(job, &l[0]->y.buffer);
+    for (int i = 0; i < 3; i++) cla_launch_buffer(job, i < count ? &l[i]->y.buffer : &none);
     cla_launch_buffer(job, &l[0]->rope.turns);
     cla_launch_buffer(job, table_of(l[0]));
+    const epilogue_args epilogue = epilogue_of(l[0]);
+    const bool gated = choice->knobs.epilogue; // columns of the second then go with those of the first
+    if (gated) cla_launch_buffer(job, &l[0]->epilogue.residual.buffer);
+    if (gated) cla_launch_value(job, &epilogue, sizeof epilogue);
     for (int i = 0; i < 3; i++) {
         if (i < count) a[i] = args_of(l[i]);
         if (i < count) job->flops += flops_of(l[i]);
         cla_launch_value(job, &a[i], sizeof a[i]);
-        job->global[0] += divide_up(a[i].columns, choice->column_tile);
+        if (i == 0 || !gated) job->global[0] += divide_up(a[i].columns, choice->column_tile);
     }
     job->global[0] *= job->local[0];
     if (choice->row_tile > 0)
@@ -255,21 +279,22 @@ static clattn_status enqueue(chain *c, const linear *const l[], int count) {
 }
 
 clattn_status cla_linear_native_enqueue(chain *c, const linear *l) {
-    return enqueue(c, &l, 1);
+    const linear up = cla_linear_up(l);
+    return enqueue(c, (const linear *const[]){l, &up},
+                   l->choice.knobs.epilogue && cla_tensor_given(&up.w) ? 2 : 1);
 }
 
 bool cla_linear_is_of_few_rows(const linear *l) {
     return cla_variant_linear_measure(l->choice.id) == PLAN_FEW_ROWS;
 }
 
-// The same rows, kernel, knobs, positions and result buffer. A projection without RoPE may go with one that has it.
+// The same rows, kernel, knobs and positions. A projection without RoPE may go with one that has it.
 static bool can_share(const linear *first, const linear *l) {
     knobs k = l->choice.knobs;
     if (!l->rope.rotary_dim) k.rope = first->choice.knobs.rope;
     if (l->rope.positions && l->rope.positions != first->rope.positions) return false;
     return cla_linear_is_of_few_rows(l) && l->choice.id == first->choice.id &&
-           cla_knobs_equal(&k, &first->choice.knobs) && memcmp(&l->x, &first->x, sizeof l->x) == 0 &&
-           l->y.buffer == first->y.buffer;
+           cla_knobs_equal(&k, &first->choice.knobs) && memcmp(&l->x, &first->x, sizeof l->x) == 0;
 }
 
 bool cla_linear_native_shares_launch(const linear *const l[3]) {

@@ -35,6 +35,7 @@ static void shape(const plan_input *in, const linear_problem *p, const tuned_row
     choose_few_rows(p, &row->knobs, choice);
     const bool whole = k->column_block % 2 == 0 && k->column_tile % k->column_block == 0;
     if (head && whole && k->row_block * k->column_block <= 32) k->rope = p->rope_interleaved ? 2 : 1;
+    k->epilogue = p->epilogue && !k->rope;
 }
 
 const family cla_family_linear_few_lanes = {.name = "linear_few_lanes",
