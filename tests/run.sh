@@ -39,7 +39,7 @@ fi
 step "driver" choose_driver
 step "build" build_folder build
 suite "host" build host
-later "verify: hard cases in every kernel" sh tests/program/check_verify.sh build
+later "verify: hard cases in every kernel" sh tests/program/check_verify.sh build $([ $all = on ] || echo half)
 later "Oclgrind: races and bounds" sh tests/kernels/check_oclgrind.sh build $([ $all = on ] || echo half)
 later "bench and compare" sh tests/program/check_bench.sh build
 later "a newcomer's walk: every line of README and --help" python3 tests/program/check_walk.py build
@@ -78,7 +78,7 @@ fi
 run_queued
 suite "device, default" build device
 suite "guard pages around every buffer" build pages
-step "build with sanitizers" build_folder build/sanitized -Dmpi=disabled -Db_sanitize=address,undefined -Db_lundef=false
+step "build with sanitizers" build_folder build/sanitized -Dmpi=disabled -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false
 suite "sanitized, host" build/sanitized host
 if [ $all = on ]; then kind=device-once; else kind=sanitized; fi
 suite "sanitized, device" build/sanitized $kind

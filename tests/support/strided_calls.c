@@ -262,6 +262,9 @@ static void open_linear(struct strided_call *c) {
     ADD(clattn_linear_params, p->, out, BOTH, F32, 3, s.b, s.n, s.dv);
     ADD(clattn_linear_params, p->, w, READ, F32, 2, s.dv, s.keys);
     ADD(clattn_linear_params, p->, b, READ, F32, 1, s.dv);
+    ADD(clattn_linear_params, p->, w_up, READ, F32, 2, s.dv, s.keys);
+    ADD(clattn_linear_params, p->, b_up, READ, F32, 1, s.dv);
+    ADD(clattn_linear_params, p->, residual, READ, F32, 3, s.b, s.n, s.dv);
     p->projection = CLATTN_PROJECTION_NATIVE;
     c->enqueue = project;
 }
