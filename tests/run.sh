@@ -78,7 +78,7 @@ fi
 run_queued
 suite "device, default" build device
 suite "guard pages around every buffer" build pages
-step "build with sanitizers" build_folder build/sanitized -Dmpi=disabled -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false
+step "build with sanitizers" build_folder build/sanitized -Dmpi=disabled -Db_sanitize=address,undefined -Db_lundef=false
 suite "sanitized, host" build/sanitized host
 if [ $all = on ]; then kind=device-once; else kind=sanitized; fi
 suite "sanitized, device" build/sanitized $kind

@@ -61,12 +61,12 @@ CLATTN_API const char *clattn_type_name(clattn_type type);
  * UNSUPPORTED), in every call that takes tensors:
  *   svm  OpenCL 2.0's shared virtual memory: of clSVMAlloc, or inside it, and with CL_DEVICE_SVM_FINE_GRAIN_SYSTEM of malloc
  *   usm  unified shared memory of Intel's extension: of clHostMemAllocINTEL, clDeviceMemAllocINTEL or clSharedMemAllocINTEL
- * of the context's cl_context; a multiple of the element's size. A call takes it as an argument of its kernels and does nothing else
- * with it: of coarse-grained memory the caller unmaps what the host wrote before, and maps it after (clEnqueueSVMMap). All of a
- * view must lie in one allocation. How large that is OpenCL tells of usm alone, so that of svm a view that is too large is not
- * refused but undefined, as is an address that is none. What is shared is compared by addresses, also with
- * CL_MEM_USE_HOST_PTR. Workspaces and packed weights stay buffers. CLBlast takes buffers alone: what a projection gives it is
- * copied through the workspace, whose size is then to be asked for with the addresses in place.
+ * of the context's cl_context; a multiple of the element's size, of blocks of 4 bytes. A call takes it as an argument of its kernels
+ * and does nothing else with it: of coarse-grained memory the caller unmaps what the host wrote before, and maps it after
+ * (clEnqueueSVMMap). All of a view must lie in one allocation. How large that is OpenCL tells of usm alone, so that of svm a view that is
+ * too large is not refused but undefined, as is an address that is none. What is shared is compared by addresses, also with
+ * CL_MEM_USE_HOST_PTR. Workspaces and packed weights stay buffers. CLBlast takes buffers alone: what a projection gives it is copied
+ * through the workspace, whose size is then to be asked for with the addresses in place.
  * Returns   UNSUPPORTED       the device, or the OpenCL that was found, has no such memory
  *           INVALID_ARGUMENT  two of buffer, svm and usm; an address between elements; usm that is none of the context's, or too small
  * Source    OpenCL 2.0 specification, section 5.6; cl_intel_unified_shared_memory 1.0 */

@@ -225,7 +225,8 @@ static bool linear_may_run(const clattn_linear_params *p, const clattn_linear_ch
                           p->w.type,
                           p->b.rank ? 1 + (int64_t)p->b.type : 0,
                           choice->kernel_name[7],
-                          p->x.shape[1] > 8};
+                          p->x.shape[1] > 8,
+                          p->activation || p->w_up.rank || p->residual.rank};
     const clattn_tensor x = {.shape = {1, p->x.shape[0], p->x.shape[1]}};
     return choice->projection == CLATTN_PROJECTION_NATIVE &&
            fuzz_work(&x, p->x.shape[2], p->w.shape[0]) <= FUZZ_MOST_WORK &&
@@ -235,7 +236,12 @@ static bool linear_may_run(const clattn_linear_params *p, const clattn_linear_ch
 bool fuzz_linear(fuzz_bytes *b) {
     const fuzz_sizes l = fuzz_letters(b);
     const int64_t n = l.n_q, k = l.n_kv, m = l.d;
-    const clattn_type x = fuzz_float_type(b), w = fuzz_below(b, 3) ? x : fuzz_float_type(b);
+    const clattn_type x = fuzz_float_type(b), of_w = fuzz_below(b, 3) ? x : fuzz_float_type(b);
+    // What follows it, and whether w lies in blocks, by its sizes, so that seeds keep their meaning.
+    const unsigned follows = (unsigned)(3 * n + 5 * k + m) % 8;
+    const bool in_blocks = k % 32 == 0 && k > 0 && (n + m) % 3 == 0;
+    const clattn_type w = in_blocks ? (clattn_type)(CLATTN_TYPE_Q8_0 + n % 3) : of_w;
+    const int64_t w_shape[] = {m, in_blocks ? k / 32 : k};
     clattn_linear_params p = {.projection = CLATTN_PROJECTION_NATIVE};
     clattn_linear_choice choice = {.workspace_bytes = 0};
     fuzz_fields f = {.required = 3, .written = 1 << 1, .workspace = &p.workspace};
@@ -243,10 +249,14 @@ bool fuzz_linear(fuzz_bytes *b) {
     fuzz_launch_choose(&at, b);
     fuzz_add_view(&f, &p.x, x, 3, (int64_t[]){l.batch, n, k});
     fuzz_add_view(&f, &p.out, x, 3, (int64_t[]){l.batch, n, m});
-    fuzz_add_view(&f, &p.w, w, 2, (int64_t[]){m, k});
-    fuzz_add_optional(&f, !(fuzz_byte(b) & 1), &p.b, w, 1, &m);
+    fuzz_add_view(&f, &p.w, w, 2, w_shape);
+    fuzz_add_optional(&f, !(fuzz_byte(b) & 1), &p.b, of_w, 1, &m);
+    fuzz_add_optional(&f, follows & 1, &p.w_up, w, 2, w_shape);
+    fuzz_add_optional(&f, follows & 1 && follows & 2, &p.b_up, of_w, 1, &m);
+    fuzz_add_optional(&f, follows & 4, &p.residual, x, 3, (int64_t[]){l.batch, n, m});
+    if (follows & 2) p.activation = (clattn_activation)((unsigned)m % CLATTN_ACTIVATION_COUNT);
     if (l.repeats) fuzz_repeat(&f, &p.out);
-    fuzz_add_int(&f, &p.projection);
+    fuzz_add_int(&f, &p.projection), fuzz_add_int(&f, &p.activation);
     fuzz_change_all(&f, b);
     bool right = false;
     const clattn_status status = fuzz_plan(&f, ask_linear, &p, &choice, &right);

@@ -106,11 +106,11 @@ void cla_kv_fill_new(call *c) {
 
 bool cla_kv_new_views(const call *c, clattn_tensor *k, clattn_tensor *v, rope_rows *turned) {
     const clattn_kv *kv = &c->params.kv;
-    const new_rows first = rows_of(c, 0);
     if (cla_kv_is_paged(kv) || cla_kv_has_past(kv) || cla_kv_is_latent_cache(kv) || c->ragged.given ||
         c->params.score.q_lengths || c->append.turned.positions || c->empty)
         return false;
     const int apart = cla_call_items_apart(c);
+    const new_rows first = rows_of(c, 0);
     for (int b = 1; b < apart; b++)
         if (rows_of(c, b).start != first.start) return false;
     *k = kv->k, *v = kv->v, *turned = c->append.turned;
