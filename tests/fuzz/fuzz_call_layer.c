@@ -238,9 +238,10 @@ bool fuzz_linear(fuzz_bytes *b) {
     const int64_t n = l.n_q, k = l.n_kv, m = l.d;
     const clattn_type x = fuzz_float_type(b), of_w = fuzz_below(b, 3) ? x : fuzz_float_type(b);
     // What follows it, and whether w lies in blocks, by its sizes, so that seeds keep their meaning.
-    const unsigned follows = (unsigned)(3 * n + 5 * k + m) % 8;
-    const bool in_blocks = k % 32 == 0 && k > 0 && (n + m) % 3 == 0;
-    const clattn_type w = in_blocks ? (clattn_type)(CLATTN_TYPE_Q8_0 + n % 3) : of_w;
+    const uint64_t un = (uint64_t)n, um = (uint64_t)m;
+    const unsigned follows = (unsigned)((3 * un + 5 * (uint64_t)k + um) % 8);
+    const bool in_blocks = k % 32 == 0 && k > 0 && (un + um) % 3 == 0;
+    const clattn_type w = in_blocks ? (clattn_type)(CLATTN_TYPE_Q8_0 + un % 3) : of_w;
     const int64_t w_shape[] = {m, in_blocks ? k / 32 : k};
     clattn_linear_params p = {.projection = CLATTN_PROJECTION_NATIVE};
     clattn_linear_choice choice = {.workspace_bytes = 0};
@@ -254,7 +255,7 @@ bool fuzz_linear(fuzz_bytes *b) {
     fuzz_add_optional(&f, follows & 1, &p.w_up, w, 2, w_shape);
     fuzz_add_optional(&f, follows & 1 && follows & 2, &p.b_up, of_w, 1, &m);
     fuzz_add_optional(&f, follows & 4, &p.residual, x, 3, (int64_t[]){l.batch, n, m});
-    if (follows & 2) p.activation = (clattn_activation)((unsigned)m % CLATTN_ACTIVATION_COUNT);
+    if (follows & 2) p.activation = (clattn_activation)(um % CLATTN_ACTIVATION_COUNT);
     if (l.repeats) fuzz_repeat(&f, &p.out);
     fuzz_add_int(&f, &p.projection), fuzz_add_int(&f, &p.activation);
     fuzz_change_all(&f, b);
