@@ -77,13 +77,13 @@ layer_few_lanes(FUSED_ARGUMENTS, __global const ELEMENT(TYPE_Q) * x, __global co
                             which == SMALL_Q   ? bq
                             : which == SMALL_K ? bk
                                                : bv,
-                            out, turns, positions, tile * COLUMN_TILE);
+                            out, turns, positions, tile * COLUMN_TILE, 0);
         } else if (part < steps.attention) {
             const int n = part - steps.v, item = n / shared->tiles;
             flash_lanes(FUSED_VALUES, n % shared->tiles, shared->tiles, item / args.heads, item % args.heads);
         } else {
             const linear_args of = shared->of[SMALL_OUT];
-            project_columns(&of, out, wo, bo, y, turns, positions, (part - steps.attention) * COLUMN_TILE);
+            project_columns(&of, out, wo, bo, y, turns, positions, (part - steps.attention) * COLUMN_TILE, 0);
         }
         MEMORY_FENCE;
         atomic_inc(done);

@@ -226,68 +226,74 @@ void store_row(__global ELEMENT(TYPE_OUT) * y, const column_block *columns, cons
         if (n < columns->count) STORE(TYPE_OUT, y, columns->y[n], row[n]);
 }
 
-// Columns [first, first + COLUMN_TILE) of one projection.
+typedef struct epilogue epilogue;
+#if EPILOGUE
+// What follows before the columns are stored: an activation, times those of a second projection of the rows, plus a residual.
+struct epilogue {
+    const linear_args *up;
+    w_pointer w_up;
+    bias_pointer bias_up;
+    __global const ELEMENT(TYPE_OUT) * residual;
+    const epilogue_args *args;
+};
+
+// Rows from row i of batch item b on, and columns from `column` on, whose `ups` are the second projection's.
+void finish_block(const linear_args *of, const epilogue *e, x_pointer x, const row_block *rows,
+                  const column_block *ups, int b, int i, int column, float result[SUM_GROUPS * LANES]) {
+    const epilogue_args *a = e->args;
+    float up[SUM_GROUPS * LANES];
+    if (a->gates) {
+        VEC sum[ROW_BLOCK][COLUMN_BLOCK];
+        sum_block(e->up, x, e->w_up, rows, ups, sum);
+        finish_sums(ups, sum, up);
+    }
+    for (int g = 0; g < SUM_GROUPS; g++) {
+        VEC v = activated(VLOAD(g, result), a->how);
+        if (a->gates) v *= VLOAD(g, up);
+        VSTORE(v, g, result);
+    }
+    for (int r = 0; a->adds && r < rows->count; r++) {
+        const long at = view_row(&a->residual, b, i, 0) + column;
+        for (int n = 0; n < ups->count; n++)
+            result[r * COLUMN_BLOCK + n] += LOAD(TYPE_OUT, e->residual, at + n);
+        if (++i == of->rows) i = 0, b++;
+    }
+}
+#endif
+
+// Columns [first, first + COLUMN_TILE) of one projection. `after` is for EPILOGUE.
 void project_columns(const linear_args *a, x_pointer x, w_pointer w, bias_pointer bias,
                      __global ELEMENT(TYPE_OUT) * y, __global const ulong *turns, __global const int *table,
-                     int first) {
+                     int first, const epilogue *after) {
     const int last = min(first + COLUMN_TILE, a->columns);
     for (int column = first; column < last; column += COLUMN_BLOCK) {
         const column_block columns = take_columns(a, bias, column, last);
+#if EPILOGUE
+        const column_block ups =
+            after->args->gates ? take_columns(after->up, after->bias_up, column, last) : columns;
+#endif
         row_block rows;
         rows.b = rows.i = 0;
         while (rows.b < a->batch) {
             VEC sum[ROW_BLOCK][COLUMN_BLOCK];
             float result[SUM_GROUPS * LANES];
+#if EPILOGUE
+            const int b = rows.b, i = rows.i;
+#endif
             take_rows(a, table, &rows);
             sum_block(a, x, w, &rows, &columns, sum);
             finish_sums(&columns, sum, result);
 #if ROPE
             if (a->rotary_dim > 0) turn_block(a, turns, &rows, &columns, result);
 #endif
+#if EPILOGUE
+            finish_block(a, after, x, &rows, &ups, b, i, column, result);
+#endif
             for (int r = 0; r < rows.count; r++)
                 store_row(y + rows.y[r], &columns, result + r * COLUMN_BLOCK);
         }
     }
 }
-
-#if EPILOGUE
-// Likewise, and what follows before it is stored: an activation, times the columns of a second projection `u`, plus a residual.
-void project_and_finish(const linear_args *a, const linear_args *u, x_pointer x, w_pointer w, w_pointer w_up,
-                        bias_pointer bias, bias_pointer bias_up, __global ELEMENT(TYPE_OUT) * y,
-                        __global const ELEMENT(TYPE_OUT) * residual, const epilogue_args *e, int first) {
-    const int last = min(first + COLUMN_TILE, a->columns);
-    for (int column = first; column < last; column += COLUMN_BLOCK) {
-        const column_block columns = take_columns(a, bias, column, last),
-                           ups = e->gates ? take_columns(u, bias_up, column, last) : columns;
-        row_block rows;
-        rows.b = rows.i = 0;
-        while (rows.b < a->batch) {
-            VEC sum[ROW_BLOCK][COLUMN_BLOCK];
-            float result[SUM_GROUPS * LANES], up[SUM_GROUPS * LANES];
-            int b = rows.b, i = rows.i;
-            take_rows(a, 0, &rows);
-            sum_block(a, x, w, &rows, &columns, sum);
-            finish_sums(&columns, sum, result);
-            if (e->gates) {
-                sum_block(u, x, w_up, &rows, &ups, sum);
-                finish_sums(&ups, sum, up);
-            }
-            for (int g = 0; g < SUM_GROUPS; g++) {
-                VEC v = activated(VLOAD(g, result), e->how);
-                if (e->gates) v *= VLOAD(g, up);
-                VSTORE(v, g, result);
-            }
-            for (int r = 0; r < rows.count; r++) {
-                const long at = view_row(&e->residual, b, i, 0) + column;
-                for (int n = 0; e->adds && n < columns.count; n++)
-                    result[r * COLUMN_BLOCK + n] += LOAD(TYPE_OUT, residual, at + n);
-                store_row(y + rows.y[r], &columns, result + r * COLUMN_BLOCK);
-                if (++i == a->rows) i = 0, b++;
-            }
-        }
-    }
-}
-#endif
 
 int column_tiles(const linear_args *a) {
     return (a->columns + COLUMN_TILE - 1) / COLUMN_TILE;
@@ -304,21 +310,21 @@ __kernel void linear_few_lanes(__global const ELEMENT(TYPE_Q) * x, __global cons
                                __global ELEMENT(TYPE_OUT) * y1, __global ELEMENT(TYPE_OUT) * y2,
                                __global const ulong *turns, __global const int *table,
 #if EPILOGUE
-                               __global const ELEMENT(TYPE_OUT) * residual, const epilogue_args epilogue,
+                               __global const ELEMENT(TYPE_OUT) * residual, const epilogue_args epilogue_of,
 #endif
                                linear_args args0, linear_args args1, linear_args args2) {
 #if EPILOGUE
-    project_and_finish(&args0, &args1, x, w0, w1, bias0, bias1, y0, residual, &epilogue,
-                       (int)get_group_id(0) * COLUMN_TILE);
+    const epilogue after = {&args1, w1, bias1, residual, &epilogue_of};
+    project_columns(&args0, x, w0, bias0, y0, turns, table, (int)get_group_id(0) * COLUMN_TILE, &after);
 #else
     const int tile = (int)get_group_id(0), tiles0 = column_tiles(&args0),
               tiles1 = tiles0 + column_tiles(&args1);
     if (tile < tiles0)
-        project_columns(&args0, x, w0, bias0, y0, turns, table, tile * COLUMN_TILE);
+        project_columns(&args0, x, w0, bias0, y0, turns, table, tile * COLUMN_TILE, 0);
     else if (tile < tiles1)
-        project_columns(&args1, x, w1, bias1, y1, turns, table, (tile - tiles0) * COLUMN_TILE);
+        project_columns(&args1, x, w1, bias1, y1, turns, table, (tile - tiles0) * COLUMN_TILE, 0);
     else
-        project_columns(&args2, x, w2, bias2, y2, turns, table, (tile - tiles1) * COLUMN_TILE);
+        project_columns(&args2, x, w2, bias2, y2, turns, table, (tile - tiles1) * COLUMN_TILE, 0);
 #endif
 }
 #endif

@@ -3,6 +3,7 @@
 // sizes of 0; what has work-groups also with those of a device that is no CPU, which the suite's own clGetDeviceInfo in front of the
 // loader's makes of PoCL's. Leaves out refusals (test_errors_block.c).
 #define _GNU_SOURCE
+#include "support/arrays.h"
 #include "support/harness.h"
 #include "support/next_function.h"
 
@@ -40,35 +41,6 @@ CL_API_ENTRY cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_i
     if (code == CL_SUCCESS && what == CL_DEVICE_TYPE && is_gpu && value)
         *(cl_device_type *)value = CL_DEVICE_TYPE_GPU;
     return code;
-}
-
-// A tensor on the device and its numbers, as stored, on the host.
-typedef struct array {
-    struct guarded memory;
-    double *values;
-} array;
-
-// Numbers of I32 are in [0, most), others in [-most, most).
-static array given(struct random *random, const struct guarded_shape *shape, double most, bool written) {
-    const int64_t count = guarded_shape_count(shape) * clattn_type_numbers(shape->type);
-    const bool whole = shape->type == CLATTN_TYPE_I32;
-    array a = {.values = reference_alloc(count + 1)};
-    for (int64_t n = 0; n < count; n++) {
-        const double x = random_uniform(random, whole ? 0 : -most, most);
-        a.values[n] = whole ? floor(x) : storage_round(shape->type, x);
-    }
-    if (clattn_type_numbers(shape->type) > 1) storage_round_blocks(shape->type, a.values, count);
-    a.memory = written ? guarded_in_out(harness_place(), shape, a.values)
-                       : guarded_input(harness_place(), shape, a.values);
-    return a;
-}
-
-static array empty(const struct guarded_shape *shape) {
-    return (array){guarded_output(harness_place(), shape), reference_alloc(guarded_shape_count(shape) + 1)};
-}
-
-static void release(array *a) {
-    if (a->values) guarded_release(&a->memory), free(a->values);
 }
 
 static void assert_ok(clattn_status status) {
@@ -156,14 +128,14 @@ static norm_arrays norm_bind(norm_case *c, struct random *random) {
                                residual = {c->types.residual, 3, {BATCH, ROWS, c->width}, c->layout},
                                width = {c->types.weight, 1, {c->width}, c->layout};
     clattn_norm_params *p = &c->params;
-    norm_arrays a = {.x = given(random, &rows, 2, c->out_in == IN_X || (c->sums && c->sum_in == IN_X))};
+    norm_arrays a = {.x = array_given(random, &rows, 2, c->out_in == IN_X || (c->sums && c->sum_in == IN_X))};
     if (c->adds)
-        a.residual =
-            given(random, &residual, 2, c->out_in == IN_RESIDUAL || (c->sums && c->sum_in == IN_RESIDUAL));
-    if (c->weighs) a.weight = given(random, &width, 1, false);
-    if (c->shifts) a.bias = given(random, &width, 1, false);
-    if (c->sums && c->sum_in == APART) a.sum = empty(&rows);
-    if (c->out_in == APART) a.out = empty(&out);
+        a.residual = array_given(random, &residual, 2,
+                                 c->out_in == IN_RESIDUAL || (c->sums && c->sum_in == IN_RESIDUAL));
+    if (c->weighs) a.weight = array_given(random, &width, 1, false);
+    if (c->shifts) a.bias = array_given(random, &width, 1, false);
+    if (c->sums && c->sum_in == APART) a.sum = array_empty(&rows);
+    if (c->out_in == APART) a.out = array_empty(&out);
     p->x = a.x.memory.view, p->residual = a.residual.memory.view;
     p->weight = a.weight.memory.view, p->bias = a.bias.memory.view;
     const clattn_tensor *const places[] = {&a.out.memory.view, &p->x, &p->residual};
@@ -194,8 +166,8 @@ static void norm_run(norm_case *c) {
     if (c->out_in != IN_RESIDUAL && !(c->sums && c->sum_in == IN_RESIDUAL))
         assert_intact(c->name, &a.residual);
     assert_intact(c->name, &a.weight), assert_intact(c->name, &a.bias);
-    release(&a.x), release(&a.residual), release(&a.sum), release(&a.out), release(&a.weight),
-        release(&a.bias);
+    array_release(&a.x), array_release(&a.residual), array_release(&a.sum), array_release(&a.out),
+        array_release(&a.weight), array_release(&a.bias);
     free(h), free(want), free(bound);
 }
 
@@ -222,7 +194,7 @@ START_TEST(rows_are_apart) {
     x[3] = (double)NAN, x[2 * WIDTH + 17] = (double)INFINITY;
     for (int kind = 0; kind < 2; kind++) {
         struct guarded in = guarded_input(harness_place(), &shape, x);
-        array out = empty(&shape);
+        array out = array_empty(&shape);
         norm_case c = {.width = WIDTH,
                        .params = {in.view, .out = out.memory.view, .kind = (clattn_norm_kind)kind}};
         assert_ok(clattn_norm_enqueue(on, harness()->queue, &c.params, 0, NULL, NULL));
@@ -234,7 +206,7 @@ START_TEST(rows_are_apart) {
             if (kind == 0) want[2 * WIDTH + d] = d == 17 ? (double)NAN : 0;
         }
         assert_near("rows apart", &out, want, bound);
-        guarded_release(&in), release(&out);
+        guarded_release(&in), array_release(&out);
     }
 }
 END_TEST
@@ -281,16 +253,16 @@ static void activation_run(int n, clattn_activation how, bool gates, bool in_pla
     const struct guarded_shape rows = {type, 3, {BATCH, ROWS, width}, (enum layout)(n % LAYOUT_COUNT)},
                                of_out = {
                                    out_type, 3, {BATCH, ROWS, width}, (enum layout)((n + 1) % LAYOUT_COUNT)};
-    array x = given(&random, &rows, 6, in_place), up = {0}, out = {0};
+    array x = array_given(&random, &rows, 6, in_place), up = {0}, out = {0};
     double *want = reference_alloc(MOST), *bound = reference_alloc(MOST);
     char name[64];
     snprintf(name, sizeof name, "activation %d, case %d", (int)how, n);
-    if (gates) up = given(&random, &rows, 2, false);
+    if (gates) up = array_given(&random, &rows, 2, false);
     guarded_release(&x.memory);
     for (int i = 0; i < COUNT(hard) && i < width; i++) x.values[i] = storage_round(type, hard[i]);
     x.memory = in_place ? guarded_in_out(harness_place(), &rows, x.values)
                         : guarded_input(harness_place(), &rows, x.values);
-    if (!in_place) out = empty(&of_out);
+    if (!in_place) out = array_empty(&of_out);
     const array *result = in_place ? &x : &out;
     const clattn_activation_params p = {x.memory.view, up.memory.view, result->memory.view, how};
     for (int i = 0; i < count; i++) {
@@ -303,7 +275,7 @@ static void activation_run(int n, clattn_activation how, bool gates, bool in_pla
     assert_near(name, result, want, bound);
     if (!in_place) assert_intact(name, &x);
     assert_intact(name, &up);
-    release(&x), release(&up), release(&out);
+    array_release(&x), array_release(&up), array_release(&out);
     free(want), free(bound);
 }
 
@@ -320,7 +292,7 @@ START_TEST(halves_of_one_projection) {
     enum { WIDTH = 40 };
     struct random random = {8};
     const struct guarded_shape shape = {CLATTN_TYPE_F32, 3, {BATCH, ROWS, 2 * WIDTH}, LAYOUT_PADDED};
-    array both = given(&random, &shape, 3, true);
+    array both = array_given(&random, &shape, 3, true);
     double want[BATCH * ROWS * 2 * WIDTH], bound[BATCH * ROWS * 2 * WIDTH];
     clattn_activation_params p = {.x = both.memory.view, .activation = CLATTN_ACTIVATION_SILU};
     p.x.shape[2] = WIDTH, p.up = p.x, p.up.offset += WIDTH, p.out = p.x;
@@ -332,7 +304,7 @@ START_TEST(halves_of_one_projection) {
     }
     assert_ok(clattn_activation_enqueue(on, harness()->queue, &p, 0, NULL, NULL));
     assert_near("halves", &both, want, bound);
-    release(&both);
+    array_release(&both);
 }
 END_TEST
 
@@ -346,7 +318,7 @@ START_TEST(embeddings) {
         const struct guarded_shape of_ids = {CLATTN_TYPE_I32, 2, {BATCH, ROWS}, layout_loose(layout)},
                                    of_table = {type, 2, {TABLE, width / clattn_type_numbers(type)}, layout},
                                    of_out = {mixes[n % MIXES].out, 3, {BATCH, ROWS, width}, layout};
-        array table = given(&random, &of_table, 1, false), out = empty(&of_out);
+        array table = array_given(&random, &of_table, 1, false), out = array_empty(&of_out);
         const double ids[BATCH * ROWS] = {3, TABLE - 1, 0, -1, TABLE, n % 2 ? INT32_MIN : INT32_MAX};
         struct guarded id = guarded_input(harness_place(), &of_ids, ids);
         double *want = reference_alloc(MOST), *bound = reference_alloc(MOST), by = n % 2 ? 1 : 2.5;
@@ -360,7 +332,7 @@ START_TEST(embeddings) {
         assert_near("embedding", &out, want, bound);
         assert_intact("embedding", &table);
         ck_assert(guarded_intact(&id, harness()->queue));
-        release(&table), release(&out), guarded_release(&id), free(want), free(bound);
+        array_release(&table), array_release(&out), guarded_release(&id), free(want), free(bound);
     }
 }
 END_TEST
@@ -379,7 +351,7 @@ START_TEST(greatest) {
         const enum layout layout = (enum layout)(n % LAYOUT_COUNT);
         const struct guarded_shape shape = {mixes[n % 3].x, 3, {BATCH, ROWS, width}, layout},
                                    places = {CLATTN_TYPE_I32, 2, {BATCH, ROWS}, layout_loose(layout)};
-        array x = given(&random, &shape, 4, false), out = empty(&places);
+        array x = array_given(&random, &shape, 4, false), out = array_empty(&places);
         double want[BATCH * ROWS], bound[BATCH * ROWS] = {0};
         guarded_release(&x.memory);
         for (int i = 0; i < width; i++) {
@@ -396,7 +368,7 @@ START_TEST(greatest) {
         assert_ok(clattn_argmax_enqueue(on, harness()->queue, &p, 0, NULL, NULL));
         assert_near("argmax", &out, want, bound);
         assert_intact("argmax", &x);
-        release(&x), release(&out);
+        array_release(&x), array_release(&out);
     }
 }
 END_TEST
@@ -438,7 +410,7 @@ static void sample_run(const clattn_sample_params *of, clattn_type type, int wid
     struct random random = {of->seed + 3};
     const struct guarded_shape shape = {type, 3, {BATCH, ROWS, width}, layout},
                                places = {CLATTN_TYPE_I32, 2, {BATCH, ROWS}, layout_loose(layout)};
-    array x = given(&random, &shape, 4, false), out = empty(&places);
+    array x = array_given(&random, &shape, 4, false), out = array_empty(&places);
     clattn_sample_params p = *of;
     double got[BATCH * ROWS];
     p.x = x.memory.view, p.out = out.memory.view;
@@ -458,7 +430,7 @@ static void sample_run(const clattn_sample_params *of, clattn_type type, int wid
                       r, width, got[r], is, most);
     }
     assert_intact("sample", &x);
-    release(&x), release(&out);
+    array_release(&x), array_release(&out);
 }
 
 START_TEST(samples) {

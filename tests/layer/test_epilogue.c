@@ -1,14 +1,13 @@
 // test_epilogue.c: what follows a projection before it is stored: an activation, a gate, a residual, against the formula in double;
 // by the kernels of every device and by CLBlast, of few rows and of many, in all types and layouts, the residual apart, in place
 // and absent; and who does it in the same launch. Leaves out refusals (test_errors_linear.c).
+#include "support/arrays.h"
 #include "support/harness.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/device/guarded.h"
-#include "evidence/reference/random.h"
 #include "evidence/reference/reference.h"
 #include "evidence/reference/storage.h"
 
@@ -23,29 +22,14 @@ static const clattn_type kinds[][2] = {
     {CLATTN_TYPE_F32, CLATTN_TYPE_BF16}, {CLATTN_TYPE_BF16, CLATTN_TYPE_F32}};
 static const int rows_of[] = {1, 3, 2, 9, 45};
 
-// A tensor on the device and its numbers, as stored, on the host.
-typedef struct array {
-    struct guarded memory;
-    double *values;
-} array;
+static int packs; // matrices that were packed
 
 static array given(struct random *r, clattn_type type, int rank, const int64_t *shape, enum layout layout,
                    double most, bool written) {
     struct guarded_shape of = {.type = type, .rank = rank, .layout = layout};
     memcpy(of.shape, shape, (size_t)rank * sizeof *shape);
-    const int numbers = clattn_type_numbers(type);
-    const int64_t count = guarded_shape_count(&of);
-    of.shape[rank - 1] /= numbers;
-    array a = {.values = reference_alloc(count)};
-    for (int64_t n = 0; n < count; n++) a.values[n] = storage_round(type, random_uniform(r, -most, most));
-    if (numbers > 1) storage_round_blocks(type, a.values, count);
-    a.memory = written ? guarded_in_out(harness_place(), &of, a.values)
-                       : guarded_input(harness_place(), &of, a.values);
-    return a;
-}
-
-static void release(array *a) {
-    if (a->values) guarded_release(&a->memory), free(a->values);
+    of.shape[rank - 1] /= clattn_type_numbers(type);
+    return array_given(r, &of, most, written);
 }
 
 static double *project(const array *x, const array *w, const array *b, int64_t rows, int64_t columns) {
@@ -67,57 +51,100 @@ static double bound_of(double gate, double up, double want, clattn_type type) {
            1.01 * storage_roundoff(type) * fabs(want);
 }
 
-static void run(clattn_context *c, int n, const char *way) {
+// Where the device gains by it, the matrix once more.
+static cl_mem pack(clattn_context *c, const array *w, clattn_packed *packed) {
+    clattn_pack_params p = {.w = w->memory.view, .precision = CLATTN_PRECISION_SPLIT};
+    size_t bytes = 0;
+    cl_int code = CL_SUCCESS;
+    if (!w->values) return NULL;
+    ck_assert_int_eq(clattn_linear_packed_bytes(c, &p, &bytes), CLATTN_OK);
+    if (bytes == 0) return NULL;
+    p.buffer = clCreateBuffer(harness()->opencl, CL_MEM_READ_WRITE, bytes, NULL, &code);
+    harness_expect(code, "clCreateBuffer");
+    ck_assert_int_eq(clattn_linear_pack(c, harness()->queue, &p, packed, 0, NULL, NULL), CLATTN_OK);
+    packs += packed->buffer != NULL;
+    return p.buffer;
+}
+
+typedef struct epilogue_case {
+    int n;
+    int64_t rows, columns; // of out
+    bool gated, in_place, adds;
+    array x, w, out, up, b, b_up, residual;
+} epilogue_case;
+
+static epilogue_case make(int n) {
     struct random r = {(uint64_t)n + 1};
-    const clattn_type type = kinds[n % 6][0], of_w = kinds[n % 6][1];
-    const int64_t columns = n % 7 ? 45 : 100, rows = rows_of[n % 5], x_shape[] = {BATCH, rows, INNER},
-                  w_shape[] = {columns, INNER}, out_shape[] = {BATCH, rows, columns};
-    const bool gated = n % 3 != 0, in_place = n % 4 == 2, adds = n % 4 == 1 || in_place;
+    epilogue_case t = {.n = n, .rows = BATCH * rows_of[n % 5], .columns = n % 7 ? 45 : 100};
+    const clattn_type type = kinds[n % 6][0], of_w = kinds[n % 6][1],
+                      of_b = n % 2 ? CLATTN_TYPE_F32 : CLATTN_TYPE_F16;
+    const int64_t x_shape[] = {BATCH, rows_of[n % 5], INNER}, w_shape[] = {t.columns, INNER},
+                  out_shape[] = {BATCH, rows_of[n % 5], t.columns};
     const enum layout layout = (enum layout)(n / 2 % LAYOUT_COUNT);
     const double most = 2 / sqrt((double)INNER);
-    const clattn_type of_b = n % 2 ? CLATTN_TYPE_F32 : CLATTN_TYPE_F16;
-    array x = given(&r, type, 3, x_shape, layout, 1, false),
-          w = given(&r, of_w, 2, w_shape, layout, most, false),
-          out = given(&r, type, 3, out_shape, layout, 1, true), up = {0}, b = {0}, b_up = {0}, residual = {0};
-    if (n % 5 > 1) b = given(&r, of_b, 1, w_shape, layout, 1, false);
-    if (gated) up = given(&r, of_w, 2, w_shape, layout, most, false);
-    if (gated && n % 5 > 0) b_up = given(&r, of_b, 1, w_shape, layout, 1, false);
-    if (adds && !in_place) residual = given(&r, type, 3, out_shape, layout, 1, false);
-    clattn_linear_params p = {.x = x.memory.view, .w = w.memory.view, .out = out.memory.view};
-    p.b = b.memory.view, p.w_up = up.memory.view, p.b_up = b_up.memory.view;
-    p.residual = in_place ? p.out : residual.memory.view;
+    t.gated = n % 3 != 0, t.in_place = n % 4 == 2, t.adds = n % 4 == 1 || t.in_place;
+    t.x = given(&r, type, 3, x_shape, layout, 1, false),
+    t.w = given(&r, of_w, 2, w_shape, layout, most, false);
+    t.out = given(&r, type, 3, out_shape, layout, 1, true);
+    if (n % 5 > 1) t.b = given(&r, of_b, 1, w_shape, layout, 1, false);
+    if (t.gated) t.up = given(&r, of_w, 2, w_shape, layout, most, false);
+    if (t.gated && n % 5 > 0) t.b_up = given(&r, of_b, 1, w_shape, layout, 1, false);
+    if (t.adds && !t.in_place) t.residual = given(&r, type, 3, out_shape, layout, 1, false);
+    return t;
+}
+
+static void assert_out(const epilogue_case *t, clattn_activation activation, const char *kernel) {
+    const int64_t count = t->rows * t->columns;
+    double *gate = project(&t->x, &t->w, &t->b, t->rows, t->columns), *is = reference_alloc(count),
+           *by = t->gated ? project(&t->x, &t->up, &t->b_up, t->rows, t->columns) : NULL;
+    const double *more = t->in_place ? t->out.values : t->residual.values;
+    ck_assert_msg(guarded_read(&t->out.memory, harness()->queue, is), "%d: bytes around out changed", t->n);
+    for (int64_t i = 0; i < count; i++) {
+        const double factor = t->gated ? by[i] : 1,
+                     want = reference_activation(gate[i], activation) * factor + (t->adds ? more[i] : 0);
+        ck_assert_msg(fabs(is[i] - want) <= bound_of(gate[i], factor, want, t->out.memory.view.type),
+                      "%d by %s: number %d is %.9g, not %.9g", t->n, kernel, (int)i, is[i], want);
+    }
+    ck_assert(guarded_intact(&t->x.memory, harness()->queue) &&
+              guarded_intact(&t->w.memory, harness()->queue));
+    free(gate), free(by), free(is);
+}
+
+static void run(clattn_context *c, int n, const char *way) {
+    epilogue_case t = make(n);
+    clattn_linear_params p = {.x = t.x.memory.view, .w = t.w.memory.view, .out = t.out.memory.view};
+    clattn_linear_choice choice;
+    p.b = t.b.memory.view, p.w_up = t.up.memory.view, p.b_up = t.b_up.memory.view;
+    p.residual = t.in_place ? p.out : t.residual.memory.view;
     p.activation = (clattn_activation)(n % CLATTN_ACTIVATION_COUNT);
     p.projection =
         !*way && n % 8 == 7 && harness_has_clblast() ? CLATTN_PROJECTION_CLBLAST : CLATTN_PROJECTION_NATIVE;
-    clattn_linear_choice choice;
+    p.precision = n % 2 ? CLATTN_PRECISION_SPLIT : CLATTN_PRECISION_EXACT;
+    cl_mem more_of_w = n % 4 < 2 ? pack(c, &t.w, &p.packed) : NULL,
+           more_of_up = n % 4 < 2 ? pack(c, &t.up, &p.packed_up) : NULL;
     ck_assert_int_eq(clattn_linear_plan(c, &p, &choice), CLATTN_OK);
-    const bool follows = p.activation || gated || adds,
+    const bool follows = p.activation || t.gated || t.adds,
                fused = strcmp(choice.kernel_name, "linear_few_lanes") == 0;
     ck_assert_msg(p.projection == CLATTN_PROJECTION_CLBLAST || !strcmp(choice.kernel_name, "linear_matrix") ||
                       (choice.workspace_bytes > 0) == (follows && !fused),
                   "%d: %s asks for %zu bytes", n, choice.kernel_name, choice.workspace_bytes);
     ck_assert_msg(clattn_linear_enqueue(c, harness()->queue, &p, 0, NULL, NULL) == CLATTN_OK, "%s",
                   harness_log_text());
-    double *gate = project(&x, &w, &b, BATCH * rows, columns),
-           *by = gated ? project(&x, &up, &b_up, BATCH * rows, columns) : NULL,
-           *is = reference_alloc(BATCH * rows * columns);
-    const double *more = in_place ? out.values : residual.values;
-    ck_assert_msg(guarded_read(&out.memory, harness()->queue, is), "%d: bytes around out changed", n);
-    for (int64_t i = 0; i < BATCH * rows * columns; i++) {
-        const double factor = gated ? by[i] : 1,
-                     want = reference_activation(gate[i], p.activation) * factor + (adds ? more[i] : 0);
-        ck_assert_msg(fabs(is[i] - want) <= bound_of(gate[i], factor, want, type),
-                      "%d by %s: number %d is %.9g, not %.9g", n, choice.kernel_name, (int)i, is[i], want);
-    }
-    ck_assert(guarded_intact(&x.memory, harness()->queue) && guarded_intact(&w.memory, harness()->queue));
-    free(gate), free(by), free(is);
-    release(&x), release(&w), release(&out), release(&up), release(&b), release(&b_up), release(&residual);
+    assert_out(&t, p.activation, choice.kernel_name);
+    if (more_of_w) clReleaseMemObject(more_of_w);
+    if (more_of_up) clReleaseMemObject(more_of_up);
+    array_release(&t.x), array_release(&t.w), array_release(&t.out), array_release(&t.up);
+    array_release(&t.b), array_release(&t.b_up), array_release(&t.residual);
 }
 
 START_TEST(by_every_kernel) {
     clattn_context *c = harness_open(
         (clattn_context_params){.context = harness()->opencl, .log = harness_log(), .tuned_rows = ways[_i]});
+    packs = 0;
     for (int n = 0; n < CASES; n++) run(c, n, ways[_i]);
+    ck_assert_msg(packs > 0 || strcmp(ways[_i], "linear_matrix :") != 0 ||
+                      !clattn_context_capabilities(c)->is_cpu,
+                  "nothing was packed");
     clattn_context_destroy(c);
 }
 END_TEST

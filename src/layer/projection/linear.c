@@ -96,8 +96,9 @@ double cla_linear_flops(const linear *l) {
     if (!plain_or_native(l, &l->x)) flops += move_flops(&l->x);
     if (!plain_or_native(l, &l->w) || packs(l)) flops += move_flops(&l->w);
     if (!direct_result(l) || bias_is_left(l)) flops += move_flops(&l->y);
+    if (!is_gated(l)) return flops;
     const linear up = cla_linear_up(l);
-    return is_gated(l) ? flops + cla_linear_flops(&up) : flops;
+    return flops + cla_linear_flops(&up);
 }
 
 static knobs convert_knobs(clattn_type from, clattn_type to, const clattn_tensor *bias) {
@@ -144,18 +145,23 @@ static void become_float32(clattn_context *context, linear *l, const clattn_tens
     cla_linear_choose(context, l);
 }
 
+static clattn_status prepare_epilogue(clattn_context *context, const linear *l) {
+    if (is_gated(l)) {
+        linear up = cla_linear_up(l);
+        become_float32(context, &up, &l->y);
+        TRY(cla_linear_prepare(context, &up));
+    }
+    return cla_activate_prepare(context, CLATTN_TYPE_F32, l->y.type);
+}
+
 clattn_status cla_linear_prepare(clattn_context *context, const linear *l) {
     program *p = NULL;
-    linear inner = *l, up = cla_linear_up(l); // what linear_enqueue hands to the kernel
+    linear inner = *l; // what linear_enqueue hands to the kernel
     if (epilogue_is_left(l)) inner.epilogue.given = false;
     if (!direct_result(l)) become_float32(context, &inner, &l->y);
     if (l->native) TRY(cla_linear_native_prepare(context, &inner));
     if (packs(l)) TRY(cla_packed_prepare(context, &l->w));
-    if (epilogue_is_left(l)) {
-        if (is_gated(l)) become_float32(context, &up, &l->y);
-        if (is_gated(l)) TRY(cla_linear_prepare(context, &up));
-        TRY(cla_activate_prepare(context, CLATTN_TYPE_F32, l->y.type));
-    }
+    if (epilogue_is_left(l)) TRY(prepare_epilogue(context, l));
     const knobs x = convert_knobs(l->x.type, CLATTN_TYPE_F32, &no_bias);
     const knobs w = convert_knobs(l->w.type, CLATTN_TYPE_F32, &no_bias);
     const knobs y = convert_knobs(CLATTN_TYPE_F32, epilogue_is_left(l) ? CLATTN_TYPE_F32 : l->y.type,

@@ -49,9 +49,7 @@ static clattn_status check_views(clattn_context *c, const clattn_linear_params *
     TRY(cla_tensor_check(c, &p->out, 3, &out));
     const int64_t out_shape[3] = {p->x.shape[0], p->x.shape[1], -1};
     TRY(cla_tensor_check_shape(c, &p->out, out_shape, &out));
-    if (p->out.type != p->x.type)
-        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                                "out: its type differs from x's: both must be stored alike");
+    TRY(check_alike(c, "out", &p->out, "x", &p->x));
     if (p->x.shape[2] == 0 || p->out.shape[2] == 0)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its last size is 0: must be 1 or more",
                                 p->x.shape[2] == 0 ? "x" : "out");

@@ -193,7 +193,6 @@ static linear_args args_of(const linear *l) {
 _Static_assert(3 * sizeof(linear_args) + (LAUNCH_MAX_ARGS - 3) * sizeof(cl_mem) <= LAUNCH_MAX_BYTES,
                "the arguments of a launch fit every device");
 
-// [B, 1, N, M] as [B, N, M], as kernels of rows see it.
 static epilogue_args epilogue_of(const linear *l) {
     const linear_epilogue *e = &l->epilogue;
     epilogue_args a = {.how = (int)e->activation,
@@ -279,9 +278,9 @@ static clattn_status enqueue(chain *c, const linear *const l[], int count) {
 }
 
 clattn_status cla_linear_native_enqueue(chain *c, const linear *l) {
+    if (!l->choice.knobs.epilogue || !cla_tensor_given(&l->epilogue.w_up)) return enqueue(c, &l, 1);
     const linear up = cla_linear_up(l);
-    return enqueue(c, (const linear *const[]){l, &up},
-                   l->choice.knobs.epilogue && cla_tensor_given(&up.w) ? 2 : 1);
+    return enqueue(c, (const linear *const[]){l, &up}, 2);
 }
 
 bool cla_linear_is_of_few_rows(const linear *l) {
