@@ -155,6 +155,9 @@ typedef struct clattn_capabilities {
     uint32_t
         svm; /* CL_DEVICE_SVM_CAPABILITIES: 1 coarse-grained, 2 fine-grained, 4 of the system, 8 atomics, or-ed */
     bool usm; /* cl_intel_unified_shared_memory */
+    uint32_t
+        compute_capability; /* 10 * CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV + ..._MINOR_NV of cl_nv_device_attribute_query, whose
+                               compilers take PTX in kernels; 0: not told */
 } clattn_capabilities;
 
 /* List the devices of all platforms, in the order of the OpenCL loader, which is found first (opencl.h).

@@ -163,6 +163,15 @@ static void describe_subgroups(const inquiry *q, clattn_capabilities *c, const c
     if (c->subgroup_ways & CLATTN_SUBGROUPS_SIZE_INTEL) c->subgroup_sizes = subgroup_sizes(q);
 }
 
+// 10 * major + minor; 0 where the driver does not tell both.
+static uint32_t compute_capability(const inquiry *q) {
+    cl_uint major = 0, minor = 0;
+    if (clGetDeviceInfo(q->device, OPENCL_DEVICE_COMPUTE_CAPABILITY_MAJOR, sizeof major, &major, NULL) != CL_SUCCESS ||
+        clGetDeviceInfo(q->device, OPENCL_DEVICE_COMPUTE_CAPABILITY_MINOR, sizeof minor, &minor, NULL) != CL_SUCCESS)
+        return 0;
+    return major < 1000 && minor < 10 ? 10 * major + minor : 0;
+}
+
 static void describe_extensions(inquiry *q, clattn_capabilities *c) {
     char *list = whole_text(q, ask, CL_DEVICE_EXTENSIONS);
     if (!list) return;
@@ -170,6 +179,7 @@ static void describe_extensions(inquiry *q, clattn_capabilities *c) {
     c->double_arithmetic = has_word(list, "cl_khr_fp64");
     if (strncmp(c->version, "OpenCL 1", 8) != 0)
         c->svm = (uint32_t)get_number(q, OPENCL_DEVICE_SVM_CAPABILITIES);
+    if (has_word(list, "cl_nv_device_attribute_query")) c->compute_capability = compute_capability(q);
     c->usm = has_word(list, "cl_intel_unified_shared_memory");
     describe_subgroups(q, c, list);
     cla_host_release(q->host, list);

@@ -10,7 +10,7 @@
 #include "tool/verify/verify_case.h"
 
 // The variants and what each takes, from families.def.
-typedef enum takes { TAKES_ANY, TAKES_BF16, TAKES_TERMS } takes;
+typedef enum takes { TAKES_ANY, TAKES_BF16, TAKES_HALVES, TAKES_TERMS } takes;
 
 static const struct {
     const char *name;
@@ -130,6 +130,9 @@ static bool suits(int i, const struct test_case *test) {
     const bool linear = !strcmp(variants[i].pairs, "layer");
     // Other types have their variants, which would only run again.
     if (variants[i].takes == TAKES_BF16 && test->kv_type != CLATTN_TYPE_BF16) return false;
+    const bool halves = test->q_type == test->kv_type &&
+                        (test->kv_type == CLATTN_TYPE_F16 || test->kv_type == CLATTN_TYPE_BF16);
+    if (variants[i].takes == TAKES_HALVES && !halves) return false;
     const bool terms = test->precision == CLATTN_PRECISION_SPLIT ||
                        (test->q_type == CLATTN_TYPE_BF16 && test->matrix_type == CLATTN_TYPE_BF16);
     if (variants[i].takes == TAKES_TERMS && !terms) return false;
