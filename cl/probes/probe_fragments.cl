@@ -33,8 +33,8 @@ probe_fragments(__global const uint *words, __global uint *result, int rounds) {
     FRAGMENT_LOAD_TURNED(turned, memory, B_AT + lane % 16 * PITCH + lane / 16 * 16);
     FRAGMENT_MULTIPLY_ADD(c[0], a, b[0], b[1], memory);
     FRAGMENT_MULTIPLY_ADD(c[1], a, b[2], b[3], memory);
-    FRAGMENT_UNROLL for (int i = 0; i < 4; i++)
-        p[i] = FRAGMENT_PAIR(c[i / 2][i % 2 * 2], c[i / 2][i % 2 * 2 + 1]);
+    FRAGMENT_UNROLL for (int i = 0; i < 4; i++) p[i] =
+        FRAGMENT_PAIR(c[i / 2][i % 2 * 2], c[i / 2][i % 2 * 2 + 1]);
     FRAGMENT_MULTIPLY_ADD(c[2], p, turned[0], turned[1], memory);
     FRAGMENT_MULTIPLY_ADD(c[3], p, turned[2], turned[3], memory);
     FRAGMENT_UNROLL for (int n = 0; n < 2; n++) {

@@ -166,8 +166,10 @@ static void describe_subgroups(const inquiry *q, clattn_capabilities *c, const c
 // 10 * major + minor; 0 where the driver does not tell both.
 static uint32_t compute_capability(const inquiry *q) {
     cl_uint major = 0, minor = 0;
-    if (clGetDeviceInfo(q->device, OPENCL_DEVICE_COMPUTE_CAPABILITY_MAJOR, sizeof major, &major, NULL) != CL_SUCCESS ||
-        clGetDeviceInfo(q->device, OPENCL_DEVICE_COMPUTE_CAPABILITY_MINOR, sizeof minor, &minor, NULL) != CL_SUCCESS)
+    if (clGetDeviceInfo(q->device, OPENCL_DEVICE_COMPUTE_CAPABILITY_MAJOR, sizeof major, &major, NULL) !=
+            CL_SUCCESS ||
+        clGetDeviceInfo(q->device, OPENCL_DEVICE_COMPUTE_CAPABILITY_MINOR, sizeof minor, &minor, NULL) !=
+            CL_SUCCESS)
         return 0;
     return major < 1000 && minor < 10 ? 10 * major + minor : 0;
 }

@@ -9,11 +9,11 @@
 #define OPENCL_PLATFORM_NOT_FOUND (-1001)
 #define OPENCL_ILLEGAL_ACCESS (-9999)
 
-#define OPENCL_DEVICE_MAX_NUM_SUB_GROUPS 0x105C // OpenCL 2.1
-#define OPENCL_DEVICE_SVM_CAPABILITIES 0x1053   // OpenCL 2.0
+#define OPENCL_DEVICE_MAX_NUM_SUB_GROUPS 0x105C       // OpenCL 2.1
+#define OPENCL_DEVICE_SVM_CAPABILITIES 0x1053         // OpenCL 2.0
 #define OPENCL_DEVICE_COMPUTE_CAPABILITY_MAJOR 0x4000 // cl_nv_device_attribute_query
 #define OPENCL_DEVICE_COMPUTE_CAPABILITY_MINOR 0x4001
-#define OPENCL_DEVICE_SUB_GROUP_SIZES 0x4108    // cl_intel_required_subgroup_size
+#define OPENCL_DEVICE_SUB_GROUP_SIZES 0x4108 // cl_intel_required_subgroup_size
 
 // The name of an OpenCL error code, such as "CL_OUT_OF_RESOURCES"; "unknown" otherwise.
 const char *cla_opencl_error_name(cl_int code);

@@ -101,8 +101,9 @@ double cla_lanes_flops(const knobs *k) {
 
 // A tile of 64 rows and 32 columns, 16 steps of the sum.
 bool cla_tiles_possible(const clattn_capabilities *device) {
-    return (cla_lanes_possible(device) || device->compute_capability) && device->max_work_group >= TILES_PROBE_ITEMS &&
-           device->max_work_item[0] >= TILES_PROBE_ITEMS && device->local_memory_bytes >= 8192;
+    return (cla_lanes_possible(device) || device->compute_capability) &&
+           device->max_work_group >= TILES_PROBE_ITEMS && device->max_work_item[0] >= TILES_PROBE_ITEMS &&
+           device->local_memory_bytes >= 8192;
 }
 
 knobs cla_tiles_knobs(const clattn_capabilities *device) {

@@ -280,8 +280,8 @@ static double mma_flops(const knobs *k) {
 }
 #define MMA_PROBE(type, knobs, fill)                                                                         \
     {                                                                                                        \
-        "matrix fragments of " type " (mma.sync)", KERNEL_PROBE_FRAGMENTS, mma_applies, knobs, fill, mma_expect, mma_flops, \
-            NULL, PROBE_FRAGMENTS_ITEMS, 0, NULL                                                             \
+        "matrix fragments of " type " (mma.sync)", KERNEL_PROBE_FRAGMENTS, mma_applies, knobs, fill,         \
+            mma_expect, mma_flops, NULL, PROBE_FRAGMENTS_ITEMS, 0, NULL                                      \
     }
 
 const probe cla_probes[PROBE_COUNT] = {

@@ -46,17 +46,17 @@ const absent_device absent_devices[] = {
     // 132 multiprocessors: NVIDIA H100 Tensor Core GPU Architecture, the SXM5 board; clock assumed.
     {"h100",
      {NVIDIA, .name = "NVIDIA H100 80GB HBM3", .compute_units = 132, .clock_mhz = 1980,
-      .global_memory_bytes = MIB(81090), .max_allocation_bytes = MIB(81090) / 4},
+      .compute_capability = 90, .global_memory_bytes = MIB(81090), .max_allocation_bytes = MIB(81090) / 4},
      0},
     // 108 at 1410 MHz, 40536 MB, 10134 MB in one buffer: fluid 8.
     {"a100",
      {NVIDIA, .name = "NVIDIA A100-SXM4-40GB", .compute_units = 108, .clock_mhz = 1410,
-      .global_memory_bytes = MIB(40536), .max_allocation_bytes = MIB(10134)},
+      .compute_capability = 80, .global_memory_bytes = MIB(40536), .max_allocation_bytes = MIB(10134)},
      0},
     // 24 units, work-groups of 1024, 7802 MB: course 2026 pull 90 and 2025 pull 28; clock assumed.
     {"rtx4060",
      {NVIDIA, .name = "NVIDIA GeForce RTX 4060", .compute_units = 24, .clock_mhz = 2505,
-      .global_memory_bytes = MIB(7802), .max_allocation_bytes = MIB(7802) / 4},
+      .compute_capability = 89, .global_memory_bytes = MIB(7802), .max_allocation_bytes = MIB(7802) / 4},
      0},
     // 304 units at 2100 MHz: github.com/ROCm/legacy-rocm-build/issues/4021; 200998912 KB, 64 KiB: its neighbour
     // github.com/ROCm/rocprof-compute-viewer/issues/29; the largest buffer assumed, as of its relatives.
@@ -144,5 +144,6 @@ unsigned absent_device_proves(const absent_device *device) {
     for (int size = 8; size <= 64; size *= 2)
         if (device->subgroups & (unsigned)size && cla_subgroup_possible(&device->is, size))
             probes |= 1u << cla_subgroup_probe(size);
+    if (device->is.compute_capability >= 80) probes |= 1u << PROBE_MMA_F16 | 1u << PROBE_MMA_BF16;
     return probes;
 }

@@ -244,17 +244,19 @@ static bool begins(const char *line, const char *word) {
     return strncmp(line, word, strlen(word)) == 0;
 }
 
-// Whether a text, as it is embedded, has inline assembler for some device. Vectors are of texts that have them; those of tiles have
-// 4 or 8 numbers (knobs.def), where all assembler is for 16.
+// Whether a text, as it is embedded, has inline assembler for a device that may be PoCL's: PTX is for none of a CPU. Vectors are of
+// texts that have them; those of tiles have 4 or 8 numbers (knobs.def), where all assembler is for 16.
 static bool has_assembler(const char *text) {
     const bool vectors = strstr(text, "#define STORAGE_VECTORS") != NULL,
                tiles = strstr(text, "#define LANES MICRO_ROWS") != NULL;
     bool found = false;
     int off = 0; // blocks within one that the text leaves out
     for (const char *line = text; line; line = strchr(line, '\n'), line += line != NULL) {
-        const bool out = begins(line, "#ifdef STORAGE_VECTORS")
-                             ? !vectors
-                             : tiles && (begins(line, "#if LANES == 16") || begins(line, "#if DOT_BF16"));
+        const bool out =
+            begins(line, "#ifdef STORAGE_VECTORS")
+                ? !vectors
+                : begins(line, "#if MATRIX_ENGINE == MATRIX_ENGINE_MMA") ||
+                      (tiles && (begins(line, "#if LANES == 16") || begins(line, "#if DOT_BF16")));
         if (begins(line, "#if")) off += off > 0 || out;
         if (begins(line, "#endif") || begins(line, "#else")) off -= off > 0 && (line[2] == 'n' || off == 1);
         const char *at = strstr(line, "__asm__"), *end = strchr(line, '\n');

@@ -90,6 +90,50 @@ START_TEST(tiles) {
 }
 END_TEST
 
+static knobs fragments_emulated(const clattn_capabilities *device) {
+    knobs k = cla_probes[PROBE_MMA_F16].knobs(device);
+    k.matrix_engine = MATRIX_ENGINE_EMULATION;
+    return k;
+}
+static knobs fragments_emulated_bf16(const clattn_capabilities *device) {
+    knobs k = fragments_emulated(device);
+    k.type_kv = CLATTN_TYPE_BF16;
+    return k;
+}
+// The last number of each of the three results, in turn.
+static int one_off;
+static void expect_one_off_fragment(const knobs *k, uint32_t out[PROBE_WORDS]) {
+    static const int last[] = {255, 511, 527};
+    cla_probes[PROBE_MMA_F16].expect(k, out);
+    out[last[one_off]] ^= 1u;
+}
+
+// The same of matrix fragments, whose places the emulation has, too; asked for by what the device says of itself alone.
+START_TEST(fragments) {
+    clattn_context *c = open_context(NULL);
+    const clattn_capabilities *device = clattn_context_capabilities(c);
+    clattn_capabilities made_up = *device;
+    bool answered = false;
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+        probe emulated = cla_probes[bf16 ? PROBE_MMA_BF16 : PROBE_MMA_F16];
+        emulated.knobs = bf16 ? fragments_emulated_bf16 : fragments_emulated;
+        ck_assert(cla_probe_run(c, &emulated, &answered) > 0.0f && answered);
+        emulated.expect = expect_one_off_fragment;
+        for (one_off = 0; one_off < 3; one_off++)
+            ck_assert(cla_probe_run(c, &emulated, &answered) == 0.0f && answered);
+        made_up.max_work_group = 1024, made_up.compute_capability = 75;
+        ck_assert(!emulated.applies(&made_up));
+        made_up.compute_capability = 80;
+        ck_assert(emulated.applies(&made_up));
+        made_up.max_work_group = 64;
+        ck_assert(!emulated.applies(&made_up));
+    }
+    ck_assert_int_eq((cla_probe_results(c, ALL).proven >> PROBE_MMA_F16 & 1u) != 0,
+                     device->compute_capability >= 80);
+    clattn_context_destroy(c);
+}
+END_TEST
+
 // The public list says what the planner goes by, no more entries than there is room for.
 START_TEST(listed) {
     clattn_context *c = open_context(NULL);
@@ -259,6 +303,7 @@ int main(void) {
     const TTest *const tests[] = {proven_means_a_rate,
                                   wrong_is_not_proven,
                                   tiles,
+                                  fragments,
                                   widths,
                                   slow_vectors_are_not_asked,
                                   listed,
