@@ -102,34 +102,34 @@ FRAGMENT_INLINE void put_piece(fragment_memory *memory, __local uint4 *tile, int
 #endif
 }
 
-// Rows to local memory by the whole group. An item has pieces of one column, so that where rows are a constant stride apart it adds
-// to one pointer: PIECES of a row, a power of two, of which 2 * steps exist.
-#define PIECES(steps) ((steps) > 8 ? 32 : (steps) > 4 ? 16 : (steps) > 2 ? 8 : (steps) > 1 ? 4 : 2)
-#define EACH_PIECE(row, piece, count, steps)                                                                 \
-    const int piece = (int)get_local_id(0) % PIECES(steps);                                                  \
-    FRAGMENT_UNROLL for (int row = (int)get_local_id(0) / PIECES(steps), at_ = 0; at_ < (count);             \
-                         at_ += FRAGMENT_GROUP / PIECES(steps),                                              \
-                         row += FRAGMENT_GROUP /                                                             \
-                                PIECES(steps)) if ((PIECES(steps) == 2 * (steps) || piece < 2 * (steps)) &&  \
-                                                   ((count) % (FRAGMENT_GROUP / PIECES(steps)) == 0 ||       \
-                                                    row < (count)))
+// Rows to local memory by the whole group, 2 * steps pieces of each; an item has piece PIECE_OF of row PIECE_ROW. Where those of a row
+// divide the group its pieces are in one column, and where rows are a constant stride apart it adds to one pointer.
+#define IN_COLUMN(steps) (FRAGMENT_GROUP % (2 * (steps)) == 0)
+#define PIECE_AT(steps) ((int)get_local_id(0) + (IN_COLUMN(steps) ? 0 : at_))
+#define PIECE_OF(steps) (PIECE_AT(steps) % (2 * (steps)))
+#define PIECE_ROW(steps) (PIECE_AT(steps) / (2 * (steps)) + (IN_COLUMN(steps) ? at_ / (2 * (steps)) : 0))
+#define EACH_PIECE(count, steps)                                                                             \
+    FRAGMENT_UNROLL for (int at_ = 0; at_ < (count)*2 * (steps);                                             \
+                         at_ += FRAGMENT_GROUP) if ((count)*2 * (steps) % FRAGMENT_GROUP == 0 ||             \
+                                                    PIECE_ROW(steps) < (count))
 
 FRAGMENT_INLINE void put_queries(fragment_memory *memory, __local uint4 *tile, row_pointer q, long stride,
                                  int i0, int i_last) {
-    EACH_PIECE(row, piece, TILE_ROWS, STEPS)
-    put_piece(memory, tile, PLACE(row, piece, KEY_PITCH), q + min(i0 + row, i_last) * stride, 8 * piece,
-              HEAD_DIM, true);
+    EACH_PIECE(TILE_ROWS, STEPS) {
+        const int row = PIECE_ROW(STEPS), piece = PIECE_OF(STEPS);
+        put_piece(memory, tile, PLACE(row, piece, KEY_PITCH), q + min(i0 + row, i_last) * stride, 8 * piece,
+                  HEAD_DIM, true);
+    }
 }
 
 // A tile of K or V, from key k on; rows from `end` on are 0.
 FRAGMENT_INLINE void put_tile(fragment_memory *memory, __local uint4 *tile, int begin, const int steps,
                               const int pitch, const int width, const kv_head *head, int k, int end) {
-    row_pointer from = (row_pointer)head->at + (k + (int)get_local_id(0) / PIECES(steps)) * head->stride;
-    const long step = (FRAGMENT_GROUP / PIECES(steps)) * head->stride;
-    EACH_PIECE(row, piece, TILE_KV, steps) {
-#if PAST || PAGED
-        from = (row_pointer)kv_row_at(head, min(k + row, end - 1)).at;
-#endif
+    row_pointer from = (row_pointer)head->at + (k + (int)get_local_id(0) / (2 * steps)) * head->stride;
+    const long step = (FRAGMENT_GROUP / (2 * steps)) * head->stride;
+    EACH_PIECE(TILE_KV, steps) {
+        const int row = PIECE_ROW(steps), piece = PIECE_OF(steps);
+        if (PAST || PAGED || !IN_COLUMN(steps)) from = (row_pointer)kv_row_at(head, min(k + row, end - 1)).at;
         put_piece(memory, tile, begin + PLACE(row, piece, pitch), from, 8 * piece, width, k + row < end);
         from += step;
     }
