@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """See device.sh. Needs Python alone; PyTorch is asked for in a process of its own."""
 import argparse
+import concurrent.futures
 import datetime
 import json
 import os
@@ -142,20 +143,31 @@ def families_of(device):
     return [n for n in dict.fromkeys(names) if not re.search(r"_lanes(_|$)", n)]
 
 
+def side_by_side(device, work, items):
+    """What `work` makes of each, in their order: on a CPU one after the other, else together, since the host's cores compile."""
+    with concurrent.futures.ThreadPoolExecutor(1 if device["type"] == "cpu" else max((os.cpu_count() or 2) // 2, 1)) as pool:
+        return list(pool.map(work, items))
+
+
 def verify(run, device, seconds):
     """Kernels against float64: how many passed, and those that failed by name."""
     started, result = time.monotonic(), {"pass": 0, "fail": 0, "unsupported": 0, "failures": [], "families": {}, "status": "ok", "why": ""}
-    families, small = families_of(device), ["--case", "plain"] if run.options.quick else []
-    for family in families or [""]:
+    families, small = families_of(device) or [""], ["--case", "plain"] if run.options.quick else []
+
+    def one(family):
         words = ["verify", "--device", str(device["index"]), "--json", *small, *(["--family", family] if family else [])]
-        status, text, why = run.clattn(words, max(seconds - (time.monotonic() - started), 1.0))
+        return run.clattn(words, max(seconds - (time.monotonic() - started), 1.0))
+
+    for family, (status, text, why) in zip(families, side_by_side(device, one, families)):
         found = parsed(text)
         if found is None and family and status in (1, 2) and "no case" in why:
             result["families"][family] = "no case"
             continue
         if found is None:
-            result.update(status="fail" if status is not None else "unfinished", why=why or "no word")
-            break
+            result["families"][family or "all"] = why or "no word"
+            if result["status"] != "fail":
+                result.update(status="fail" if status is not None else "unfinished", why=why or "no word")
+            continue
         for key in "pass", "fail", "unsupported":
             result[key] += found[key]
         result["families"][family or "all"] = f"{found['pass']} pass, {found['fail']} fail"
@@ -191,18 +203,20 @@ def suites(run, device, seconds):
     if not os.path.exists(listed):
         return {"status": "absent", "why": "the build has no tests", "suites": []}
     known = known_tests(run, listed)
-    end, rows = time.monotonic() + seconds, []
-    for name in QUICK_SUITES if run.options.quick else SUITES:
-        if name not in known or not os.access(known[name]["cmd"][0], os.X_OK):
-            continue
+    end = time.monotonic() + seconds
+    names = [n for n in (QUICK_SUITES if run.options.quick else SUITES) if n in known and os.access(known[n]["cmd"][0], os.X_OK)]
+
+    def one(name):
         started = time.monotonic()
         status, text, why = (None, "", "the time was not enough") if started > end else run.command(
             known[name]["cmd"], end - started + 1, dict(known[name]["env"], CLATTN_TEST_DEVICE=str(device["index"])))
         count = re.search(r"Checks: (\d+), Failures: (\d+), Errors: (\d+)", text)
         word = "unfinished" if status is None else "skipped" if status == 77 else "ok" if status == 0 and count and int(count.group(1)) else "fail"
-        rows.append({"name": name, "status": word, "checks": int(count.group(1)) if count else 0,
-                     "failures": int(count.group(2)) + int(count.group(3)) if count else 0, "why": "" if word == "ok" else why,
-                     "seconds": round(time.monotonic() - started, 1)})
+        return {"name": name, "status": word, "checks": int(count.group(1)) if count else 0,
+                "failures": int(count.group(2)) + int(count.group(3)) if count else 0, "why": "" if word == "ok" else why,
+                "seconds": round(time.monotonic() - started, 1)}
+
+    rows = side_by_side(device, one, names)
     words = {r["status"] for r in rows}
     return {"status": "fail" if "fail" in words else "unfinished" if "unfinished" in words else "ok" if "ok" in words else "absent",
             "why": "" if rows else "none is built", "suites": rows}

@@ -199,9 +199,11 @@ FRAGMENT_INLINE void finish_scores(warp_scores *w, const warp_rows *r, const sco
 #if CHANGES
 #define WEIGHT_BASE(most) (most)
 #define WEIGHT_POWER(s) (((s)-base) * r->factor)
+#define WEIGHT_SHRINKS(from) (((from)-base) * r->factor)
 #else
 #define WEIGHT_BASE(most) ((most)*r->factor)
 #define WEIGHT_POWER(s) MULTIPLY_ADD(s, r->factor, -base)
+#define WEIGHT_SHRINKS(from) ((from)-base) // of bases as they were rounded, which the weights of before have
 #endif
 FRAGMENT_INLINE void weigh(warp_state *t, warp_scores *w, const warp_rows *r, fragment_memory *memory) {
     EACH_VECTOR(x) EACH_HALF(n) {
@@ -209,7 +211,8 @@ FRAGMENT_INLINE void weigh(warp_state *t, warp_scores *w, const warp_rows *r, fr
         EACH_KEY_PART(y) most = fmax(most, fmax(w->s[x][y][2 * n], w->s[x][y][2 * n + 1]));
         most = fmax(most, FRAGMENT_XOR(most, 1, *memory));
         most = fmax(most, FRAGMENT_XOR(most, 2, *memory));
-        const float base = WEIGHT_BASE(softmax_base(most)), keep = FRAGMENT_EXP2(WEIGHT_POWER(t->m[x][n]));
+        const float before = WEIGHT_BASE(t->m[x][n]), base = WEIGHT_BASE(softmax_base(most)),
+                    keep = t->m[x][n] == -INFINITY ? 0.0f : FRAGMENT_EXP2(WEIGHT_SHRINKS(before));
         float sum = 0.0f;
         EACH_KEY_PART(y) EACH_HALF(z) {
             const float p = FRAGMENT_EXP2(WEIGHT_POWER(w->s[x][y][2 * n + z]));

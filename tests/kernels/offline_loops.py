@@ -27,6 +27,8 @@ def kind_of_sass(i):
     parts = i.name.split(".")
     if parts[0] in ("FFMA", "FFMA2"):
         return MULTIPLY_ADD, 2 if parts[0] == "FFMA2" else 1
+    if parts[0] == "HMMA":
+        return MULTIPLY_ADD, 64  # 16 x 8 x 16 by 32 lanes
     if parts[0] in ("LDS", "LDSM"):
         return LOCAL_READ, 1
     if parts[0] == "LDG":
@@ -95,20 +97,24 @@ def all_spans(code, language):
 
 
 def spans(code, language):
-    """Of each loop that holds no other."""
+    """Of each loop that holds no other its instructions; and of one that does, but has a matrix engine's products, those outside of others."""
     every = all_spans(code, language)
-    return [(a, b) for a, b in every if not any((c, d) != (a, b) and a <= c and d <= b for c, d in every)]
+    for a, b in every:
+        inner = [(c, d) for c, d in every if (c, d) != (a, b) and a <= c and d <= b]
+        own = [i for n, i in enumerate(code[a:b + 1], a) if not any(c <= n <= d for c, d in inner)]
+        if not inner or any(i.name.startswith("HMMA") for i in own):
+            yield own
 
 
 def loops_of(code, language):
     """Loops that multiply and add, those with the most of it first."""
     result = []
-    for first, last in spans(code, language):
+    for own in spans(code, language):
         count = {kind: [0, 0] for kind in range(5)}
-        for i in code[first:last + 1]:
+        for i in own:
             kind, each = language.kind(i)
             count[kind][0] += 1
             count[kind][1] += each
         if count[MULTIPLY_ADD][0]:
-            result.append(Loop(last - first + 1, count[WAIT][0], *count[MULTIPLY_ADD], count[LOCAL_READ][0], count[GLOBAL_READ][1]))
+            result.append(Loop(len(own), count[WAIT][0], *count[MULTIPLY_ADD], count[LOCAL_READ][0], count[GLOBAL_READ][1]))
     return sorted(result, key=lambda x: -x.products)

@@ -91,8 +91,10 @@ static void print_matrix(const clattn_plan *plan, const engine_list *list) {
     int told = 0;
     printf("matrix instructions ");
     if (plan->matrix_instructions)
-        told = printf("%s", strcmp(plan->kernel_name, "flash_matrix") ? "bfloat16 dot product (self-tested)"
-                                                                      : "AMX (self-tested)");
+        told = printf("%s (self-tested)", !strcmp(plan->kernel_name, "flash_matrix") ? "AMX"
+                                          : !strcmp(plan->kernel_name, "flash_fragments")
+                                              ? "mma.sync"
+                                              : "bfloat16 dot product");
     for (size_t i = 0; i < list->count && !plan->matrix_instructions; i++)
         if (list->engines[i].works && !strncmp(list->engines[i].name, "bfloat16", 8))
             told += printf("%s%s", told ? ", " : "", list->engines[i].name);

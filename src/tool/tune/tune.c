@@ -308,13 +308,16 @@ static int ask_matrix(tune *t, const char *row, clattn_type type, bool *has) {
     return -1;
 }
 
-// With --quick the first alone.
+// Rows of a kernel stand together. With --quick the first of each alone.
 static int try_matrix(tune *t, clattn_type type, winner *winners) {
-    const char *row = candidate(TUNE_MATRIX, 0);
+    const char *row, *before = "";
     bool has = false;
-    int status = ask_matrix(t, row, type, &has);
-    for (int i = 1; has && row && status < 0; row = t->quick ? NULL : candidate(TUNE_MATRIX, i++))
-        status = try_row(t, row, type, winners);
+    int status = -1;
+    for (int i = 0; status < 0 && (row = candidate(TUNE_MATRIX, i)); i++, before = row) {
+        const bool first = strncmp(row, before, strcspn(row, " ") + 1) != 0;
+        if (first) status = ask_matrix(t, row, type, &has);
+        if (status < 0 && has && (first || !t->quick)) status = try_row(t, row, type, winners);
+    }
     return status;
 }
 
