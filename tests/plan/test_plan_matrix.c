@@ -61,66 +61,62 @@ END_TEST
 
 // Fragments of warps: where they are proven and not slower than multiply-adds; on the emulation, or on a CPU, only where a row names
 // this; of one type of 16 bits, heads up to 256, and what local memory and groups hold. A row's knobs are kept.
+static const struct fragments_case {
+    const char *own;
+    float rate; // 0: not proven; of tiles 100
+    int engine; // 0: another family
+    int rows;   // of a group
+} fragments_cases[] = {
+    {NULL, 0.0f, 0, 0},
+    {NULL, 4000.0f, MATRIX_ENGINE_MMA, 128},
+    {NULL, 99.0f, 0, 0},
+    {"flash_tiles :", 4000.0f, 0, 0},
+    {"flash_fragments :", 0.0f, MATRIX_ENGINE_EMULATION, 128},
+    {"flash_fragments :", 99.0f, MATRIX_ENGINE_MMA, 128},
+    {"flash_fragments : MATRIX_ENGINE=1 GROUP_ROWS=2", 4000.0f, MATRIX_ENGINE_EMULATION, 64},
+    {"flash_fragments : MATRIX_ENGINE=3", 0.0f, 0, 0},
+    {"flash_fragments : GROUP_ROWS=16", 4000.0f, 0, 0}, // more queries than local memory holds
+    {"flash_fragments : GROUP_ROWS=16 ROW_VECTORS=1", 4000.0f, MATRIX_ENGINE_MMA, 256}};
+
+static void check_fragments(const plan_input *in, problem *p, int engine, int rows) {
+    variant v;
+    ck_assert_int_eq(cla_variant_choose(in, p, &v), CLATTN_OK);
+    ck_assert_msg(v.knobs.matrix_engine == engine, "engine %d in place of %d", v.knobs.matrix_engine, engine);
+    ck_assert_int_eq(v.family->id == KERNEL_FLASH_FRAGMENTS, engine != 0);
+    if (!engine) return;
+    ck_assert_int_eq(v.rows_per_group, rows);
+    ck_assert_uint_le(v.local_bytes, in->device->local_memory_bytes);
+    ck_assert_int_eq(v.knobs.wide, p->align_k >= 8 ? 2 : 0);
+}
+
+static void check_fragments_case(const struct fragments_case *c) {
+    clattn_capabilities gpu = cpu;
+    problem p = {
+        .batch = 1, .heads = 8, .kv_heads = 8, .n_q = 1024, .n_kv = 1024, .head_dim = 64, .head_dim_v = 64};
+    tuned_rows own = {0};
+    char why[256];
+    gpu.is_cpu = false, gpu.is_gpu = true, gpu.float_vector_width = 1, gpu.local_memory_bytes = 48 << 10;
+    plan_input in = {.device = &gpu, .own = &own, .shipped = &shipped};
+    in.probes.rate[PROBE_TILES] = 100.0f, in.probes.rate[PROBE_MMA_BF16] = c->rate;
+    in.probes.ran = PROBES_MMA, in.probes.proven = 1u << PROBE_TILES | 1u << PROBE_MMA_F16; // not of bfloat16
+    if (c->rate > 0.0f) in.probes.proven |= 1u << PROBE_MMA_BF16;
+    if (c->own) ck_assert(cla_tuned_parse(c->own, &own, why, sizeof why));
+    p.align_q = p.align_v = 8, p.type_q = p.type_kv = CLATTN_TYPE_BF16;
+    for (p.align_k = 4; p.align_k <= 8; p.align_k += 4) check_fragments(&in, &p, c->engine, c->rows);
+    p.type_kv = CLATTN_TYPE_F16;
+    check_fragments(&in, &p, 0, 0);
+    p.type_kv = CLATTN_TYPE_BF16, p.head_dim = 257;
+    check_fragments(&in, &p, 0, 0);
+    p.head_dim = 64, gpu.max_work_group = 32;
+    check_fragments(&in, &p, 0, 0);
+    gpu = cpu; // has kernels of its own, and more local memory
+    if (!c->own || c->engine) check_fragments(&in, &p, c->own ? c->engine : 0, c->rows);
+    cla_tuned_free(&own);
+}
+
 START_TEST(fragments_by_rate) {
-    static const struct {
-        const char *own;
-        float rate; // 0: not proven; of tiles 100
-        int engine; // 0: another family
-        int rows;   // of a group
-    } cases[] = {{NULL, 0.0f, 0, 0},
-                 {NULL, 4000.0f, MATRIX_ENGINE_MMA, 128},
-                 {NULL, 99.0f, 0, 0},
-                 {"flash_tiles :", 4000.0f, 0, 0},
-                 {"flash_fragments :", 0.0f, MATRIX_ENGINE_EMULATION, 128},
-                 {"flash_fragments :", 99.0f, MATRIX_ENGINE_MMA, 128},
-                 {"flash_fragments : MATRIX_ENGINE=1 GROUP_ROWS=2", 4000.0f, MATRIX_ENGINE_EMULATION, 64},
-                 {"flash_fragments : MATRIX_ENGINE=3", 0.0f, 0, 0},
-                 {"flash_fragments : GROUP_ROWS=16", 4000.0f, 0, 0}, // more queries than local memory holds
-                 {"flash_fragments : GROUP_ROWS=16 ROW_VECTORS=1", 4000.0f, MATRIX_ENGINE_MMA, 256}};
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        clattn_capabilities gpu = {.is_gpu = true,
-                                   .compute_units = 100,
-                                   .float_vector_width = 1,
-                                   .max_work_group = 1024,
-                                   .max_work_item = {1024, 1024, 64},
-                                   .local_memory_bytes = 48 << 10,
-                                   .max_allocation_bytes = 1u << 28,
-                                   .compute_capability = 80};
-        problem p = {.batch = 1, .heads = 8, .kv_heads = 8, .n_q = 1024, .n_kv = 1024, .head_dim_v = 64};
-        tuned_rows own = {0};
-        char why[256];
-        variant v;
-        plan_input in = {.device = &gpu, .shipped = &shipped};
-        in.probes.rate[PROBE_TILES] = 100.0f, in.probes.rate[PROBE_MMA_BF16] = cases[i].rate;
-        in.probes.ran = PROBES_MMA,
-        in.probes.proven = 1u << PROBE_TILES | 1u << PROBE_MMA_F16; // not of bfloat16
-        if (cases[i].rate > 0.0f) in.probes.proven |= 1u << PROBE_MMA_BF16;
-        if (cases[i].own) ck_assert(cla_tuned_parse(cases[i].own, &own, why, sizeof why));
-        in.own = &own;
-        p.align_q = p.align_k = p.align_v = 8, p.type_q = CLATTN_TYPE_BF16;
-        for (int n = 0; n < 4; n++) {
-            p.type_kv = n == 1 ? CLATTN_TYPE_F16 : CLATTN_TYPE_BF16;
-            p.head_dim = n == 2 ? 257 : 64;
-            gpu.max_work_group = n == 3 ? 32 : 1024;
-            const int engine = n ? 0 : cases[i].engine;
-            ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
-            ck_assert_msg(v.knobs.matrix_engine == engine, "%zu, %d: engine %d", i, n, v.knobs.matrix_engine);
-            ck_assert_int_eq(v.family->id == KERNEL_FLASH_FRAGMENTS, engine != 0);
-            if (!engine) continue;
-            ck_assert_int_eq(v.rows_per_group, cases[i].rows);
-            ck_assert_uint_le(v.local_bytes, gpu.local_memory_bytes);
-            ck_assert_int_eq(v.knobs.wide, 2);
-            p.align_k = 4;
-            ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
-            ck_assert_int_eq(v.knobs.wide, 0);
-            p.align_k = 8;
-        }
-        gpu.is_cpu = true, gpu.is_gpu = false, gpu.float_vector_width = 16, gpu.max_work_group = 1024;
-        p.type_kv = CLATTN_TYPE_BF16, p.head_dim = 64;
-        ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
-        ck_assert_int_eq(v.family->id == KERNEL_FLASH_FRAGMENTS, cases[i].own && cases[i].engine != 0);
-        cla_tuned_free(&own);
-    }
+    for (size_t i = 0; i < sizeof fragments_cases / sizeof fragments_cases[0]; i++)
+        check_fragments_case(&fragments_cases[i]);
 }
 END_TEST
 
