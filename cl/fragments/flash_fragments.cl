@@ -6,8 +6,8 @@
 //   S = Q K^T    an item has, of rows g and g + 8 of each 16, the keys 2 t and 2 t + 1 of each eight.
 //   softmax      a row's maximum and sum over the four items that share it.
 //   O += P V     weights, rounded to the type of V, are the left fragments as they are.
-// Barriers are uniform: all loop bounds depend on the group alone. Between them no item of a warp takes another way than the rest
-// where a product follows: compilers that do not know it for one of a whole warp might put it on both ways.
+// Barriers are uniform: all loop bounds depend on the group alone. The softmax has no branch: a compiler that does not know a product for
+// one of a whole warp might put it on both ways.
 #ifndef TYPE_Q
 #define TYPE_Q 1
 #endif
@@ -73,15 +73,6 @@ typedef struct warp_state {
 typedef struct warp_scores {
     float s[ROW_VECTORS][KEY_PARTS][4];
 } warp_scores;
-
-float number_of(uint bits) {
-#if TYPE_KV == STORE_BF16
-    return as_float(bits << 16);
-#else
-    const ushort x = (ushort)bits;
-    return vload_half(0, (const half *)&x);
-#endif
-}
 
 // Where a piece of eight numbers of a row lies: eight pieces change places by the row's number, so that a matrix's rows fall on all
 // banks.
@@ -302,14 +293,14 @@ FRAGMENT_INLINE void add_strange(warp_state *t, const warp_rows *r, const score_
             float sum = 0.0f;
             bool sees = true;
             for (int d = 0; d < HEAD_DIM; d++)
-                sum = MULTIPLY_ADD(number_of(q_row[d]), number_of(k_row[d]), sum);
+                sum = MULTIPLY_ADD(fragment_number(q_row[d]), fragment_number(k_row[d]), sum);
             if (score_step(c, &at, sum * (r->scale * SCORE_UNIT), &sees) == -INFINITY) p = 0.0f;
             if (!sees) continue;
 #endif
             if (DROPS(i, j)) p = 0.0f;
             EACH_VALUE_PART(y) EACH_HALF(z) {
                 const uint bits = v[min(ELEMENT_KEY(y, z), HEAD_DIM_V - 1)];
-                if (IS_STRANGE(bits)) t->o[x][y][2 * n + z] += p * number_of(bits);
+                if (IS_STRANGE(bits)) t->o[x][y][2 * n + z] += p * fragment_number(bits);
             }
         }
 }

@@ -6,6 +6,7 @@
 #include "plan/absent_devices.h"
 
 #include "args/args.h"
+#include "probe/probe.h"
 #include "probe/subgroups.h"
 
 #define KIB(n) ((uint64_t)(n) << 10)
@@ -144,6 +145,7 @@ unsigned absent_device_proves(const absent_device *device) {
     for (int size = 8; size <= 64; size *= 2)
         if (device->subgroups & (unsigned)size && cla_subgroup_possible(&device->is, size))
             probes |= 1u << cla_subgroup_probe(size);
-    if (device->is.compute_capability >= 80) probes |= 1u << PROBE_MMA_F16 | 1u << PROBE_MMA_BF16;
+    for (int id = PROBE_MMA_F16; id <= PROBE_MMA_BF16; id++)
+        if (cla_probes[id].applies(&device->is)) probes |= 1u << id;
     return probes;
 }
