@@ -41,12 +41,12 @@ typedef struct clattn_attention_backward_params {
     clattn_tensor dlse; /* optional, f32 [B, H, Nq]; that of a row that sees nothing is not looked at */
 
     /* The results, each optional, but one at least. */
-    clattn_tensor dq;             /* [B, H, Nq, D] */
-    clattn_tensor dk, dv;         /* [B, Hkv, Nkv, D] and [B, Hkv, Nkv, Dv] */
-    clattn_tensor dbias;          /* f32, the axes and sizes of bias as it was given */
-    clattn_tensor dsinks;         /* f32 [H], with sinks or sinks_device */
-    clattn_tensor dalibi_slopes;  /* f32 [H], with alibi_slopes */
-    clattn_tensor dhead_scales;   /* f32 [H], with head_scales */
+    clattn_tensor dq;            /* [B, H, Nq, D] */
+    clattn_tensor dk, dv;        /* [B, Hkv, Nkv, D] and [B, Hkv, Nkv, Dv] */
+    clattn_tensor dbias;         /* f32, the axes and sizes of bias as it was given */
+    clattn_tensor dsinks;        /* f32 [H], with sinks or sinks_device */
+    clattn_tensor dalibi_slopes; /* f32 [H], with alibi_slopes */
+    clattn_tensor dhead_scales;  /* f32 [H], with head_scales */
 
     /* Optional scratch memory of at least clattn_attention_backward_workspace() bytes, as in clattn_attention_params. */
     cl_mem workspace;
@@ -55,12 +55,14 @@ typedef struct clattn_attention_backward_params {
 
 /* Plan a call without doing it.   As clattn_attention_plan: `kernel_name` is that of the family which makes dq, dk and dv, `splits`
  * the parts in which sums over keys are made and then added in order. */
-CLATTN_API clattn_status clattn_attention_backward_plan(clattn_context *context, const clattn_attention_backward_params *params,
+CLATTN_API clattn_status clattn_attention_backward_plan(clattn_context *context,
+                                                        const clattn_attention_backward_params *params,
                                                         clattn_plan *plan);
 
 /* Scratch bytes of the call.   As clattn_attention_workspace. */
 CLATTN_API clattn_status clattn_attention_backward_workspace(clattn_context *context,
-                                                             const clattn_attention_backward_params *params, size_t *bytes);
+                                                             const clattn_attention_backward_params *params,
+                                                             size_t *bytes);
 
 /* Compile ahead what the call needs.   As clattn_attention_prepare. */
 CLATTN_API clattn_status clattn_attention_backward_prepare(clattn_context *context,
@@ -70,8 +72,9 @@ CLATTN_API clattn_status clattn_attention_backward_prepare(clattn_context *conte
  * dsinks; D or Dv of 0 is refused.
  * Lifetime, threads, blocking, returns: as clattn_attention_enqueue. */
 CLATTN_API clattn_status clattn_attention_backward_enqueue(clattn_context *context, cl_command_queue queue,
-                                                           const clattn_attention_backward_params *params, cl_uint wait_count,
-                                                           const cl_event *wait_list, cl_event *event);
+                                                           const clattn_attention_backward_params *params,
+                                                           cl_uint wait_count, const cl_event *wait_list,
+                                                           cl_event *event);
 #ifdef __cplusplus
 }
 #endif
