@@ -193,17 +193,6 @@ typedef struct sinks_args {
 } sinks_args;
 ARGS_SIZE(sinks_args, 32);
 
-// The gradients of a call (backward.h). Its kernels have attention_args whose `out` is dout's view, and these. Of each query row
-// backward_rows.cl makes a pair of numbers, dense [B, H, Nq] (of a ragged batch [1, H, T]): the log-sum-exp in natural units, and delta.
-// A row that sees nothing has an lse of +infinity there, so that its weights are 0.
-typedef struct backward_args {
-    args_view dq, dk, dv;           // of what a kernel writes: results, or float32 sums in scratch memory
-    args_i64 part_dq;               // elements between the sums of two parts of the keys in dq
-    args_i64 rows_batch, rows_head; // pairs from one batch item, and one head, to the next
-    args_i32 parts, part_keys;      // ranges of keys whose shares of dq are made apart, and keys of each
-} backward_args;
-ARGS_SIZE(backward_args, 152);
-
 // The part of a call that one launch of the unfused path's kernels does.
 typedef struct chunk_args {
     args_i32 first_item, first_row; // where it starts: item b*heads + h, and row

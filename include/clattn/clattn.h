@@ -1,8 +1,8 @@
 /* clattn.h: transformer attention on any OpenCL 1.2 device.
  *
  * Read from top to bottom: opencl.h (where OpenCL comes from), runtime.h (status, log, devices, context), tensor.h (views of buffers),
- * rope.h, append.h, attention.h (scores, keys and values, attention, merge), group.h (several devices), layer.h (layer, linear),
- * block.h (norms, activations, embedding, argmax).
+ * rope.h, append.h, attention.h (scores, keys and values, attention, merge), backward.h (gradients), group.h (several devices),
+ * layer.h (layer, linear), block.h (norms, activations, embedding, argmax).
  *
  * The letters, everywhere in this header:
  *   B batch   H query heads   Hkv key/value heads (H % Hkv == 0; query head h reads h / (H/Hkv))
@@ -43,6 +43,7 @@
 
 #include "append.h"
 #include "attention.h"
+#include "backward.h"
 #include "block.h"
 #include "group.h"
 #include "mods.h"

@@ -275,9 +275,13 @@ static clattn_status fill_alignments(call *c) {
     return CLATTN_OK;
 }
 
-static clattn_status plan(call *c, bool keys_turned) {
+static clattn_status plan(call *c, unsigned how) {
     c->turns = c->params.rope.layout != CLATTN_ROPE_NONE;
-    c->keeps_keys = keys_turned || c->problem.paged || cla_kv_appends(&c->params.kv);
+    c->keeps_keys = (how & CALL_KEYS_TURNED) || c->problem.paged || cla_kv_appends(&c->params.kv);
+    if (how & CALL_UNPLANNED) {
+        lay_out_workspace(c);
+        return CLATTN_OK;
+    }
     TRY(fill_alignments(c));
     const plan_input in = cla_planner_input(c->context, &c->problem);
     if (cla_variant_choose(&in, &c->problem, &c->variant) != CLATTN_OK) {
@@ -317,7 +321,7 @@ clattn_status cla_call_check(clattn_context *context, const clattn_attention_par
     TRY(cla_rope_check(context, p, c->problem.head_dim, planning));
     fill_args(c);
     cla_kv_fill_new(c);
-    return plan(c, turned);
+    return plan(c, how);
 }
 
 // The parts of a call between a layer's projections.

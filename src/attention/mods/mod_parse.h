@@ -63,8 +63,9 @@ typedef struct mod_source {
         int rank;
         clattn_type type;
     } buffers[CLATTN_MOD_BUFFERS];
-    bool is_mask; // mask_mod: it has no score
-    bool checked; // and so guarded: mods_unchecked was not asked for
+    const char *name; // in messages
+    bool is_mask;     // mask_mod: it has no score
+    bool checked;     // and so guarded: mods_unchecked was not asked for
 } mod_source;
 
 typedef struct mod_tree {

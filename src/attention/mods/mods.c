@@ -12,6 +12,9 @@
 
 #define put cla_mod_form_put
 
+// The texts of a call, in the order in which they are written: one for each function.
+enum { OF_SCORE, OF_MASK, OF_GRADIENT, TEXTS };
+
 static const struct {
     const char *element, *result, *load; // load is a format with the buffer's number
     const char *vector, *loads;          // a vector of neighbours
@@ -110,27 +113,34 @@ static void put_function(mod_form *w, const char *type, const char *name, const 
     put(w, ");\n}\n");
 }
 
-static void write_text(const mod_text *t, mod_form *w, const char *needs, char *const scalars[2],
+static void write_text(const mod_text *t, mod_form *w, const char *needs, char *const scalars[TEXTS],
                        char *forms[2][MOD_LANES_MOST]) {
     put_arguments(w, t);
     put(w, "%s", needs);
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) put_reader(w, t, n);
-    put_function(w, "float", "score_mod", "float score, ", scalars[0], "score");
-    put_function(w, "bool", "mask_mod", "", scalars[1], "true");
+    put_function(w, "float", "score_mod", "float score, ", scalars[OF_SCORE], "score");
+    put_function(w, "bool", "mask_mod", "", scalars[OF_MASK], "true");
+    if (scalars[OF_GRADIENT])
+        put_function(w, "float", "score_mod_gradient", "float score, ", scalars[OF_GRADIENT], "1.0f");
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) put(w, "#undef buffer%d\n", n);
     put(w, "#line 1 \"mods.clh\"\n");
     put_vectors(w, t, forms);
 }
 
-static mod_source source_of(const clattn_context *c, const mod_text *t, bool is_mask) {
-    mod_source s = {.text = is_mask ? t->mask : t->score, .is_mask = is_mask, .checked = !c->mods_unchecked};
+static mod_source source_of(const clattn_context *c, const mod_text *t, int which) {
+    static const char *const names[TEXTS] = {"score_mod", "mask_mod", "score_mod_gradient"};
+    const char *const texts[TEXTS] = {t->score, t->mask, t->gradient};
+    mod_source s = {.text = texts[which],
+                    .name = names[which],
+                    .is_mask = which == OF_MASK,
+                    .checked = !c->mods_unchecked};
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++)
         s.buffers[n].rank = t->buffers[n].rank, s.buffers[n].type = t->buffers[n].type;
     return s;
 }
 
 // A text for one score at a time, and its vector forms, for each kind of lanes or for none; false: no memory.
-static bool make_forms(const clattn_context *c, mod_text *t, bool is_mask, char **scalar, mod_form *needs,
+static bool make_forms(const clattn_context *c, mod_text *t, int is_mask, char **scalar, mod_form *needs,
                        char *forms[MOD_LANES_MOST]) {
     const mod_source s = source_of(c, t, is_mask);
     if (!s.text) return true;
@@ -147,28 +157,34 @@ static bool make_forms(const clattn_context *c, mod_text *t, bool is_mask, char 
 
 // False: no memory.
 static bool make_inserted(const clattn_context *c, mod_text *t) {
-    char *scalars[2] = {NULL}, *forms[2][MOD_LANES_MOST] = {{NULL}};
+    char *scalars[TEXTS] = {NULL}, *forms[2][MOD_LANES_MOST] = {{NULL}};
     mod_form needs = {.host = &c->host, .at = cla_host_take_zeroed(&c->host, 1, 64), .room = 64},
              w = {.host = &c->host, .room = 16384};
     bool ok = needs.at != NULL;
     for (int is_mask = 0; ok && is_mask < 2; is_mask++)
         ok = make_forms(c, t, is_mask, &scalars[is_mask], &needs, forms[is_mask]) && needs.at;
+    if (ok && t->gradient) {
+        const mod_source s = source_of(c, t, OF_GRADIENT);
+        scalars[OF_GRADIENT] = cla_mod_scalar(&c->host, &s, &needs);
+        ok = scalars[OF_GRADIENT] && needs.at;
+    }
     w.at = ok ? cla_host_take(&c->host, w.room) : NULL;
     if (w.at) write_text(t, &w, needs.at, scalars, forms);
     t->inserted = w.at;
     for (int n = 0; n < 2 * MOD_LANES_MOST; n++)
         cla_host_release(&c->host, forms[n / MOD_LANES_MOST][n % MOD_LANES_MOST]);
-    for (int n = 0; n < 2; n++) cla_host_release(&c->host, scalars[n]);
+    for (int n = 0; n < TEXTS; n++) cla_host_release(&c->host, scalars[n]);
     cla_host_release(&c->host, needs.at);
     return w.at != NULL;
 }
 
-static clattn_status create(clattn_context *c, const clattn_score *s, mod_text **made) {
+static clattn_status create(clattn_context *c, const clattn_score *s, const char *gradient, mod_text **made) {
     bool ok = true;
     mod_text *t = *made = cla_host_take_zeroed(&c->host, 1, sizeof *t);
     if (t) {
         t->score = cla_text_copy(&c->host, s->score_mod, &ok);
         t->mask = cla_text_copy(&c->host, s->mask_mod, &ok);
+        t->gradient = cla_text_copy(&c->host, gradient, &ok);
     }
     if (!t || !ok) return cla_context_fail(c, CLATTN_OUT_OF_MEMORY, "score_mod: no host memory for its text");
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) {
@@ -176,8 +192,8 @@ static clattn_status create(clattn_context *c, const clattn_score *s, mod_text *
         t->buffers[n].rank = s->mod_buffers[n].rank;
         t->buffers[n].type = s->mod_buffers[n].type;
     }
-    for (int is_mask = 0; is_mask < 2; is_mask++) {
-        const mod_source source = source_of(c, t, is_mask);
+    for (int n = 0; n < TEXTS; n++) {
+        const mod_source source = source_of(c, t, n);
         if (source.text) TRY(cla_mods_check_text(c, &source));
     }
     if (make_inserted(c, t)) return CLATTN_OK;
@@ -189,15 +205,16 @@ static void tell_found(const mod_text *t, mods_found *found) {
     memcpy(found->lane_by_lane, t->why, sizeof found->lane_by_lane);
 }
 
-clattn_status cla_mods_find(clattn_context *context, const clattn_score *score, mods_found *found) {
+static clattn_status find(clattn_context *context, const clattn_score *score, const char *gradient,
+                          mods_found *found) {
     *found = (mods_found){.inserted = NULL};
     if (!score->score_mod && !score->mask_mod) return CLATTN_OK;
     cla_os_mutex_lock(&context->program_lock);
-    mod_text *t = cla_mods_find_text(context, score);
+    mod_text *t = cla_mods_find_text(context, score, gradient);
     if (t) tell_found(t, found);
     cla_os_mutex_unlock(&context->program_lock);
     if (t) return CLATTN_OK;
-    const clattn_status status = create(context, score, &t);
+    const clattn_status status = create(context, score, gradient, &t);
     if (status == CLATTN_OK) {
         tell_found(t, found);
         cla_mods_keep(context, t); // another thread may have come first: its text is as good
@@ -205,6 +222,21 @@ clattn_status cla_mods_find(clattn_context *context, const clattn_score *score, 
         cla_mods_release_text(context, t);
     }
     return status;
+}
+
+clattn_status cla_mods_find(clattn_context *context, const clattn_score *score, mods_found *found) {
+    return find(context, score, NULL, found);
+}
+
+clattn_status cla_mods_find_gradient(clattn_context *context, const clattn_score *score, const char *gradient,
+                                     mods_found *found) {
+    if (gradient && !score->score_mod)
+        return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
+                                "score_mod_gradient: is there for score_mod, which is not given");
+    if (score->score_mod && !gradient)
+        return cla_context_fail(context, CLATTN_UNSUPPORTED,
+                                "score_mod_gradient: is absent: the derivative of score_mod must be given");
+    return find(context, score, gradient, found);
 }
 
 mod_args cla_mods_arguments(const clattn_score *score) {

@@ -22,6 +22,9 @@ typedef struct mods_found {
     char lane_by_lane[2][MOD_WHY];
 } mods_found;
 clattn_status cla_mods_find(clattn_context *context, const clattn_score *score, mods_found *found);
+// With score_mod's derivative, which is given or NULL; then the library's own, or UNSUPPORTED.
+clattn_status cla_mods_find_gradient(clattn_context *context, const clattn_score *score, const char *gradient,
+                                     mods_found *found);
 void cla_mods_release(clattn_context *context);
 
 // The buffers as the kernels see them.

@@ -10,6 +10,7 @@
 void cla_mods_release_text(const clattn_context *c, mod_text *t) {
     cla_host_release(&c->host, t->score);
     cla_host_release(&c->host, t->mask);
+    cla_host_release(&c->host, t->gradient);
     cla_host_release(&c->host, t->inserted);
     cla_host_release(&c->host, t);
 }
@@ -29,8 +30,10 @@ void cla_mods_release(clattn_context *context) {
     context->mods = context->mods_gone[0] = context->mods_gone[1] = NULL;
 }
 
-static bool is_for(const mod_text *t, const clattn_score *s) {
-    if (!cla_text_equal(t->score, s->score_mod) || !cla_text_equal(t->mask, s->mask_mod)) return false;
+static bool is_for(const mod_text *t, const clattn_score *s, const char *gradient) {
+    if (!cla_text_equal(t->score, s->score_mod) || !cla_text_equal(t->mask, s->mask_mod) ||
+        !cla_text_equal(t->gradient, gradient))
+        return false;
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) {
         const clattn_tensor *b = &s->mod_buffers[n];
         const int rank = cla_tensor_given(b) ? b->rank : 0;
@@ -39,9 +42,9 @@ static bool is_for(const mod_text *t, const clattn_score *s) {
     return true;
 }
 
-mod_text *cla_mods_find_text(clattn_context *c, const clattn_score *s) {
+mod_text *cla_mods_find_text(clattn_context *c, const clattn_score *s, const char *gradient) {
     mod_text **at = &c->mods;
-    while (*at && !is_for(*at, s)) at = &(*at)->next;
+    while (*at && !is_for(*at, s, gradient)) at = &(*at)->next;
     mod_text *t = *at;
     if (!t || t == c->mods) return t;
     *at = t->next;

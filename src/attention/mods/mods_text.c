@@ -111,7 +111,7 @@ static clattn_status check_language(clattn_context *c, const char *name, const m
 }
 
 clattn_status cla_mods_check_text(clattn_context *context, const mod_source *source) {
-    const char *text = source->text, *name = source->is_mask ? "mask_mod" : "score_mod", *why = NULL;
+    const char *text = source->text, *name = source->name, *why = NULL;
     scanner s = {.at = text};
     if (strlen(text) > TEXT_MOST)
         return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,

@@ -1,0 +1,62 @@
+// backward_args.h: the run-time arguments of the kernels of gradients, as args.h has those of the others.
+#ifndef CLATTN_BACKWARD_ARGS_H
+#define CLATTN_BACKWARD_ARGS_H
+#include "args/args.h"
+
+// The gradients of a call (backward.h). Their kernels have attention_args in which keys have no scales and nothing is returned, so that
+// other views stand in those places (cl/backward/backward.clh has their names): dout's in `out`, dq's in `lse`, dk's and dv's in k_scale
+// and v_scale, dbias' in `weights`. Of each query row backward_rows.cl makes a pair of numbers, dense [B, H, Nq] (of a ragged batch
+// [1, H, T]): the log-sum-exp in natural units, and delta. A row that sees nothing has an lse of +infinity there, so that its weights
+// are 0.
+typedef struct backward_args {
+    args_i64 part_dq; // elements between the float32 sums of two parts of the keys in dq
+    args_i64 pairs,
+        marks; // where the rows' pairs begin in scratch memory, in pairs, and those of backward_marks.cl
+    args_i64 rows_batch, rows_head; // pairs from one batch item, and one head, to the next
+    args_i32 parts, part_keys;      // ranges of keys whose shares of dq are made apart, and keys of each
+    args_i32 packed_keys; // 1: keys are packed as sequences are, and those past a length are nobody's
+    args_i32 wants;       // which results there are
+} backward_args;
+ARGS_SIZE(backward_args, 56);
+#define ARGS_WANTS_DQ 1
+#define ARGS_WANTS_DK 2
+#define ARGS_WANTS_DV 4
+
+// backward_rows.cl: those pairs.
+#define ARGS_DLSE 1 // of `gives`: dlse is given
+typedef struct backward_rows_args {
+    args_view out, dout, lse, dlse;
+    args_i64 pairs, rows_batch, rows_head; // as above
+    args_i32 batch, heads, n_q, head_dim_v;
+    args_i32 flags, gives;
+} backward_rows_args;
+ARGS_SIZE(backward_rows_args, 208);
+
+// backward_store.cl: sums of parts, [parts] times dense rows, become a result, turned back by RoPE where its knob says so.
+typedef struct backward_store_args {
+    args_view x, y;
+    args_i64 part;     // elements between two parts
+    args_i64 position; // of row 0; with shifts the table's shift is added
+    args_i32 parts, batch, heads, n, head_dim, rotary_dim;
+    args_i32 flags;  // of the call: ARGS_BATCH_ROWS
+    args_i32 shifts; // 1: rows stand at the table's shift
+    args_i32 keys;   // 1: rows are keys, else queries
+    args_f32 amplitude;
+} backward_store_args;
+ARGS_SIZE(backward_store_args, 136);
+
+// backward_bias.cl: the sizes of dbias, of which those of 1 repeat in the call.
+typedef struct backward_bias_args {
+    args_i32 batch, heads, rows, columns;
+} backward_bias_args;
+ARGS_SIZE(backward_bias_args, 16);
+
+// backward_heads.cl adds what backward_marks.cl found of each row, a pair of numbers beside its pair: what its score options with a
+// number a head say. Results are [H], a stride apart.
+enum { ARGS_DSINKS, ARGS_DSLOPES, ARGS_DSCALES, ARGS_HEAD_RESULTS };
+typedef struct backward_heads_args {
+    args_i64 offset[3], stride[3]; // of dsinks, dalibi_slopes, dhead_scales
+    args_i32 wants, unused;        // a bit of each that is there
+} backward_heads_args;
+ARGS_SIZE(backward_heads_args, 56);
+#endif

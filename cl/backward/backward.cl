@@ -1,0 +1,175 @@
+// backward.cl: gradients of q (OF_KEYS 0), or of k and v (OF_KEYS 1), for any OpenCL 1.2 device.
+// A work-group owns TILE_Q rows, of which the results are: query rows, or keys. It walks over the others, TILE_KV at a time, which
+// lie in local memory: keys and values, or query rows and dout. Both products of a score are made anew in each of the two kernels, so
+// that nothing is added across groups: seven products in place of five, and no atomics. Keys walk over the query heads of their
+// group, too, one after another. ROW_ITEMS work-items share a row: work-item (r, c) has the scores of the others c, c + ROW_ITEMS,
+// ... of a tile, and the columns c, c + ROW_ITEMS, ... of the results of row r.
+#include "backward/backward.clh"
+
+#if TILE_KV % ROW_ITEMS != 0
+#error "TILE_KV is a multiple of ROW_ITEMS"
+#endif
+#if TILE_Q * ROW_ITEMS > 4096
+#error "TILE_Q times ROW_ITEMS is a work-group of at most 4096"
+#endif
+#define GROUP (TILE_Q * ROW_ITEMS)
+#define ITEM_OTHERS (TILE_KV / ROW_ITEMS)
+#define COLUMNS(width) (((width) + ROW_ITEMS - 1) / ROW_ITEMS)
+#define PITCH (TILE_KV + 1)
+#define HIDDEN (-1.0f) // in place of a weight: weights are never negative
+
+// Numbers d of a row of the group's own, and of the others: first those of head size D, then those of Dv.
+#if OF_KEYS
+#define OWN_FIRST(r, d) kv_at((r)->key, d)
+#define OWN_SECOND(r, d) kv_at((r)->value, d)
+#else
+#define OWN_FIRST(r, d) LOAD(TYPE_Q, (r)->query, d)
+#define OWN_SECOND(r, d) LOAD(TYPE_OUT, (r)->dout, d)
+#endif
+typedef struct own_row {
+    __global const ELEMENT(TYPE_Q) * query;
+    __global const ELEMENT(TYPE_OUT) * dout;
+    kv_row key, value;
+} own_row;
+
+// The inputs of one head.
+typedef struct head_inputs {
+    __global const ELEMENT(TYPE_Q) * query;
+    __global const ELEMENT(TYPE_OUT) * dout;
+    kv_head keys, values;
+    long query_row, dout_row;
+} head_inputs;
+
+// The group brings the others [o0, o0 + count) of a head into local memory.
+void load_others(__local float *first, __local float *second, const head_inputs *in, int o0, int count) {
+    for (int x = (int)get_local_id(0); x < count * HEAD_DIM; x += GROUP) {
+        const int row = x / HEAD_DIM, d = x % HEAD_DIM;
+        first[row * (HEAD_DIM + 1) + d] = OF_KEYS ? LOAD(TYPE_Q, in->query + (o0 + row) * in->query_row, d)
+                                                  : kv_at(kv_row_at(&in->keys, o0 + row), d);
+    }
+    for (int x = (int)get_local_id(0); x < count * HEAD_DIM_V; x += GROUP) {
+        const int row = x / HEAD_DIM_V, d = x % HEAD_DIM_V;
+        second[row * (HEAD_DIM_V + 1) + d] = OF_KEYS ? LOAD(TYPE_OUT, in->dout + (o0 + row) * in->dout_row, d)
+                                                     : kv_at(kv_row_at(&in->values, o0 + row), d);
+    }
+}
+
+// dot(q, k) and dot(dout, v) of the work-item's row with its others of the tile, of which `count` exist.
+void multiply_others(float dot[ITEM_OTHERS], float value[ITEM_OTHERS], const own_row *own,
+                     __local const float *first, __local const float *second, int c, int count) {
+    for (int x = 0; x < ITEM_OTHERS; x++) dot[x] = value[x] = 0.0f;
+    for (int d = 0; d < HEAD_DIM; d++) {
+        const float y = OWN_FIRST(own, d);
+        for (int x = 0; x < ITEM_OTHERS; x++)
+            dot[x] = MULTIPLY_ADD(y, first[min(c + x * ROW_ITEMS, count - 1) * (HEAD_DIM + 1) + d], dot[x]);
+    }
+    for (int d = 0; d < HEAD_DIM_V; d++) {
+        const float y = OWN_SECOND(own, d);
+        for (int x = 0; x < ITEM_OTHERS; x++)
+            value[x] =
+                MULTIPLY_ADD(y, second[min(c + x * ROW_ITEMS, count - 1) * (HEAD_DIM_V + 1) + d], value[x]);
+    }
+}
+
+// sum[x] += factor * row of a tile, for the work-item's columns.
+void add_row(float *sum, float factor, __local const float *row, int c, const int width) {
+    for (int x = 0; x < COLUMNS(width); x++)
+        sum[x] = MULTIPLY_ADD(factor, row[min(c + x * ROW_ITEMS, width - 1)], sum[x]);
+}
+
+void store_columns(__global ELEMENT(TYPE_GRADIENT) * to, const float *sum, int c, const int width) {
+    for (int x = 0; x < COLUMNS(width); x++)
+        if (c + x * ROW_ITEMS < width) STORE(TYPE_GRADIENT, to, c + x * ROW_ITEMS, sum[x]);
+}
+
+// The others that some of the group's rows [o0, o_last] see, or are seen by.
+int2 others_of(const mask_rows *bounds, int o0, int o_last) {
+#if OF_KEYS
+    return (int2)(mask_first_row(bounds, o0), mask_end_row(bounds, o_last));
+#else
+    return (int2)(mask_first_key(bounds, o0), mask_last_key(bounds, o_last));
+#endif
+}
+
+// Global size: (tiles of rows * GROUP, query or key/value heads, batch). `second` is of OF_KEYS alone: dv beside dk.
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void
+backward(BACKWARD_INPUTS, __global ELEMENT(TYPE_GRADIENT) * first_result,
+         __global ELEMENT(TYPE_GRADIENT) * second_result, BACKWARD_CALL) {
+    __local float first[TILE_KV * (HEAD_DIM + 1)], second[TILE_KV * (HEAD_DIM_V + 1)];
+    __local float weights[TILE_Q * PITCH], slopes[TILE_Q * PITCH];
+    const int r = (int)get_local_id(0) / ROW_ITEMS, c = (int)get_local_id(0) % ROW_ITEMS;
+    const int own0 = (int)get_group_id(0) * TILE_Q, b = (int)get_global_id(2);
+    FUSED_DECLARE_ARGS;
+    BACKWARD_ITEM(b);
+    const mask_rows bounds = mask_rows_of(&item_args, table, b);
+    const int q_end = min(args.n_q, bounds.item.q_length), kv_end = min(args.n_kv, bounds.item.kv_length);
+    const int h_kv = OF_KEYS ? (int)get_global_id(1) : (int)get_global_id(1) / args.group;
+    const int h_first = OF_KEYS ? h_kv * args.group : (int)get_global_id(1),
+              h_end = OF_KEYS ? h_first + args.group : h_first + 1;
+    const int own_end = OF_KEYS ? kv_end : q_end, // rows that have a gradient; those behind them get 0
+        written_end = OF_KEYS ? (grads.packed_keys ? kv_end : args.n_kv) : (RAGGED ? q_end : args.n_q);
+    if (own0 >= written_end) return; // uniform: the whole group leaves
+    const int row = max(min(own0 + r, own_end - 1), 0), row_last = min(own0 + TILE_Q, own_end) - 1;
+    const kv_buffers kv = KV_BUFFERS;
+    score_call call = SCORE_CALL;
+    call.args = &item_args;
+    head_inputs in;
+    in.keys = kv_keys(&item_args, &kv, b, h_kv), in.values = kv_values(&item_args, &kv, b, h_kv);
+    in.query_row = args.q.row, in.dout_row = args.out.row;
+    const int2 others = own0 < own_end ? others_of(&bounds, own0, row_last) : (int2)(0, 0);
+    float sum[COLUMNS(HEAD_DIM)], sum_second[COLUMNS(HEAD_DIM_V)];
+    for (int x = 0; x < COLUMNS(HEAD_DIM); x++) sum[x] = 0.0f;
+    for (int x = 0; x < COLUMNS(HEAD_DIM_V); x++) sum_second[x] = 0.0f;
+    for (int h = h_first; h < h_end; h++) {
+        const float scale = score_scale(&call, h);
+        __global const float2 *pairs = backward_rows_of(&grads, item_rows, b, h);
+        own_row mine;
+        in.query = q + view_row(&item_args.q, b, h, 0),
+        in.dout = dout + view_row(&item_args.VIEW_DOUT, b, h, 0);
+#if OF_KEYS
+        if (others.x < others.y) mine.key = kv_row_at(&in.keys, row), mine.value = kv_row_at(&in.values, row);
+#else
+        mine.query = in.query + row * in.query_row, mine.dout = in.dout + row * in.dout_row;
+#endif
+        for (int o0 = others.x; o0 < others.y; o0 += TILE_KV) { // uniform
+            const int count = min(TILE_KV, others.y - o0);
+            const block_rows block = {b, h, h, OF_KEYS ? o0 : own0, OF_KEYS ? o0 + count - 1 : row_last};
+            (void)block; // for block masks only
+            const int holds =
+                BLOCKS_HOLD(&call, &block, OF_KEYS ? own0 : o0, OF_KEYS ? row_last - own0 + 1 : count);
+            if (holds == ARGS_BLOCK_EMPTY) continue; // uniform
+            (void)SCORE_WHOLE(call, holds);
+            barrier(CLK_LOCAL_MEM_FENCE); // the tile before has been read
+            load_others(first, second, &in, o0, count);
+            barrier(CLK_LOCAL_MEM_FENCE);
+            float dot[ITEM_OTHERS], value[ITEM_OTHERS];
+            multiply_others(dot, value, &mine, first, second, c, count);
+            for (int x = 0; x < ITEM_OTHERS; x++) {
+                const int other = o0 + c + x * ROW_ITEMS, there = min(other, others.y - 1);
+                const int i = OF_KEYS ? there : row, j = OF_KEYS ? row : there;
+                const score_place at = {b, h, j, bounds.item.shift, i};
+                const bool seen = other < o0 + count && own0 + r < own_end &&
+                                  j >= mask_first_key(&bounds, i) && j < mask_last_key(&bounds, i);
+                const backward_score s =
+                    backward_score_of(&call, &at, scale, dot[x], value[x], pairs[i], seen DROPOUT_VALUE);
+                weights[r * PITCH + c + x * ROW_ITEMS] = s.seen ? s.weight : HIDDEN;
+                slopes[r * PITCH + c + x * ROW_ITEMS] = s.scaled * scale;
+            }
+            barrier(CLK_LOCAL_MEM_FENCE); // the row's scores are there
+            for (int other = 0; other < count; other++) {
+                const float weight = weights[r * PITCH + other];
+                if (weight == HIDDEN) continue; // a hidden NaN must not be multiplied by 0
+                add_row(sum, slopes[r * PITCH + other], first + other * (HEAD_DIM + 1), c, HEAD_DIM);
+                if (OF_KEYS) add_row(sum_second, weight, second + other * (HEAD_DIM_V + 1), c, HEAD_DIM_V);
+            }
+        }
+    }
+    const args_view *to = OF_KEYS ? &item_args.VIEW_DK : &item_args.VIEW_DQ;
+    const bool stores = own0 + r < written_end; // not a return: see flash.cl
+    const int h_to = OF_KEYS ? h_kv : h_first;
+    if (stores && grads.wants & (OF_KEYS ? ARGS_WANTS_DK : ARGS_WANTS_DQ))
+        store_columns(first_result + view_row(to, b, h_to, own0 + r), sum, c, HEAD_DIM);
+    if (stores && OF_KEYS && grads.wants & ARGS_WANTS_DV)
+        store_columns(second_result + view_row(&item_args.VIEW_DV, b, h_to, own0 + r), sum_second, c,
+                      HEAD_DIM_V);
+}

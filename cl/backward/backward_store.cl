@@ -1,0 +1,59 @@
+// backward_store.cl: sums of gradients in scratch memory, float32 and in one or several parts, become a result: added part after part,
+// turned back by RoPE where forward turned its rows, and stored. A rotation turned back is its transpose: the angle's sign, and the same
+// amplitude. Rows past an item's length are 0, of a packed batch they are not written.
+// Global size (rows * (pairs + columns that are not turned), heads, batch).
+#include "args/backward_args.h"
+#include "call/items.clh"
+#include "call/rope.clh"
+
+float summed(const backward_store_args *a, __global const float *x, long at) {
+    float sum = x[at];
+    for (int part = 1; part < a->parts; part++) sum += x[at + part * a->part];
+    return sum;
+}
+
+__kernel void backward_store(__global const float *x, __global ELEMENT(TYPE_GRADIENT) * y,
+                             __global const ulong *turns, __global const int *table,
+#if POSITIONS
+                             __global const int *positions,
+#endif
+                             const backward_store_args args
+#if POSITIONS
+                             ,
+                             const rope_source_args source
+#endif
+) {
+    const int pairs = args.rotary_dim / 2, h = (int)get_global_id(1), b = (int)get_global_id(2);
+    const long width = args.head_dim - pairs;
+    const int pair = (int)((long)get_global_id(0) % width), n = (int)((long)get_global_id(0) / width);
+    if ((long)get_global_id(0) >= width * args.n) return;
+    const table_item all = {0, args.n, args.n}, item = table_item_of(args.flags, table, b, all);
+    long row = n;
+    (void)item; // for shifts and packed rows only
+#if RAGGED
+    if (n >= (args.keys ? item.kv_length : item.q_length)) return;
+    row += table[TABLE_ITEM_WORDS * (long)b + (args.keys ? RAGGED_START_KV : RAGGED_START_Q)];
+#endif
+    const long from = args.x.offset + b * args.x.batch + h * args.x.head + row * args.x.row,
+               to = args.y.offset + b * args.y.batch + h * args.y.head + row * args.y.row;
+    if (pair >= pairs) {
+        const int d = pair + pairs;
+        STORE(TYPE_GRADIENT, y, to + d, summed(&args, x, from + d));
+        return;
+    }
+#if ROPE
+#if POSITIONS
+    const long position =
+        positions[source.positions.offset + b * source.positions.batch +
+                  rope_axis(&source, pair) * source.positions.head + row * source.positions.row];
+#else
+    const long position = args.position + n + (args.shifts ? item.shift : 0);
+#endif
+    const float half_turns = rope_half_turns(position, turns[pair]);
+    const float c = cospi(half_turns) * args.amplitude, s = sinpi(half_turns) * args.amplitude;
+    const int d0 = ROPE == 2 ? 2 * pair : pair, d1 = ROPE == 2 ? d0 + 1 : pair + pairs;
+    const float x0 = summed(&args, x, from + d0), x1 = summed(&args, x, from + d1);
+    STORE(TYPE_GRADIENT, y, to + d0, x0 * c + x1 * s);
+    STORE(TYPE_GRADIENT, y, to + d1, x1 * c - x0 * s);
+#endif
+}

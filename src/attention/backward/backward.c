@@ -1,0 +1,280 @@
+// backward.c: the entry points of the gradients of an attention call: what has none is refused by name, views are checked against
+// forward's, and the call is planned. Its launches are backward_run.c's.
+#include "attention/backward/backward.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "attention/call/forms.h"
+#include "attention/call/views.h"
+#include "attention/mods/mods.h"
+#include "base/host.h"
+#include "launch/workspace.h"
+#include "plan/families/family.h"
+#include "plan/planner.h"
+
+// What forward may have and gradients do not.
+static clattn_status refuse_unbuilt(clattn_context *c, const clattn_attention_params *p) {
+    const struct {
+        bool given;
+        const char *name;
+    } unbuilt[] = {{cla_kv_is_paged(&p->kv), "block_table"},
+                   {cla_kv_has_past(&p->kv), "past_k"},
+                   {cla_kv_appends(&p->kv), "k_new"},
+                   {cla_tensor_given(&p->weights), "weights"},
+                   {cla_tensor_given(&p->scores), "scores"},
+                   {p->kernel != CLATTN_KERNEL_AUTO, "kernel"},
+                   {p->splits != 0, "splits"}};
+    for (size_t i = 0; i < sizeof unbuilt / sizeof unbuilt[0]; i++)
+        if (unbuilt[i].given)
+            return cla_context_fail(c, CLATTN_UNSUPPORTED, "%s: has no gradient: it must be absent",
+                                    unbuilt[i].name);
+    if (CLATTN_TYPE_IS_SCALED(p->kv.k.type))
+        return cla_context_fail(c, CLATTN_UNSUPPORTED,
+                                "k: its type %s has no gradient: it must be f32, f16 or bf16",
+                                clattn_type_name(p->kv.k.type));
+    return CLATTN_OK;
+}
+
+// The tensors of gradients: which shape each must have, where it may be given.
+typedef struct gradient_rule {
+    size_t field;
+    tensor_rule rule;
+    const clattn_tensor *like; // its shape; NULL: [H]
+    bool with;                 // what it is the gradient of is there
+    const char *needs;
+} gradient_rule;
+
+static clattn_status check_gradient(backward_job *job, const gradient_rule *g) {
+    clattn_context *c = job->call.context;
+    const clattn_tensor *t = (const clattn_tensor *)((const char *)&job->params + g->field);
+    const int64_t heads[1] = {job->call.problem.heads};
+    if (!cla_tensor_given(t)) return CLATTN_OK;
+    if (!g->with)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: is asked for without %s", g->rule.name,
+                                g->needs);
+    const int rank = g->like ? g->like->rank : 1;
+    TRY(cla_tensor_check(c, t, rank, &g->rule));
+    const int64_t *shape = g->like ? g->like->shape : heads;
+    for (int i = 0; i < rank; i++)
+        if (t->shape[i] != shape[i])
+            return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                    "%s: size %lld of axis %d does not fit: %s has %lld there", g->rule.name,
+                                    (long long)t->shape[i], i, g->needs, (long long)shape[i]);
+    return CLATTN_OK;
+}
+
+#define FIELD(name) offsetof(clattn_attention_backward_params, name)
+static clattn_status check_gradients(backward_job *job, bool planning) {
+    const clattn_attention_params *f = &job->call.params;
+    const clattn_attention_backward_params *p = &job->params;
+    const unsigned any = TYPES_F32 | ANY_LAST_STRIDE;
+    const bool sinks = f->score.sinks || cla_tensor_given(&f->score.sinks_device);
+    const gradient_rule rules[] = {
+        {FIELD(dout), {"dout", "[B, H, Nq, Dv]", TYPES_FLOAT, false, planning}, &f->out, true, "out"},
+        {FIELD(dlse), {"dlse", "[B, H, Nq]", any, false, planning}, &f->lse, true, "lse"},
+        {FIELD(dq), {"dq", "[B, H, Nq, D]", TYPES_FLOAT, true, planning}, &f->q, true, "q"},
+        {FIELD(dk), {"dk", "[B, Hkv, Nkv, D]", TYPES_FLOAT, true, planning}, &f->kv.k, true, "k"},
+        {FIELD(dv), {"dv", "[B, Hkv, Nkv, Dv]", TYPES_FLOAT, true, planning}, &f->kv.v, true, "v"},
+        {FIELD(dbias),
+         {"dbias", "as bias", any, true, planning},
+         &f->score.bias,
+         cla_tensor_given(&f->score.bias),
+         "bias"},
+        {FIELD(dsinks), {"dsinks", "[H]", any, true, planning}, NULL, sinks, "sinks"},
+        {FIELD(dalibi_slopes),
+         {"dalibi_slopes", "[H]", any, true, planning},
+         NULL,
+         f->score.alibi_slopes != NULL,
+         "alibi_slopes"},
+        {FIELD(dhead_scales),
+         {"dhead_scales", "[H]", any, true, planning},
+         NULL,
+         f->score.head_scales != NULL,
+         "head_scales"}};
+    bool wanted = false;
+    if (!cla_tensor_given(&p->dout))
+        return cla_context_fail(job->call.context, CLATTN_INVALID_ARGUMENT,
+                                "dout: is absent: [B, H, Nq, Dv] is needed");
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        TRY(check_gradient(job, &rules[i]));
+        wanted = wanted || (rules[i].rule.output &&
+                            cla_tensor_given((const clattn_tensor *)((const char *)p + rules[i].field)));
+    }
+    if (!wanted)
+        return cla_context_fail(job->call.context, CLATTN_INVALID_ARGUMENT,
+                                "dq: no gradient is asked for: one of dq, dk, dv, dbias, dsinks, "
+                                "dalibi_slopes, dhead_scales is needed");
+    if (cla_tensor_given(&p->dk) && cla_tensor_given(&p->dv) && p->dk.type != p->dv.type)
+        return cla_context_fail(job->call.context, CLATTN_INVALID_ARGUMENT,
+                                "dv: its type %s is not dk's, %s: both must be stored alike",
+                                clattn_type_name(p->dv.type), clattn_type_name(p->dk.type));
+    return CLATTN_OK;
+}
+
+// All of forward is read, its results, too.
+static clattn_status check_memory(backward_job *job) {
+    clattn_attention_backward_params *p = &job->params;
+    clattn_context *c = job->call.context;
+    const struct {
+        const char *name;
+        const clattn_tensor *t;
+        view_use use;
+    } own[] = {{"dout", &p->dout, VIEW_READ},
+               {"dlse", &p->dlse, VIEW_READ},
+               {"dq", &p->dq, VIEW_WRITE},
+               {"dk", &p->dk, VIEW_WRITE},
+               {"dv", &p->dv, VIEW_WRITE},
+               {"dbias", &p->dbias, VIEW_WRITE},
+               {"dsinks", &p->dsinks, VIEW_WRITE},
+               {"dalibi_slopes", &p->dalibi_slopes, VIEW_WRITE},
+               {"dhead_scales", &p->dhead_scales, VIEW_WRITE}};
+    call_views v;
+    cla_views_begin(&v, c);
+    for (const view_rule *rule = cla_view_rules; rule < cla_view_rules + VIEW_RULES; rule++)
+        cla_views_add(&v, rule->name, cla_view_of(&job->call.params, rule->field), VIEW_READ);
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        cla_views_add(&v, own[i].name, own[i].t, own[i].use);
+    TRY(cla_views_check(&v));
+    return cla_views_check_workspace(&v, p->workspace, job->workspace_bytes);
+}
+
+static uint64_t part_of(uint64_t *at, uint64_t count, size_t element) {
+    const uint64_t here = *at;
+    *at = cla_workspace_add(here, count, element);
+    return here;
+}
+
+// Which results are sums first. dk and dv are written by one kernel, as numbers of one type.
+static void find_results(backward_job *job) {
+    const clattn_attention_backward_params *p = &job->params;
+    const bool turns = job->call.turns, one_pass = job->variant.one_pass;
+    const bool turns_k = turns && cla_tensor_given(&p->dk);
+    job->result[DQ] = (backward_result){
+        .t = &p->dq, .sums = one_pass || turns, .parts = job->variant.parts, .turned = turns};
+    job->result[DK] = (backward_result){.t = &p->dk, .sums = turns, .parts = 1, .turned = turns};
+    job->result[DV] =
+        (backward_result){.t = &p->dv, .sums = turns_k && p->dv.type != CLATTN_TYPE_F32, .parts = 1};
+}
+
+// Behind RoPE's copies.
+static void lay_out_workspace(backward_job *job) {
+    const clattn_attention_backward_params *p = &job->params;
+    const uint64_t rows = (uint64_t)job->rows;
+    uint64_t at = job->call.workspace_bytes;
+    job->marks_rows = cla_tensor_given(&p->dalibi_slopes) || cla_tensor_given(&p->dhead_scales);
+    job->pairs = part_of(&at, rows, 2 * sizeof(float));
+    if (job->marks_rows) job->marks = part_of(&at, rows, 2 * sizeof(float));
+    for (backward_result *r = job->result; r < job->result + MAIN_RESULTS; r++) {
+        const bool always = r == &job->result[DQ] && job->variant.one_pass;
+        const uint64_t count = r == &job->result[DQ] ? rows * (uint64_t)job->call.problem.head_dim
+                                                     : (uint64_t)cla_tensor_count(r->t);
+        r->sums = r->sums && (always || cla_tensor_given(r->t));
+        if (r->sums) r->at = part_of(&at, count, sizeof(float) * (size_t)r->parts);
+    }
+    job->workspace_bytes = at;
+}
+
+static clattn_status plan(backward_job *job) {
+    static const family rows_alone = {.name = "backward"}; // units of the order of a ragged batch
+    call *c = &job->call;
+    const clattn_attention_backward_params *p = &job->params;
+    c->problem.type_out = p->dout.type;
+    const plan_input in = cla_planner_input(c->context, &c->problem);
+    const char *why = cla_backward_choose(&in, &c->problem, &job->variant);
+    if (why) return cla_context_fail(c->context, CLATTN_UNSUPPORTED, "backward: %s", why);
+    c->variant = (variant){.family = &rows_alone, .rows_per_group = 1, .splits = 1};
+    const int64_t n = c->problem.ragged ? c->problem.packed_rows : c->problem.n_q;
+    job->rows = (c->problem.ragged ? 1 : c->problem.batch) * c->problem.heads * n;
+    find_results(job);
+    lay_out_workspace(job);
+    job->args = (backward_args){.rows_batch = c->problem.ragged ? 0 : c->problem.heads * n,
+                                .rows_head = n,
+                                .pairs = (int64_t)(job->pairs / (2 * sizeof(float))),
+                                .marks = (int64_t)(job->marks / (2 * sizeof(float))),
+                                .part_dq = job->rows * c->problem.head_dim,
+                                .parts = job->variant.parts,
+                                .part_keys = job->variant.part_keys,
+                                .packed_keys = c->ragged.packed_keys,
+                                .wants = (cla_tensor_given(&p->dq) ? ARGS_WANTS_DQ : 0) |
+                                         (cla_tensor_given(&p->dk) ? ARGS_WANTS_DK : 0) |
+                                         (cla_tensor_given(&p->dv) ? ARGS_WANTS_DV : 0)};
+    return cla_workspace_fits(c->context, p->workspace, job->workspace_bytes);
+}
+
+static clattn_status check(clattn_context *context, const void *params, entry_purpose purpose, void *to) {
+    backward_job *job = to;
+    clattn_attention_backward_params *p = &job->params;
+    const bool planning = purpose != ENTRY_ENQUEUE;
+    cla_bytes_zero(job, sizeof *job);
+    cla_bytes_copy(p, params, sizeof *p);
+    TRY(refuse_unbuilt(context, &p->forward));
+    p->forward.cascade = CLATTN_CASCADE_AUTO;
+    p->forward.workspace = NULL, p->forward.progress = NULL;
+    TRY(cla_call_check(context, &p->forward, purpose, CALL_UNPLANNED, &job->call));
+    CLA_GIVEN(&((given_views){.context = context, .planning = planning}), false, &p->dout);
+    CLA_GIVEN(&((given_views){.context = context, .planning = planning}), true, &p->dlse, &p->dq, &p->dk,
+              &p->dv, &p->dbias, &p->dsinks, &p->dalibi_slopes, &p->dhead_scales);
+    if (!cla_tensor_given(&job->call.params.lse))
+        return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
+                                "lse: is absent: gradients need what forward wrote there");
+    TRY(check_gradients(job, planning));
+    TRY(cla_mods_find_gradient(context, &job->call.params.score, p->score_mod_gradient, &job->call.mods));
+    TRY(plan(job));
+    return planning ? CLATTN_OK : check_memory(job);
+}
+
+static clattn_status prepare(void *job) {
+    return cla_backward_prepare(job);
+}
+static clattn_status run(void *job, chain *steps) {
+    return cla_backward_run(job, steps);
+}
+static void release(void *job) {
+    cla_call_release(&((backward_job *)job)->call);
+}
+
+static const entry backward_entry = {check, prepare, run, release};
+
+clattn_status clattn_attention_backward_plan(clattn_context *context,
+                                             const clattn_attention_backward_params *params,
+                                             clattn_plan *to) {
+    backward_job job;
+    TRY(cla_entry_plan(&backward_entry, context, params, to, "plan", &job));
+    const backward_variant *v = &job.variant;
+    *to = (clattn_plan){.kernel = CLATTN_KERNEL_FLASH,
+                        .tile_q = v->knobs.tile_q,
+                        .tile_kv = v->knobs.tile_kv,
+                        .work_group = v->work_group,
+                        .splits = v->parts,
+                        .matrix_instructions = v->knobs.dot_bf16 != 0,
+                        .local_bytes = v->local_bytes,
+                        .workspace_bytes = (size_t)job.workspace_bytes};
+    snprintf(to->kernel_name, sizeof to->kernel_name, "%s", v->name);
+    snprintf(to->why, sizeof to->why, "%s", v->why);
+    return CLATTN_OK;
+}
+
+clattn_status clattn_attention_backward_workspace(clattn_context *context,
+                                                  const clattn_attention_backward_params *params,
+                                                  size_t *bytes) {
+    backward_job job;
+    TRY(cla_entry_plan(&backward_entry, context, params, bytes, "bytes", &job));
+    *bytes = (size_t)job.workspace_bytes;
+    return CLATTN_OK;
+}
+
+clattn_status clattn_attention_backward_prepare(clattn_context *context,
+                                                const clattn_attention_backward_params *params) {
+    backward_job job;
+    return cla_entry_prepare(&backward_entry, context, params, &job);
+}
+
+clattn_status clattn_attention_backward_enqueue(clattn_context *context, cl_command_queue queue,
+                                                const clattn_attention_backward_params *params,
+                                                cl_uint wait_count, const cl_event *wait_list,
+                                                cl_event *event) {
+    const entry_queue at = {queue, wait_count, wait_list, event};
+    backward_job job;
+    return cla_entry_enqueue(&backward_entry, context, params, &at, &job);
+}

@@ -1,0 +1,20 @@
+// backward_plan.h: which kernels make the gradients of a call: a pure function of the device's capabilities and the problem.
+#ifndef CLATTN_PLAN_BACKWARD_PLAN_H
+#define CLATTN_PLAN_BACKWARD_PLAN_H
+#include "plan/variant.h"
+
+typedef struct backward_variant {
+    const char *name; // of the kernel that makes dq, dk and dv
+    enum kernel_id id;
+    bool one_pass;        // one launch makes all three; else dq has one, and dk with dv
+    knobs knobs;          // of both
+    int work_group;       // work-items of a group
+    int own_rows;         // rows of a group, query rows or keys
+    int parts, part_keys; // ranges of keys whose shares of dq are sums apart
+    size_t local_bytes;
+    char why[200];
+} backward_variant;
+
+// NULL, or why it cannot be done.
+const char *cla_backward_choose(const plan_input *in, const problem *p, backward_variant *v);
+#endif
