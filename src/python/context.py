@@ -86,6 +86,27 @@ def _attention(g):
     return _Form(clattn_attention_params(), _sizes(batch, q.shape[1]), q, outputs, ("k", "v", "k_scale", "v_scale") * appends)
 
 
+# Gradients: their names, those of what they are gradients of, and whether they are asked for where nothing is said.
+_GRADIENTS = (("dq", "q", True), ("dk", "k", True), ("dv", "v", True), ("dbias", "bias", False), ("dsinks", "sinks", False),
+              ("dalibi_slopes", "alibi_slopes", False), ("dhead_scales", "head_scales", False))
+
+
+def _backward(g):
+    form, dtypes = _attention(dict(g)), {}
+    for name, of, asked in _GRADIENTS:
+        given = g.pop(name, None)
+        if given is None or given is False or given is True:
+            if not (asked if given is None else given):
+                continue
+            given = None
+        heads = name in ("dsinks", "dalibi_slopes", "dhead_scales")
+        shape = (form.sizes["H"],) if heads else _array(of, g[of]).shape if not isinstance(g[of], Buffer) else g[of].shape
+        dtype = "float32" if heads or name == "dbias" else g[of].dtype
+        into = given if isinstance(given, (Buffer, np.ndarray)) else None
+        dtypes[name] = (name, shape, dtype if given is None or into is not None else _type(name, given), into)
+    return _Form(clattn_attention_backward_params(), form.sizes, form.main, list(dtypes.values()))
+
+
 def _layer(g):
     x, wo, heads = _given(g, "x", "[B, Nq, M]"), _given(g, "wo", "[Mo, H*Dv]"), _number("heads", g.get("heads"), c.c_int32)
     source = _given(g, "k", "[B, Hkv, Nkv, D]").shape[2] if g.get("k") is not None else \
@@ -278,6 +299,13 @@ class Context(_Closed):
         are appended to k and v, which are Buffers then. `sequences` is found from cu_seqlens_q where it is not given."""
         given = {"q": q, "k": k, "v": v, "out": out, "lse": lse, "weights": weights, "scores": scores, **options}
         return self._run("clattn_attention_enqueue", _attention, given)
+
+    def attention_backward(self, q, k, v, out, lse, dout, *, dlse=None, **options):
+        """Gradients of attention(): dq, dk and dv, of the types of q, k and v, or into arrays or Buffers of these names; False leaves one
+        out. out and lse are what attention() gave, with the same keywords here. With dbias=True, dsinks=True, dalibi_slopes=True or
+        dhead_scales=True those follow, float32. score_mod needs score_mod_gradient, its derivative by `score`."""
+        given = {"q": q, "k": k, "v": v, "out": out, "lse": lse, "dout": dout, **({} if dlse is None else {"dlse": dlse}), **options}
+        return self._run("clattn_attention_backward_enqueue", _backward, given)
 
     def layer(self, x, *, wq, wo, heads, wk=None, wv=None, out=None, lse=False, weights=False, scores=None, **options):
         """A layer: out [B, Nq, Mo] of x's type; out, lse, weights and scores as in attention(). With k and v, which a layer_kv() made,

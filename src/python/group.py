@@ -1,5 +1,6 @@
 # Plans of calls, several devices, and the functions of the module, which are the methods of a context.
 _ASKED = {"attention": (_attention, ("q", "k", "v"), clattn_attention_params, clattn_plan),
+          "attention_backward": (_backward, ("q", "k", "v", "out", "lse", "dout"), clattn_attention_backward_params, clattn_plan),
           "layer": (_layer, ("x",), clattn_layer_params, clattn_plan),
               "linear": (_linear, ("x", "w"), clattn_linear_params, clattn_linear_choice),
           "append": (_append, ("k_new", "v_new"), clattn_append_params, None), "rope": (_rope, ("x",), clattn_rope_params, None)}
@@ -27,7 +28,8 @@ def _asks(call, what):
     return method
 
 
-for _call, _whats in {"attention": _ANSWERS, "layer": ("plan", "workspace", "prepare"), "linear": ("plan", "workspace", "prepare"),
+_PLANNED = ("plan", "workspace", "prepare")
+for _call, _whats in {"attention": _ANSWERS, "attention_backward": _PLANNED, "layer": _PLANNED, "linear": _PLANNED,
                       "append": ("prepare",), "rope": ("prepare",)}.items():
     for _what in _whats:
         setattr(Context, f"{_call}_{_what}", _asks(_call, _what))
