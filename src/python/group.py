@@ -174,8 +174,8 @@ def _first(name):
     return function
 
 
-for _name in ("attention", "layer", "layer_kv", "linear", "linear_pack", "rope", "append", "merge", "block_mask", "dropout_mask",
-              "norm", "activation", "embedding", "argmax", "sample",
+for _name in ("attention", "attention_backward", "layer", "layer_kv", "linear", "linear_pack", "rope", "append", "merge", "block_mask",
+              "dropout_mask", "norm", "activation", "embedding", "argmax", "sample",
               *(name for name in vars(Context) if name.rpartition("_")[2] in _ANSWERS)):
     globals()[_name] = _first(_name)
 

@@ -49,11 +49,13 @@ static int check_options(const attend *a) {
 
 static int load_inputs(attend *a) {
     int status = check_options(a);
+    if (status < 0) status = attend_gradients_check(a);
     if (status < 0 && a->ranks.wanted) return attend_shared_find(a);
     if (status < 0) status = tensors_load("q", a->q, 4, &a->q_array);
     if (status < 0) status = tensors_load("k", a->k, 4, &a->k_array);
     if (status < 0) status = tensors_load("v", a->v, 4, &a->v_array);
     if (status < 0) status = attend_store(a);
+    if (status < 0) status = attend_gradients_load(a);
     return status >= 0 ? status
                        : attend_options(a, a->q_array.shape[0], a->q_array.shape[a->bshd ? 2 : 1],
                                         a->k_array.shape[0]);
@@ -66,6 +68,7 @@ static int save_outputs(attend *a, tensors *t) {
     if (status < 0) status = tensors_save(t, &p->weights, &a->weights_array, a->weights);
     if (status < 0) status = tensors_save(t, &p->scores, &a->scores_array, a->scores);
     if (status < 0) status = tensors_save(t, &a->dropout.mask, &a->dropout_array, a->dropout_mask);
+    if (status < 0) status = attend_gradients_save(a, t);
     return status >= 0 ? status : append_options_save(&a->append, t, &p->kv, &a->k_array, &a->v_array);
 }
 
@@ -74,6 +77,7 @@ static int run_attend(attend *a, session *s, tensors *t) {
     watch seen;
     int status = attend_upload(a, t);
     if (status < 0) status = attend_outputs(a, t);
+    if (status < 0) status = attend_gradients_begin(a, t);
     if (status < 0) status = expect_fits(&a->expect, &a->out_array, a->bshd ? 1 : 2);
     if (status >= 0) return status;
     const clattn_attention_params *p = &a->params;
@@ -89,6 +93,7 @@ static int run_attend(attend *a, session *s, tensors *t) {
     const uint64_t end = measure_clock_ns();
     if (a->dropout_mask) done = clattn_dropout_mask_enqueue(s->context, s->queue, &a->dropout, 0, NULL, NULL);
     if (done != CLATTN_OK) return session_status(s, done);
+    if (status < 0) status = attend_gradients_run(a, s);
     if (status < 0) status = save_outputs(a, t);
     if (status >= 0) return status;
     status = expect_check(&a->expect, &a->out_array, a->bshd ? 1 : 2);
@@ -152,6 +157,7 @@ static void free_attend(attend *a) {
     ragged_options_free(&a->ragged);
     append_options_free(&a->append);
     expect_free(&a->expect);
+    attend_gradients_free(&a->gradients);
     if (a->ranks.wanted) attend_shared_free(a);
 }
 
@@ -164,6 +170,7 @@ int tool_attend(int argc, char **argv) {
                                    ragged_group(&a.ragged),
                                    ranks_group(&a.ranks),
                                    append_group(&a.append),
+                                   attend_gradients_group(&a.gradients),
                                    several_group(&a.several),
                                    expect_group(&a.expect),
                                    common_group(&a.common)};

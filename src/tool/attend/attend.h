@@ -27,6 +27,14 @@ typedef struct attend_shared {
     array whole, whole_lse;             // type and shape of the result
 } attend_shared;
 
+// Gradients of a call: what is given, and files that are asked for.
+#define ATTEND_GRADIENTS 7
+typedef struct attend_gradients {
+    const char *out, *lse, *score_mod, *paths[ATTEND_GRADIENTS]; // as given
+    array out_array, lse_array, arrays[ATTEND_GRADIENTS];
+    clattn_attention_backward_params params;
+} attend_gradients;
+
 typedef struct attend {
     const char *q, *k, *v, *out, *lse, *weights, *scores, *dropout_mask;
     bool bshd;
@@ -43,6 +51,7 @@ typedef struct attend {
     several_options several;
     clattn_attention_params params;
     clattn_dropout_mask_params dropout;
+    attend_gradients gradients;
     expect expect;
 } attend;
 
@@ -53,6 +62,16 @@ int attend_store(attend *a);
 int attend_options(attend *a, int64_t items, int64_t heads, int64_t k_items);
 int attend_upload(attend *a, tensors *t);
 int attend_outputs(attend *a, tensors *t);
+
+// attend_backward.c: check the options, load the files, put them on the device beside forward's, run, write, in this order; nothing
+// where there is no --grad-out.
+option_group attend_gradients_group(attend_gradients *g);
+int attend_gradients_check(const attend *a);
+int attend_gradients_load(attend *a);
+int attend_gradients_begin(attend *a, tensors *t);
+int attend_gradients_run(attend *a, session *s);
+int attend_gradients_save(attend *a, tensors *t);
+void attend_gradients_free(attend_gradients *g);
 
 // attend_ranks.c: find the files before there is a device; run, which is the exit status.
 int attend_shared_find(attend *a);
