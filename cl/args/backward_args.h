@@ -59,4 +59,13 @@ typedef struct backward_heads_args {
     args_i32 wants, unused;        // a bit of each that is there
 } backward_heads_args;
 ARGS_SIZE(backward_heads_args, 56);
+
+// transpose.cl: y[column][row] = x[row][column], of rows of several items that follow one another in y; and column_sums.cl: one row
+// y[column] = the sum over all rows.
+typedef struct transpose_args {
+    args_i64 x_offset, x_batch, x_row, y_offset, y_row;
+    args_i32 batch, rows, columns, unused; // rows of an item
+} transpose_args;
+ARGS_SIZE(transpose_args, 56);
+
 #endif

@@ -244,6 +244,35 @@ CLATTN_API clattn_status clattn_linear_enqueue(clattn_context *context, cl_comma
                                                const clattn_linear_params *params, cl_uint wait_count,
                                                const cl_event *wait_list, cl_event *event);
 
+/* Gradients of a plain projection out = x w^T + b, of which dout is the derivative with respect to out:
+ *   dx[n,k] = sum_m dout[n,m] w[m,k]      dw[m,k] = sum_n dout[n,m] x[n,k]      db[m] = sum_n dout[n,m]      n over B and N
+ * They are projections of transposed copies, which lie in scratch memory, by whoever `projection` says; sums are float32, in one order.
+ * What follows a projection (activation, gate, residual) is no part of them. Storage is f32, f16 or bf16; dx, dw and db may each have
+ * any of these types. */
+typedef struct clattn_linear_backward_params {
+    clattn_tensor x;    /* [B, N, K], for dw */
+    clattn_tensor w;    /* [M, K], for dx */
+    clattn_tensor dout; /* [B, N, M] */
+    clattn_tensor dx;   /* [B, N, K]; the results are optional, but one at least */
+    clattn_tensor dw;   /* [M, K], dense rows */
+    clattn_tensor db;   /* [M] */
+    clattn_projection projection;
+    clattn_precision precision;
+    cl_mem workspace; /* optional: at least clattn_linear_backward_workspace() bytes */
+} clattn_linear_backward_params;
+
+/* Scratch bytes of the call; what it needs is compiled; it is enqueued. Sizes of zero: B or N of 0 makes dw and db 0, K or M of 0 is
+ * refused.   Otherwise as clattn_linear_workspace, clattn_linear_prepare and clattn_linear_enqueue. */
+CLATTN_API clattn_status clattn_linear_backward_workspace(clattn_context *context,
+                                                          const clattn_linear_backward_params *params,
+                                                          size_t *bytes);
+CLATTN_API clattn_status clattn_linear_backward_prepare(clattn_context *context,
+                                                        const clattn_linear_backward_params *params);
+CLATTN_API clattn_status clattn_linear_backward_enqueue(clattn_context *context, cl_command_queue queue,
+                                                        const clattn_linear_backward_params *params,
+                                                        cl_uint wait_count, const cl_event *wait_list,
+                                                        cl_event *event);
+
 /* Weights to pack. */
 typedef struct clattn_pack_params {
     clattn_tensor w;            /* [M, K], as in clattn_linear_params; f16 and blocks have no use packed */

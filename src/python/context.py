@@ -125,6 +125,19 @@ def _linear(g):
     return _Form(clattn_linear_params(), {}, x, [_out(g, "out", x.shape[:2] + w.shape[:1], x.dtype)])
 
 
+def _linear_backward(g):
+    dout, outputs = _given(g, "dout", "[B, N, M]"), []
+    x, w = (g.get(name) is not None and _given(g, name, axes) for name, axes in (("x", "[B, N, K]"), ("w", "[M, K]")))
+    for name, like, shape in (("dx", w, w is not False and dout.shape[:2] + w.shape[1:]),
+                              ("dw", x, x is not False and dout.shape[2:] + x.shape[2:]), ("db", dout, dout.shape[2:])):
+        given = g.pop(name, None)
+        if given is False or (like is False and given is None):
+            continue
+        g[name] = None if given is True else given
+        outputs.append(_out(g, name, shape, (w if name == "dw" and w is not False else dout).dtype))
+    return _Form(clattn_linear_backward_params(), {}, dout, outputs)
+
+
 def _rope(g):
     x = _given(g, "x", "[B, H, N, D]")
     return _Form(clattn_rope_params(), _sizes(x.shape[0], x.shape[1]), x, [_out(g, "y", x.shape, x.dtype)])
@@ -326,6 +339,12 @@ class Context(_Closed):
         given = {"x": x[into], "w": w, "out": out[into] if isinstance(out, (Buffer, np.ndarray)) else out, **options}
         found = self._run("clattn_linear_enqueue", _linear, given)
         return out if isinstance(out, (Buffer, np.ndarray)) else found[(0,) * len(into)]
+
+    def linear_backward(self, dout, *, x=None, w=None, **options):
+        """Gradients of linear() without what follows it: dx [B, N, K] where w is given, dw [M, K] where x is, of w's or dout's type, and
+        db [M]; False leaves one out, an array or a Buffer of these names is written into, and a type is its own."""
+        given = {"dout": dout, **({} if x is None else {"x": x}), **({} if w is None else {"w": w}), **options}
+        return self._run("clattn_linear_backward_enqueue", _linear_backward, given)
 
     def linear_pack(self, w, *, precision="exact"):
         """Weights packed for this device, a Packed: without effect where no kernel of it gains by that."""
