@@ -210,24 +210,34 @@ REGISTER_INLINE void grad_sum(VEC acc[GRAD_ROWS][GRAD_VECTORS], const float *x, 
         grad_step(acc, x, x_row, y, vectors);
         grad_step(acc, x + x_step, x_row, y + pitch, vectors);
     }
-    if (n) grad_step(acc, x, x_row, y, vectors);
+    if (n > 0) grad_step(acc, x, x_row, y, vectors);
 }
 
+// A block of keys and the rows that meet it. Of a tile whose rows do not all see all keys the products leave out, GRAD_ROWS keys or
+// rows at a time, what no row sees by its position: there is nothing but 0. Intervals never fall from a row to the next.
+typedef struct grad_block {
+    const int *first, *last; // of the keys that row r sees, counted from the block's first
+    int keys, rows;
+} grad_block;
+
 // Columns of GRAD_VECTORS vectors, or of the last ones, of sums[key][column] += sum over rows of x[key][row] * y[row][column].
-REGISTER_INLINE void grad_add_keys(float *sums, const float *x, const float *y, const int pitch, int keys,
-                                   int rows, const int vectors) {
+REGISTER_INLINE void grad_add_keys(float *sums, const float *x, const float *y, const int pitch,
+                                   const grad_block *at, const int vectors) {
+    int r0 = 0, r1 = 0; // the rows that see any of the keys
 #pragma unroll 1
-    for (int j = 0; j < keys; j += GRAD_ROWS, sums += GRAD_ROWS * pitch, x += GRAD_ROWS * LANE_ROWS) {
+    for (int j = 0; j < at->keys; j += GRAD_ROWS, sums += GRAD_ROWS * pitch, x += GRAD_ROWS * LANE_ROWS) {
+        while (r0 < at->rows && at->last[r0] <= j) r0++;
+        while (r1 < at->rows && at->first[r1] < j + GRAD_ROWS) r1++;
         VEC acc[GRAD_ROWS][GRAD_VECTORS];
 #pragma unroll
         for (int a = 0; a < GRAD_ROWS; a++)
 #pragma unroll
             for (int b = 0; b < GRAD_VECTORS; b++)
                 if (b < vectors) acc[a][b] = *(const VEC *)(sums + a * pitch + b * LANES);
-        grad_sum(acc, x, LANE_ROWS, 1, y, pitch, rows, vectors);
+        grad_sum(acc, x + r0, LANE_ROWS, 1, y + r0 * pitch, pitch, r1 - r0, vectors);
 #pragma unroll
         for (int a = 0; a < GRAD_ROWS; a++)
-            if (j + a < keys) {
+            if (j + a < at->keys) {
 #pragma unroll
                 for (int b = 0; b < GRAD_VECTORS; b++)
                     if (b < vectors) *(VEC *)(sums + a * pitch + b * LANES) = acc[a][b];
@@ -237,32 +247,32 @@ REGISTER_INLINE void grad_add_keys(float *sums, const float *x, const float *y, 
 
 // All columns of the keys of a block: dK of dT and Q, or dV of P and dO.
 #define DEFINE_GRAD_ADD(name, width)                                                                         \
-    void name(float *sums, const VEC *x_tile, const float *y, int keys, int rows) {                          \
+    void name(float *sums, const VEC *x_tile, const float *y, const grad_block *at) {                        \
         const int pitch = LANES_ROUND_UP(width, LANES), each = GRAD_VECTORS * LANES;                         \
         const int last = pitch / each * each;                                                                \
         const float *x = (const float *)x_tile;                                                              \
         _Pragma("unroll 1") for (int d = 0; d < last; d += each)                                             \
-            grad_add_keys(sums + d, x, y + d, pitch, keys, rows, GRAD_VECTORS);                              \
-        if (last < pitch)                                                                                    \
-            grad_add_keys(sums + last, x, y + last, pitch, keys, rows, (pitch - last) / LANES);              \
+            grad_add_keys(sums + d, x, y + d, pitch, at, GRAD_VECTORS);                                      \
+        if (last < pitch) grad_add_keys(sums + last, x, y + last, pitch, at, (pitch - last) / LANES);        \
     }
 DEFINE_GRAD_ADD(grad_add_dk, HEAD_DIM)
 DEFINE_GRAD_ADD(grad_add_dv, HEAD_DIM_V)
 
 // dq[row][column] += sum over keys of dT[key][row] * K[key][column], columns [d, d + vectors * LANES) of which HEAD_DIM exist.
-REGISTER_INLINE void grad_add_rows(__global float *dq, long stride, const float *dt, const float *k, int keys,
-                                   int rows, int d, const int vectors) {
+REGISTER_INLINE void grad_add_rows(__global float *dq, long stride, const float *dt, const float *k,
+                                   const grad_block *at, int d, const int vectors) {
 #pragma unroll 1
-    for (int i = 0; i < rows; i += GRAD_ROWS) {
+    for (int i = 0; i < at->rows; i += GRAD_ROWS) {
+        const int j0 = max(at->first[i], 0), j1 = min(at->last[min(i + GRAD_ROWS, at->rows) - 1], at->keys);
         VEC acc[GRAD_ROWS][GRAD_VECTORS];
 #pragma unroll
         for (int a = 0; a < GRAD_ROWS; a++)
 #pragma unroll
             for (int b = 0; b < GRAD_VECTORS; b++) acc[a][b] = (VEC)(0.0f);
-        grad_sum(acc, dt + i, 1, LANE_ROWS, k + d, PITCH_K, keys, vectors);
+        grad_sum(acc, dt + i + j0 * LANE_ROWS, 1, LANE_ROWS, k + j0 * PITCH_K + d, PITCH_K, j1 - j0, vectors);
 #pragma unroll
         for (int a = 0; a < GRAD_ROWS; a++)
-            if (i + a < rows) {
+            if (i + a < at->rows) {
                 __global float *to = dq + (i + a) * stride + d;
 #pragma unroll
                 for (int b = 0; b < GRAD_VECTORS; b++)
@@ -275,13 +285,12 @@ REGISTER_INLINE void grad_add_rows(__global float *dq, long stride, const float 
     }
 }
 
-void grad_add_dq(__global float *dq, long stride, const VEC *dt_tile, const float *k, int keys, int rows) {
+void grad_add_dq(__global float *dq, long stride, const VEC *dt_tile, const float *k, const grad_block *at) {
     const int each = GRAD_VECTORS * LANES, last = HEAD_DIM / each * each;
     const float *dt = (const float *)dt_tile;
 #pragma unroll 1
-    for (int d = 0; d < last; d += each) grad_add_rows(dq, stride, dt, k, keys, rows, d, GRAD_VECTORS);
-    if (last < HEAD_DIM)
-        grad_add_rows(dq, stride, dt, k, keys, rows, last, (HEAD_DIM - last + LANES - 1) / LANES);
+    for (int d = 0; d < last; d += each) grad_add_rows(dq, stride, dt, k, at, d, GRAD_VECTORS);
+    if (last < HEAD_DIM) grad_add_rows(dq, stride, dt, k, at, last, (HEAD_DIM - last + LANES - 1) / LANES);
 }
 
 // The three products where a number of K, Q or dO is not finite and some row does not see some key: 0 * NaN must reach neither.
@@ -321,9 +330,14 @@ void grad_meet(const grad_tiles *g, const tile_rows *t, int first, __global floa
         grad_add_selected(g, t, first, dq, stride);
         return;
     }
-    grad_add_dv(g->dv + first * PITCH_V, g->p, g->dout, t->count, t->rows);
-    grad_add_dk(g->dk + first * PITCH_K, g->dt, g->q, t->count, t->rows);
-    grad_add_dq(dq, stride, g->dt, k, t->count, t->rows);
+    VEC_INT sees_first[ROW_VECTORS] LANES_ALIGNED, sees_last[ROW_VECTORS] LANES_ALIGNED;
+#pragma unroll
+    for (int b = 0; b < ROW_VECTORS; b++)
+        sees_first[b] = t->first[b] - t->k0, sees_last[b] = t->last[b] - t->k0;
+    const grad_block at = {(const int *)sees_first, (const int *)sees_last, t->count, t->rows};
+    grad_add_dv(g->dv + first * PITCH_V, g->p, g->dout, &at);
+    grad_add_dk(g->dk + first * PITCH_K, g->dt, g->q, &at);
+    grad_add_dq(dq, stride, g->dt, k, &at);
 }
 
 // Rows of sums to the result.
