@@ -10,8 +10,9 @@
 // Every sum has one order. Keys past an item's, rows past an item's, and rows that see nothing are 0 or left alone as the header says.
 // Global size: (parts, Hkv, batch), local size 1. Enqueued by the backward entry, after backward_rows.cl.
 #define PRODUCT_PRIVATE
-#define TILE_KEEPS_CAPPED // for the derivative of the softcap
+#define SCORE_GRADIENTS
 #include "lanes/lanes_product.clh"
+#include "backward/backward.clh"
 
 #if PAST || PAGED || WEIGHTS || KV_SCALED
 #error "keys lie in one view, as floats of some size, and no weights are returned"
@@ -38,8 +39,6 @@
 #else
 #define DROPOUT_PASSED
 #endif
-
-typedef __global const float2 *grad_rows; // of each query row lse and delta
 
 // A tile of keys, and a tile of query rows that meets it.
 typedef struct grad_tiles {
@@ -89,7 +88,8 @@ void grad_take_keys(grad_tiles *g, const kv_head *keys, const kv_head *values, i
 
 // The tile's rows of Q and dO, as they lie and transposed, and what is known of them.
 void grad_take_rows(grad_tiles *g, __global const ELEMENT(TYPE_Q) * q,
-                    __global const ELEMENT(TYPE_OUT) * dout, grad_rows rows, const tile_rows *t) {
+                    __global const ELEMENT(TYPE_OUT) * dout, __global const float2 *rows,
+                    const tile_rows *t) {
     const attention_args *a = t->args;
     q += view_row(&a->q, t->b, t->h, t->i0), dout += view_row(&a->out, t->b, t->h, t->i0);
     LOAD_ROWS_SCALED(TYPE_Q, g->q_tile, q, a->q.row, t->rows, HEAD_DIM, t->scale * SCORE_UNIT);
@@ -130,18 +130,9 @@ REGISTER_INLINE void grad_weigh_keys(const grad_tiles *g, const tile_rows *t, co
     }
 }
 
-// What a score's gradient is multiplied by on its way back through the pipeline to scale * dot(q, k), and that scale.
-REGISTER_INLINE VEC grad_of_pipeline(const tile_rows *t, VEC ds, VEC capped) {
-#if SCORE_OPS & ARGS_SOFTCAP
-    const VEC y = capped * (1.0f / t->args->softcap);
-    ds *= fma(-y, y, (VEC)(1.0f));
-#else
-    (void)capped;
-#endif
-    return ds * t->scale;
-}
+#define GRAD_DERIVES ((bool)(SCORE_OPS & (ARGS_SOFTCAP | ARGS_SCORE_MOD)))
 
-// dT of those keys, in place of the capped scores.
+// dT of those keys, in place of the derivatives of their scores.
 REGISTER_INLINE void grad_keys(const grad_tiles *g, const tile_rows *t, const float *v,
                                int j DROPOUT_PARAMETER) {
     VEC dp[KEY_BLOCK][ROW_VECTORS];
@@ -159,7 +150,8 @@ REGISTER_INLINE void grad_keys(const grad_tiles *g, const tile_rows *t, const fl
         z = select(z * dropout->factor, (VEC)(0.0f), drops);
         p[x] = select(weight * dropout->factor, (VEC)(0.0f), drops);
 #endif
-        dt[x] = grad_of_pipeline(t, weight * (z - g->delta[x % ROW_VECTORS]), dt[x]);
+        const VEC ds = weight * (z - g->delta[x % ROW_VECTORS]);
+        dt[x] = (GRAD_DERIVES ? ds * dt[x] : ds) * t->scale;
     }
     if (!tile_all_see(t, j, KEY_BLOCK)) {
 #pragma unroll
@@ -305,10 +297,9 @@ void grad_add_selected(const grad_tiles *g, const tile_rows *t, int first, __glo
             for (int r = b * LANES; r < min(t->rows, (b + 1) * LANES); r++) {
                 if (!sees[r - b * LANES]) continue;
                 const float w = dt[j * LANE_ROWS + r], x = p[j * LANE_ROWS + r];
-                for (int d = 0; d < HEAD_DIM; d++) {
-                    dk[d] = fma(w, g->q[r * PITCH_K + d], dk[d]);
+                for (int d = 0; d < HEAD_DIM; d++) dk[d] = fma(w, g->q[r * PITCH_K + d], dk[d]);
+                for (int d = 0; d < HEAD_DIM && dq; d++)
                     dq[r * stride + d] = fma(w, k[d], dq[r * stride + d]);
-                }
                 for (int d = 0; d < HEAD_DIM_V; d++) dv[d] = fma(x, g->dout[r * PITCH_V + d], dv[d]);
             }
         }
@@ -316,7 +307,7 @@ void grad_add_selected(const grad_tiles *g, const tile_rows *t, int first, __glo
 }
 
 // The tile of rows meets the block of keys at hand, which is in the tile of keys from row `first` on. dq points at the first row.
-void grad_meet(const grad_tiles *g, const tile_rows *t, int first, __global float *dq,
+void grad_meet(const grad_tiles *g, const tile_rows *t, int first, int wants, __global float *dq,
                long stride DROPOUT_PARAMETER) {
     const float *k = g->k + first * PITCH_K, *v = g->v + first * PITCH_V;
 #pragma unroll 1
@@ -327,7 +318,7 @@ void grad_meet(const grad_tiles *g, const tile_rows *t, int first, __global floa
 #pragma unroll 1
     for (int j = 0; j < t->count; j += KEY_BLOCK) grad_keys(g, t, v, j DROPOUT_PASSED);
     if (!(g->keys_finite && g->rows_finite) && !tile_all_see(t, 0, t->count)) {
-        grad_add_selected(g, t, first, dq, stride);
+        grad_add_selected(g, t, first, wants & ARGS_WANTS_DQ ? dq : 0, stride);
         return;
     }
     VEC_INT sees_first[ROW_VECTORS] LANES_ALIGNED, sees_last[ROW_VECTORS] LANES_ALIGNED;
@@ -335,18 +326,18 @@ void grad_meet(const grad_tiles *g, const tile_rows *t, int first, __global floa
     for (int b = 0; b < ROW_VECTORS; b++)
         sees_first[b] = t->first[b] - t->k0, sees_last[b] = t->last[b] - t->k0;
     const grad_block at = {(const int *)sees_first, (const int *)sees_last, t->count, t->rows};
-    grad_add_dv(g->dv + first * PITCH_V, g->p, g->dout, &at);
-    grad_add_dk(g->dk + first * PITCH_K, g->dt, g->q, &at);
-    grad_add_dq(dq, stride, g->dt, k, &at);
+    if (wants & ARGS_WANTS_DV) grad_add_dv(g->dv + first * PITCH_V, g->p, g->dout, &at);
+    if (wants & ARGS_WANTS_DK) grad_add_dk(g->dk + first * PITCH_K, g->dt, g->q, &at);
+    if (wants & ARGS_WANTS_DQ) grad_add_dq(dq, stride, g->dt, k, &at);
 }
 
 // Rows of sums to the result.
-void grad_store(__global ELEMENT(TYPE_WEIGHTS) * to, long stride, const float *sums, int rows,
+void grad_store(__global ELEMENT(TYPE_GRADIENT) * to, long stride, const float *sums, int rows,
                 const int width) {
     const int pitch = LANES_ROUND_UP(width, LANES);
     for (int r = 0; r < rows; r++, to += stride, sums += pitch)
         for (int d = 0; d < width; d += LANES)
-            STORE_LANES_UP_TO(TYPE_WEIGHTS, to, d, *(const VEC *)(sums + d), width - d);
+            STORE_LANES_UP_TO(TYPE_GRADIENT, to, d, *(const VEC *)(sums + d), width - d);
 }
 
 // The range's share of dq begins at 0.
@@ -361,7 +352,7 @@ typedef struct grad_call {
     const backward_args *grads;
     __global const ELEMENT(TYPE_Q) * q;
     __global const ELEMENT(TYPE_OUT) * dout;
-    grad_rows rows;
+    __global const float2 *rows;
     __global float *dq;
     int n_q;
 } grad_call;
@@ -369,13 +360,12 @@ typedef struct grad_call {
 // The tiles of rows of query head t->h that see any of the keys [first, end) meet them.
 void grad_take_head(grad_tiles *g, tile_rows *t, const grad_call *c, const mask_rows *bounds, int first,
                     int end DROPOUT_PARAMETER) {
-    const args_view *view = &c->grads->dq;
-    const grad_rows rows = c->rows + t->b * c->grads->rows_batch + t->h * c->grads->rows_head;
-    const int n_q = min(c->n_q, bounds->item.q_length);
-    for (int i0 = 0; i0 < n_q; i0 += LANE_ROWS) {
-        const int last = min(i0 + LANE_ROWS, n_q) - 1;
+    const args_view *view = &t->args->VIEW_DQ;
+    __global const float2 *rows = backward_rows_of(c->grads, c->rows, t->b, t->h);
+    for (int i0 = 0; i0 < c->n_q; i0 += LANE_ROWS) {
+        const int last = min(i0 + LANE_ROWS, c->n_q) - 1;
         if (max(mask_first_key(bounds, i0), first) >= min(mask_last_key(bounds, last), end)) continue;
-        tile_begin_rows(t, bounds, i0, n_q);
+        tile_begin_rows(t, bounds, i0, c->n_q);
         tile_begin_mods(t);
         tile_find_intervals(t, bounds, first, end);
         tile_next(t, 0, t->begin);
@@ -384,33 +374,27 @@ void grad_take_head(grad_tiles *g, tile_rows *t, const grad_call *c, const mask_
         __global float *dq = c->dq + view_row(view, t->b, t->h, i0);
         for (; t->k0 < t->end; tile_next(t, 0, t->next)) {
             tile_load_bias(t, t->call);
-            grad_meet(g, t, t->k0 - first, dq, view->row DROPOUT_PASSED);
+            grad_meet(g, t, t->k0 - first, c->grads->wants, dq, view->row DROPOUT_PASSED);
         }
     }
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
-backward_lanes(__global const ELEMENT(TYPE_Q) * q, KV_KEY_ARGUMENTS, KV_VALUE_ARGUMENTS,
-               __global const ELEMENT(TYPE_OUT) * dout, grad_rows rows, __global float *dq,
-               __global ELEMENT(TYPE_WEIGHTS) * dk, __global ELEMENT(TYPE_WEIGHTS) * dv,
-               __global const int *table SCORE_ARGUMENTS, FUSED_ARGS,
-               const backward_args whole_grads DROPOUT_ARGUMENT) {
-    FUSED_DECLARE_ARGS;
-    backward_args grads = whole_grads;
+backward_lanes(BACKWARD_INPUTS, __global float *dq, __global ELEMENT(TYPE_GRADIENT) * dk,
+               __global ELEMENT(TYPE_GRADIENT) * dv, BACKWARD_CALL) {
     const int part = UNIFORM_ID(0), h_kv = UNIFORM_ID(1), b = UNIFORM_ID(2);
-    const mask_rows bounds = mask_rows_of(&args, table, b);
-    grad_call c = {&grads, q, dout, rows, dq + part * grads.part_dq, args.n_q};
-    int n_kv = args.n_kv;
-#if RAGGED
-    const int start_q = table[TABLE_ITEM_WORDS * (long)b + RAGGED_START_Q],
-              start_kv = table[TABLE_ITEM_WORDS * (long)b + RAGGED_START_KV];
-    ragged_move_call(&args, table, b);
-    ragged_move(&grads.dq, start_q), ragged_move(&grads.dk, start_kv), ragged_move(&grads.dv, start_kv);
-    c.rows += start_q, c.n_q = bounds.item.q_length, n_kv = bounds.item.kv_length;
-#endif
-    const score_call call = SCORE_CALL;
+    FUSED_DECLARE_ARGS;
+    BACKWARD_ITEM(b);
+    const mask_rows bounds = mask_rows_of(&item_args, table, b);
+    const int q_length = bounds.item.q_length, kv_length = bounds.item.kv_length,
+              h_end = (h_kv + 1) * args.group;
+    const int written_q = RAGGED ? q_length : args.n_q, written = grads.packed_keys ? kv_length : args.n_kv;
+    const grad_call c = {&grads, q, dout, item_rows, dq + part * grads.part_dq, min(args.n_q, q_length)};
+    score_call call = SCORE_CALL;
+    call.args = &item_args;
     const kv_buffers buffers = KV_BUFFERS;
-    const kv_head keys = kv_keys(&args, &buffers, b, h_kv), values = kv_values(&args, &buffers, b, h_kv);
+    const kv_head keys = kv_keys(&item_args, &buffers, b, h_kv),
+                  values = kv_values(&item_args, &buffers, b, h_kv);
     float k_rows[GRAD_KEYS * PITCH_K] LANES_ALIGNED, v_rows[GRAD_KEYS * PITCH_V] LANES_ALIGNED,
         dk_rows[GRAD_KEYS * PITCH_K] LANES_ALIGNED, dv_rows[GRAD_KEYS * PITCH_V] LANES_ALIGNED,
         q_rows[LANE_ROWS * PITCH_K] LANES_ALIGNED, dout_rows[LANE_ROWS * PITCH_V] LANES_ALIGNED;
@@ -419,18 +403,23 @@ backward_lanes(__global const ELEMENT(TYPE_Q) * q, KV_KEY_ARGUMENTS, KV_VALUE_AR
     VEC bias_tile[TILE_BIAS_VECTORS] LANES_ALIGNED, seen_tile[TILE_SEEN_VECTORS] LANES_ALIGNED;
     grad_tiles g = {k_rows, v_rows, dk_rows, dv_rows, q_rows, dout_rows, q_tile, dout_tile, p_tile, dt_tile};
     tile_rows t;
-    t.args = &args, t.call = &call, t.b = b, t.bias = bias_tile, t.seen_tile = seen_tile;
-    t.capped = dt_tile;
+    t.args = &item_args, t.call = &call, t.b = b, t.bias = bias_tile, t.seen_tile = seen_tile;
+    t.derivatives = dt_tile;
 
-    for (int h = h_kv * args.group; h < (h_kv + 1) * args.group; h++)
-        grad_clear(c.dq + view_row(&grads.dq, b, h, 0), grads.dq.row, c.n_q);
-    const int end = (int)min((part + 1L) * grads.part_keys, (long)n_kv);
-    for (int first = (int)min((long)part * grads.part_keys, (long)n_kv); first < end; first += TILE_KV) {
-        const int count = min(TILE_KV, end - first), seen = clamp(bounds.item.kv_length - first, 0, count);
+    if (grads.wants & ARGS_WANTS_DQ)
+        for (int h = h_kv * args.group; h < h_end; h++)
+            grad_clear(c.dq + view_row(&item_args.VIEW_DQ, b, h, 0), args.VIEW_DQ.row, written_q);
+    const int end = (int)min((part + 1L) * grads.part_keys, (long)written);
+    for (int first = (int)min((long)part * grads.part_keys, (long)written); first < end; first += TILE_KV) {
+        const int count = min(TILE_KV, end - first), seen = clamp(kv_length - first, 0, count);
         grad_take_keys(&g, &keys, &values, first, seen);
-        for (t.h = h_kv * args.group; t.h < (h_kv + 1) * args.group; t.h++)
-            grad_take_head(&g, &t, &c, &bounds, first, first + count DROPOUT_VALUE);
-        grad_store(dk + view_row(&grads.dk, b, h_kv, first), grads.dk.row, dk_rows, count, HEAD_DIM);
-        grad_store(dv + view_row(&grads.dv, b, h_kv, first), grads.dv.row, dv_rows, count, HEAD_DIM_V);
+        for (t.h = h_kv * args.group; t.h < h_end && seen > 0; t.h++)
+            grad_take_head(&g, &t, &c, &bounds, first, first + seen DROPOUT_VALUE);
+        if (grads.wants & ARGS_WANTS_DK)
+            grad_store(dk + view_row(&item_args.VIEW_DK, b, h_kv, first), args.VIEW_DK.row, dk_rows, count,
+                       HEAD_DIM);
+        if (grads.wants & ARGS_WANTS_DV)
+            grad_store(dv + view_row(&item_args.VIEW_DV, b, h_kv, first), args.VIEW_DV.row, dv_rows, count,
+                       HEAD_DIM_V);
     }
 }
