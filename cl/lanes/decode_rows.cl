@@ -203,7 +203,7 @@ REGISTER_INLINE void score_rows(VEC *s_tile, VEC *m, const rows_tile *r, const k
         product_key keys[KEY_BLOCK];
 #pragma unroll
         for (int a = 0; a < KEY_BLOCK; a++) keys[a] = kept->k + (j + a) * KEPT_PITCH_K;
-        product_score_block(s, r->q, keys);
+        product_score_block(s, r->q, keys, HEAD_DIM);
         tile_keep_scores(s_tile, m, s, &r->t, j);
     }
 }
