@@ -1,9 +1,70 @@
 // backward_plan.c: see backward_plan.h.
 #include "plan/backward_plan.h"
 
+#include <limits.h>
 #include <stdio.h>
 
-#include "plan/families/family.h"
+#include "args/args.h"
+
+#define PARTS_MOST 8   // copies of dq that sums over ranges of keys may take
+#define PARTS_UNITS 32 // work-groups that are enough for a device, whatever it is: bits go by sizes alone
+
+static int divide_up(int n, int by) {
+    return (n + by - 1) / by;
+}
+
+// Query rows in lanes, as flash_lanes has them, and a tile of keys whose sums stay in private memory.
+static void complete_lanes(knobs *k, const knobs *row) {
+    k->row_vectors = k->lanes == 16 ? 2 : 1, k->key_block = 8, k->tile_kv = 128;
+    cla_knobs_override(k, row);
+}
+
+static const char *lanes_refusal(const knobs *row) {
+    knobs k = {.lanes = row->lanes};
+    complete_lanes(&k, row);
+    return cla_family_tile_refusal(&k);
+}
+
+static int round_up(int n, int to) {
+    return divide_up(n, to) * to;
+}
+
+// Bytes of a work-item's tiles: backward_lanes.cl.
+static int64_t lanes_bytes(const knobs *k, const problem *p) {
+    const int64_t rows = (int64_t)k->lanes * k->row_vectors, keys = k->tile_kv + k->key_block,
+                  columns = round_up(p->head_dim, k->lanes) + round_up(p->head_dim_v, k->lanes);
+    return (int64_t)sizeof(float) * (2 * (keys + rows) * columns + 5 * rows * k->tile_kv);
+}
+
+// Ranges of keys by sizes alone: enough work-groups for many cores, each of whole tiles.
+static void take_parts(const problem *p, backward_variant *v) {
+    const int64_t units = (int64_t)p->batch * p->kv_heads;
+    const int tiles = divide_up(p->n_kv, v->knobs.tile_kv);
+    int parts = units > 0 && units < PARTS_UNITS ? (int)((PARTS_UNITS + units - 1) / units) : 1;
+    if (parts > PARTS_MOST) parts = PARTS_MOST;
+    if (parts > tiles) parts = tiles > 0 ? tiles : 1;
+    v->part_keys = divide_up(tiles, parts) * v->knobs.tile_kv;
+    v->parts = v->part_keys > 0 ? divide_up(p->n_kv, v->part_keys) : 1;
+}
+
+static const char *fit_lanes(const plan_input *in, const problem *p, const tuned_row *row,
+                             backward_variant *v) {
+    if (!row && !cla_plan_has_lanes(in)) return "the device's work-items own no vector registers";
+    v->knobs.lanes = cla_variant_lanes(in);
+    if (row && row->knobs.lanes) v->knobs.lanes = row->knobs.lanes;
+    static const knobs none;
+    complete_lanes(&v->knobs, row ? &row->knobs : &none);
+    while (v->knobs.tile_kv >= 32 && lanes_bytes(&v->knobs, p) > PRIVATE_BYTES_MOST / 4)
+        v->knobs.tile_kv /= 2;
+    v->one_pass = true;
+    v->work_group = 1;
+    v->own_rows = v->knobs.tile_kv;
+    take_parts(p, v);
+    snprintf(v->why, sizeof v->why,
+             "query rows in %d vectors of %d lanes, five products in one pass; keys in %d parts",
+             v->knobs.row_vectors, v->knobs.lanes, v->parts);
+    return NULL;
+}
 
 // Floats of local memory: backward.cl.
 static uint64_t portable_floats(int own, int others, int d, int dv) {
@@ -11,12 +72,14 @@ static uint64_t portable_floats(int own, int others, int d, int dv) {
 }
 
 // The largest tile that local memory and work-group hold.
-static const char *fit_portable(const plan_input *in, const problem *p, backward_variant *v) {
+static const char *fit_portable(const plan_input *in, const problem *p, const tuned_row *row,
+                                backward_variant *v) {
     static const struct {
         int own, others, items;
     } tiles[] = {{16, 32, 8}, {16, 16, 8}, {8, 16, 8}, {8, 8, 8}, {4, 8, 8}, {4, 4, 4}, {2, 2, 2}, {1, 1, 1}};
     const clattn_capabilities *device = in->device;
     const uint64_t most = cla_family_group_limit(in, KERNEL_BACKWARD);
+    (void)row;
     for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
         const int group = tiles[i].own * tiles[i].items;
         const uint64_t bytes =
@@ -36,25 +99,41 @@ static const char *fit_portable(const plan_input *in, const problem *p, backward
     return "no tile of this head size fits the device's local memory";
 }
 
-static const struct {
-    const char *name;
-    enum kernel_id id;
-    bool one_pass;
-    const char *(*fit)(const plan_input *in, const problem *p, backward_variant *v);
-} families[] = {{"backward", KERNEL_BACKWARD, false, fit_portable}};
+static const family lanes = {.name = "backward_lanes",
+                             .tunes = "LANES ROW_VECTORS KEY_BLOCK TILE_KV ",
+                             .id = KERNEL_BACKWARD_LANES,
+                             .knobs_refusal = lanes_refusal},
+                    portable = {.name = "backward", .tunes = "", .id = KERNEL_BACKWARD};
+const family *const cla_backward_families[] = {&lanes, &portable};
+const int cla_backward_family_count = (int)(sizeof cla_backward_families / sizeof cla_backward_families[0]);
+
+static const char *(*const fits[])(const plan_input *in, const problem *p, const tuned_row *row,
+                                   backward_variant *v) = {fit_lanes, fit_portable};
+
+// The first row for one of these kernels, which then is the one.
+static const tuned_row *find_row(const plan_input *in, const problem *p) {
+    const tuned_key key = {.cpu = in->device->is_cpu,
+                           .lanes = cla_plan_lanes_key(in),
+                           .type = (int)p->type_kv,
+                           .d = p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v,
+                           .nq = p->n_q,
+                           .share = INT_MAX,
+                           .band = p->band ? p->band : INT_MAX};
+    return cla_tuned_find(in->own, in->shipped, TUNED_BIT(KERNEL_BACKWARD_LANES) | TUNED_BIT(KERNEL_BACKWARD),
+                          &key);
+}
 
 const char *cla_backward_choose(const plan_input *in, const problem *p, backward_variant *v) {
+    const tuned_row *row = find_row(in, p);
     const char *why = NULL;
     if (p->head_dim > FAMILY_MAX_HEAD || p->head_dim_v > FAMILY_MAX_HEAD)
         return "head sizes above 576 have no gradients";
-    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
-        *v = (backward_variant){.name = families[i].name,
-                                .id = families[i].id,
-                                .one_pass = families[i].one_pass,
-                                .parts = 1,
-                                .part_keys = p->n_kv};
+    for (int i = 0; i < cla_backward_family_count; i++) {
+        const family *f = cla_backward_families[i];
+        if (row && row->id != f->id) continue;
+        *v = (backward_variant){.family = f, .parts = 1, .part_keys = p->n_kv};
         cla_family_data_knobs(p, &v->knobs);
-        why = families[i].fit(in, p, v);
+        why = fits[i](in, p, row, v);
         if (!why) return NULL;
     }
     return why;

@@ -1,12 +1,17 @@
-// backward_plan.h: which kernels make the gradients of a call: a pure function of the device's capabilities and the problem.
+// backward_plan.h: which kernels make the gradients of a call: a pure function of the device's capabilities, its tuned rows and the
+// problem.
 #ifndef CLATTN_PLAN_BACKWARD_PLAN_H
 #define CLATTN_PLAN_BACKWARD_PLAN_H
+#include "plan/families/family.h"
 #include "plan/variant.h"
 
+// The families of gradients, in order of preference; they are no families of forward, and tuned rows may name their kernels.
+extern const family *const cla_backward_families[];
+extern const int cla_backward_family_count;
+
 typedef struct backward_variant {
-    const char *name; // of the kernel that makes dq, dk and dv
-    enum kernel_id id;
-    bool one_pass;        // one launch makes all three; else dq has one, and dk with dv
+    const family *family;
+    bool one_pass;        // one launch makes dq, dk and dv; else dq has one, and dk with dv
     knobs knobs;          // of both
     int work_group;       // work-items of a group
     int own_rows;         // rows of a group, query rows or keys

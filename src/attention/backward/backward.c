@@ -250,7 +250,7 @@ clattn_status clattn_attention_backward_plan(clattn_context *context,
                         .matrix_instructions = v->knobs.dot_bf16 != 0,
                         .local_bytes = v->local_bytes,
                         .workspace_bytes = (size_t)job.workspace_bytes};
-    snprintf(to->kernel_name, sizeof to->kernel_name, "%s", v->name);
+    snprintf(to->kernel_name, sizeof to->kernel_name, "%s", v->family->name);
     snprintf(to->why, sizeof to->why, "%s", v->why);
     return CLATTN_OK;
 }

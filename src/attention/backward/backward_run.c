@@ -29,7 +29,7 @@ static int type_of(const backward_result *r) {
 static program_spec spec_of(const backward_job *job, backward_step step) {
     const backward_result *keys = &job->result[cla_tensor_given(&job->params.dk) ? DK : DV];
     program_spec spec = {
-        .id = job->variant.id, .knobs = job->variant.knobs, .inserted = job->call.mods.inserted};
+        .id = job->variant.family->id, .knobs = job->variant.knobs, .inserted = job->call.mods.inserted};
     if (step == STEP_DQ) spec.knobs.type_gradient = type_of(&job->result[DQ]);
     if (step == STEP_DKV) spec.knobs.type_gradient = cla_tensor_given(keys->t) ? type_of(keys) : 0;
     if (step == STEP_DKV) spec.knobs.of_keys = !job->variant.one_pass;
