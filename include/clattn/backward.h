@@ -23,8 +23,10 @@ extern "C" {
  *
  * A sum has one order, which sizes alone decide: the same call gives the same bits each time, with any number of compute units.
  * Nothing is added by atomics, and no memory is Nq times Nkv large.
- * A row that sees no key, and a key that no row sees, has gradients of exactly 0. Rows past q_lengths and keys past kv_lengths have
- * 0; rows of a packed batch that are no sequence's are not written. What lies in hidden rows and keys reaches nothing, NaN or not.
+ * A row that sees no key, and a key that no row sees, has gradients of exactly 0, and so have rows past q_lengths and keys past
+ * kv_lengths; of a packed batch those that lie past a length, or are no sequence's, are not written. What lies in hidden rows and keys
+ * reaches nothing, NaN or not. A weight is made of its score and lse, which are float32: where scores are in the millions, lse is
+ * rounded to whole numbers, and gradients are off by the factor that this makes.
  * Storage is f32, f16 or bf16; sums are float32. Each result may have any of these types, dk and dv one.
  * Sources: Dao et al. 2022 (FlashAttention, appendix B.4); Dao 2023 (FlashAttention-2); Williams and Zipser 1989 (gradients). */
 typedef struct clattn_attention_backward_params {

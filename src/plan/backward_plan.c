@@ -13,18 +13,6 @@ static int divide_up(int n, int by) {
     return (n + by - 1) / by;
 }
 
-// Query rows in lanes, as flash_lanes has them, and a tile of keys whose sums stay in private memory.
-static void complete_lanes(knobs *k, const knobs *row) {
-    k->row_vectors = k->lanes == 16 ? 2 : 1, k->key_block = 8, k->tile_kv = 128;
-    cla_knobs_override(k, row);
-}
-
-static const char *lanes_refusal(const knobs *row) {
-    knobs k = {.lanes = row->lanes};
-    complete_lanes(&k, row);
-    return cla_family_tile_refusal(&k);
-}
-
 static int round_up(int n, int to) {
     return divide_up(n, to) * to;
 }
@@ -53,7 +41,7 @@ static const char *fit_lanes(const plan_input *in, const problem *p, const tuned
     v->knobs.lanes = cla_variant_lanes(in);
     if (row && row->knobs.lanes) v->knobs.lanes = row->knobs.lanes;
     static const knobs none;
-    complete_lanes(&v->knobs, row ? &row->knobs : &none);
+    cla_backward_complete_lanes(&v->knobs, row ? &row->knobs : &none);
     while (v->knobs.tile_kv >= 32 && lanes_bytes(&v->knobs, p) > PRIVATE_BYTES_MOST / 4)
         v->knobs.tile_kv /= 2;
     v->one_pass = true;
@@ -99,16 +87,10 @@ static const char *fit_portable(const plan_input *in, const problem *p, const tu
     return "no tile of this head size fits the device's local memory";
 }
 
-static const family lanes = {.name = "backward_lanes",
-                             .tunes = "LANES ROW_VECTORS KEY_BLOCK TILE_KV ",
-                             .id = KERNEL_BACKWARD_LANES,
-                             .knobs_refusal = lanes_refusal},
-                    portable = {.name = "backward", .tunes = "", .id = KERNEL_BACKWARD};
-const family *const cla_backward_families[] = {&lanes, &portable};
-const int cla_backward_family_count = (int)(sizeof cla_backward_families / sizeof cla_backward_families[0]);
-
-static const char *(*const fits[])(const plan_input *in, const problem *p, const tuned_row *row,
-                                   backward_variant *v) = {fit_lanes, fit_portable};
+// Of each family, in their order.
+static const char *(*const fits[CLA_BACKWARD_FAMILIES])(const plan_input *in, const problem *p,
+                                                        const tuned_row *row,
+                                                        backward_variant *v) = {fit_lanes, fit_portable};
 
 // The first row for one of these kernels, which then is the one.
 static const tuned_row *find_row(const plan_input *in, const problem *p) {
@@ -128,8 +110,8 @@ const char *cla_backward_choose(const plan_input *in, const problem *p, backward
     const char *why = NULL;
     if (p->head_dim > FAMILY_MAX_HEAD || p->head_dim_v > FAMILY_MAX_HEAD)
         return "head sizes above 576 have no gradients";
-    for (int i = 0; i < cla_backward_family_count; i++) {
-        const family *f = cla_backward_families[i];
+    for (int i = 0; i < CLA_BACKWARD_FAMILIES; i++) {
+        const family *f = &cla_backward_families[i];
         if (row && row->id != f->id) continue;
         *v = (backward_variant){.family = f, .parts = 1, .part_keys = p->n_kv};
         cla_family_data_knobs(p, &v->knobs);

@@ -2,12 +2,8 @@
 // problem.
 #ifndef CLATTN_PLAN_BACKWARD_PLAN_H
 #define CLATTN_PLAN_BACKWARD_PLAN_H
-#include "plan/families/family.h"
+#include "plan/families/family_backward.h"
 #include "plan/variant.h"
-
-// The families of gradients, in order of preference; they are no families of forward, and tuned rows may name their kernels.
-extern const family *const cla_backward_families[];
-extern const int cla_backward_family_count;
 
 typedef struct backward_variant {
     const family *family;

@@ -1,7 +1,6 @@
 // tuned.c: tuned rows are parsed, and the first that fits is found; see tuned.h. What a kernel can run is its family's to say.
 #include "base/host.h"
-#include "plan/backward_plan.h"
-#include "plan/families/family.h"
+#include "plan/families/family_backward.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -63,8 +62,8 @@ static int clblast_kernel_of(const tuned_row *row) {
 static const family *family_of(enum kernel_id id) {
     for (int i = 0; i < cla_family_count; i++)
         if (cla_families[i]->id == id && cla_families[i]->tunes) return cla_families[i];
-    for (int i = 0; i < cla_backward_family_count; i++)
-        if (cla_backward_families[i]->id == id) return cla_backward_families[i];
+    for (int i = 0; i < CLA_BACKWARD_FAMILIES; i++)
+        if (cla_backward_families[i].id == id) return &cla_backward_families[i];
     return NULL;
 }
 

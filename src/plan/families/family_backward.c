@@ -1,0 +1,20 @@
+// family_backward.c: see family_backward.h.
+#include "plan/families/family_backward.h"
+
+void cla_backward_complete_lanes(knobs *k, const knobs *row) {
+    k->row_vectors = k->lanes == 16 ? 2 : 1, k->key_block = 8, k->tile_kv = 128;
+    cla_knobs_override(k, row);
+}
+
+static const char *lanes_refusal(const knobs *row) {
+    knobs k = {.lanes = row->lanes};
+    cla_backward_complete_lanes(&k, row);
+    return cla_family_tile_refusal(&k);
+}
+
+const family cla_backward_families[CLA_BACKWARD_FAMILIES] = {
+    [BACKWARD_LANES] = {.name = "backward_lanes",
+                        .tunes = "LANES ROW_VECTORS KEY_BLOCK TILE_KV ",
+                        .id = KERNEL_BACKWARD_LANES,
+                        .knobs_refusal = lanes_refusal},
+    [BACKWARD_PORTABLE] = {.name = "backward", .tunes = "", .id = KERNEL_BACKWARD}};

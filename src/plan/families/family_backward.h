@@ -1,0 +1,12 @@
+// family_backward.h: the families of gradients, in order of preference. They are no families of forward; tuned rows may name their
+// kernels. What fits is plan/backward_plan.c's.
+#ifndef CLATTN_PLAN_FAMILIES_FAMILY_BACKWARD_H
+#define CLATTN_PLAN_FAMILIES_FAMILY_BACKWARD_H
+#include "plan/families/family.h"
+
+enum { BACKWARD_LANES, BACKWARD_PORTABLE, CLA_BACKWARD_FAMILIES };
+extern const family cla_backward_families[CLA_BACKWARD_FAMILIES];
+
+// The tile of the kernel with query rows in lanes, and what a row says of it.
+void cla_backward_complete_lanes(knobs *k, const knobs *row);
+#endif
