@@ -8,6 +8,7 @@
 # variant of clattn verify, and every OpenCL call failing (suite faults) without sanitizers, too: hours.
 # CLATTN_INSTALL=off installs no Debian packages, and loads no compilers of GPUs.
 # CLATTN_AARCH64=FOLDER holds a tree of tests/package/aarch64.sh, which --all then uses; without one that step is skipped.
+# CLATTN_TORCH=PYTHON has torch, for the step that --all leaves out where no Python does.
 # CLATTN_DRIVERS=FOLDER runs on the OpenCL driver whose .icd file lies in that folder, in place of PoCL.
 # The last line is "N passed, N failed, N skipped"; the exit status is 1 when anything failed.
 set -u
@@ -68,6 +69,7 @@ later "no OpenCL platform" sh tests/package/check_no_platform.sh build
 later "no OpenCL loader, no CLBlast" sh tests/package/check_no_loader.sh build
 if [ $all = on ]; then
     later "ThreadSanitizer" sh tests/package/check_threads.sh build/threads
+    later "PyTorch: attention with gradients, and its operators" sh tests/python/check_torch.sh build
     later "published models' layers, once more by numpy" python3 tests/program/check_presets.py build
     later "report: a page, and what a browser makes of it" sh tests/program/check_report.sh build
     later "bench/device.sh on this machine" sh tests/program/check_device.sh build
