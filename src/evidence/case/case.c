@@ -35,6 +35,7 @@ struct test_case case_complete(const struct test_case *test) {
     if (t.op == CASE_LAYER) default_to(&t.width_out, t.width);
     if (t.hosts & CASE_HOST_BIT(CASE_OFFSETS)) t.score.alignment = CLATTN_ALIGN_OFFSET;
     if (case_projects(&t)) t.no_lse = true;
+    if (t.op == CASE_BACKWARD) t.no_lse = false; // it is read
     return t;
 }
 
