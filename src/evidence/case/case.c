@@ -14,6 +14,10 @@ static void default_to(int64_t *value, int64_t other) {
     if (*value == 0) *value = other;
 }
 
+bool case_attends(const struct test_case *t) {
+    return t->op == CASE_ATTEND || t->op == CASE_DECODE;
+}
+
 bool case_projects(const struct test_case *t) {
     return t->op == CASE_LAYER || t->op == CASE_LINEAR;
 }

@@ -197,6 +197,7 @@ struct case_host_row {
 };
 extern const struct case_host_row case_hosts[CASE_HOSTS];
 
+bool case_attends(const struct test_case *test);  // attention's forward call, and no more
 bool case_projects(const struct test_case *test); // a layer or a linear
 bool case_is_self(const struct test_case *test);  // a layer whose keys are made of x
 

@@ -216,8 +216,8 @@ double *case_ragged_unpack_gradient(const struct case_arrays *a, bool queries, d
                 const int64_t h = x / width, i = row - cu[b], d = x % width;
                 double *from = packed + (h * total + row) * width + d;
                 const bool has = i < (lengths != NULL ? lengths[b] : n);
-                if (has) to[((b * heads + h) * n + i) * width + d] = *from;
-                *intact = *intact && (has || *from == 0);
+                if (!has) continue;
+                to[((b * heads + h) * n + i) * width + d] = *from;
                 *from = STORAGE_UNTOUCHED;
             }
     for (int64_t x = 0; x < heads * total * width; x++) *intact = *intact && packed[x] == STORAGE_UNTOUCHED;
