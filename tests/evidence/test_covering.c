@@ -159,10 +159,10 @@ static void count_options(const struct test_case *t, int seen[ALL]) {
     for (int i = 0; i < ALL; i++) seen[i] += is[i];
 }
 
-// What layers' cases do not say: their keys lie in caches at most.
+// What the cases of layers and gradients do not say: their keys lie in caches at most.
 static bool is_of_places(int option) {
-    return option <= SHARED || option == LATENT || option == PREFIX || option == NEW_IN_PAGES ||
-           option == NEW_BEHIND_PAST || option == PACKED_PAST;
+    return option <= SHARED || option == PREFIX || option == NEW_IN_PAGES || option == NEW_BEHIND_PAST ||
+           option == PACKED_PAST;
 }
 
 START_TEST(newer_options_are_there) {
@@ -177,7 +177,10 @@ START_TEST(newer_options_are_there) {
     for (int i = 0; i < ALL; i++) {
         const bool of_rows = !strcmp(pairs_families[_i], "rows"),
                    is_layer = !strcmp(pairs_families[_i], "layer"),
-                   lacks = (of_rows && (i >= RAGGED || i == DROPOUT)) || (is_layer && is_of_places(i)) ||
+                   is_backward = !strcmp(pairs_families[_i], "backward"),
+                   lacks = (of_rows && (i >= RAGGED || i == DROPOUT)) ||
+                           ((is_layer || is_backward) && is_of_places(i)) || (is_layer && i == LATENT) ||
+                           (is_backward && i == APPEND) ||
                            (!strcmp(pairs_families[_i], "unfused") && i == PREFIX);
         ck_assert_msg(lacks ? seen[i] == 0 : seen[i] >= pairs_options_of(_i)->least / 50,
                       "%s: option %d is in %d cases", pairs_families[_i], i, seen[i]);

@@ -42,67 +42,72 @@ START_TEST(standing_names) {
                                         "layer-bf16-b1-h12-n512-nkv300-d64-m768-causal-unfused-native",
                                         "layer-f32-b1-h12-n1024-d64-m768-causal-biases-weights",
                                         "linear-f32-b3-h2-n33-d16-m40-full",
-                                        "linear-f32-b1-h12-n512-d64-m768-full-clblast"};
+                                        "linear-f32-b1-h12-n512-d64-m768-full-clblast",
+                                        "backward-bf16-b1-h12-n2048-d64-causal"};
     for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) assert_round_trip(names[n]);
 }
 END_TEST
 
 // One of each token, in order; a name of a random subset of them is that case's one name.
+#define ALWAYS 32
 static const struct {
     const char *token;
     unsigned ops; // bit of case_op
-} tokens[] = {{"-hkv2", 15},
-              {"-n7", 16},
-              {"-nkv21", 7},
-              {"-d12", 16},
-              {"-dv20", 15},
-              {"-m24", 16},
-              {"-causal", 16},
+} tokens[] = {{"-hkv2", 31},
+              {"-n7", ALWAYS},
+              {"-nkv21", 23},
+              {"-d12", ALWAYS},
+              {"-dv20", 31},
+              {"-m24", ALWAYS},
+              {"-causal", ALWAYS},
               {"-flash", 7},
               {"-native", 12},
-              {"-topleft", 3},
-              {"-kvbf16", 3},
-              {"-outf16", 3},
+              {"-topleft", 19},
+              {"-kvbf16", 19},
+              {"-outf16", 19},
               {"-matrixf16", 12},
               {"-vectorbf16", 12},
               {"-my36", 4},
               {"-mo48", 4},
               {"-biasesqv", 4},
-              {"-padded", 15},
+              {"-padded", 31},
               {"-lse", 3},
               {"-weightsf16", 7},
               {"-scoresmasked", 7},
               {"-splits3", 7},
-              {"-scalem0.3", 7},
-              {"-softcap1.5", 7},
-              {"-window5:m1", 7},
-              {"-maskb1qk", 7},
-              {"-bias1hqk:f16", 7},
-              {"-alibi", 7},
-              {"-sinks1e30:m2:0.1:7", 7},
-              {"-qlen0:7", 7},
-              {"-kvlen", 7},
+              {"-dlse", 16},
+              {"-gradf16", 16},
+              {"-onlyqvs", 16},
+              {"-scalem0.3", 23},
+              {"-softcap1.5", 23},
+              {"-window5:m1", 23},
+              {"-maskb1qk", 23},
+              {"-bias1hqk:f16", 23},
+              {"-alibi", 23},
+              {"-sinks1e30:m2:0.1:7", 23},
+              {"-qlen0:7", 23},
+              {"-kvlen", 23},
               {"-offsetsm9:13", 4},
-              {"-ropehalf", 7},
-              {"-rotary6", 7},
-              {"-ropebase500000", 7},
-              {"-ropepos16777216", 7},
-              {"-ropescalentk", 7},
-              {"-ropefactor1.5", 7},
+              {"-ropehalf", 23},
+              {"-rotary6", 23},
+              {"-ropebase500000", 23},
+              {"-ropepos16777216", 23},
+              {"-ropescalentk", 23},
+              {"-ropefactor1.5", 23},
               {"-hugeneg", 3},
-              {"-seed77", 15}};
+              {"-seed77", 31}};
 #define TOKENS ((int)(sizeof tokens / sizeof tokens[0]))
 
 static void make_name(struct random *random, int one, char name[CASE_NAME_SIZE]) {
-    const int op = one >= 0 ? -1 : (int)random_uniform(random, 0, 4);
+    const int op = one >= 0 ? -1 : (int)random_uniform(random, 0, 5);
     int of = op;
-    for (int n = 0; one >= 0 && n < 4; n++)
+    for (int n = 0; one >= 0 && n < 5; n++)
         if (tokens[one].ops >> n & 1) of = n;
     snprintf(name, CASE_NAME_SIZE, "%s-%s-b2-h4", names_ops[of], names_types[0]);
     for (int n = 0; n < TOKENS; n++) {
-        const bool always = tokens[n].ops == 16, width = strcmp(tokens[n].token, "-m24") == 0;
+        const bool always = tokens[n].ops == ALWAYS, width = strcmp(tokens[n].token, "-m24") == 0;
         bool with = one >= 0 ? n == one : random_uniform(random, 0, 3) < 1 && tokens[n].ops >> of & 1;
-        if (always) with = !width || of >= CASE_LAYER;
+        if (always) with = !width || of == CASE_LAYER || of == CASE_LINEAR;
         const size_t used = strlen(name);
         if (with) snprintf(name + used, CASE_NAME_SIZE - used, "%s", tokens[n].token);
     }
@@ -123,7 +128,7 @@ START_TEST(every_token_changes_the_case) {
     for (int n = 0; n < TOKENS; n++) {
         struct test_case with, without;
         char name[CASE_NAME_SIZE], why[256] = "";
-        if (tokens[n].ops == 16) continue;
+        if (tokens[n].ops == ALWAYS) continue;
         make_name(NULL, n, name);
         ck_assert_msg(case_parse(name, &with, why), "%s: %s", name, why);
         char *token = strstr(name, tokens[n].token);
@@ -144,6 +149,16 @@ START_TEST(large_numbers) {
     ck_assert_double_eq(test.rope.base, 1e300);
 }
 END_TEST
+
+static void assert_refused(const char *const names[][2], size_t count) {
+    for (size_t n = 0; n < count; n++) {
+        struct test_case test;
+        char why[256] = "";
+        ck_assert_msg(!case_parse(names[n][0], &test, why), "'%s' was taken", names[n][0]);
+        ck_assert_msg(strstr(why, names[n][1]) != NULL, "'%s': no %s in: %s", names[n][0], names[n][1], why);
+        ck_assert_msg(strchr(why, '\n') == NULL, "'%s': more than a line", names[n][0]);
+    }
+}
 
 START_TEST(refused_names) {
     static const char *const names[][2] = {
@@ -182,13 +197,29 @@ START_TEST(refused_names) {
         {"layer-f32-b1-h1-n1-d1-full", "width"},
         {"linear-f32-b1-h1-n1-d1-m1-full-softcap2", "'softcap2'"},
     };
-    for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
-        struct test_case test;
-        char why[256] = "";
-        ck_assert_msg(!case_parse(names[n][0], &test, why), "'%s' was taken", names[n][0]);
-        ck_assert_msg(strstr(why, names[n][1]) != NULL, "'%s': no %s in: %s", names[n][0], names[n][1], why);
-        ck_assert_msg(strchr(why, '\n') == NULL, "'%s': more than a line", names[n][0]);
-    }
+    assert_refused(names, sizeof names / sizeof names[0]);
+}
+END_TEST
+
+// What no gradient is given of is no part of a backward.
+START_TEST(refused_gradients) {
+    static const char *const names[][2] = {
+        {"attend-f32-b1-h1-n1-d1-full-dlse", "'dlse'"},
+        {"backward-f32-b1-h1-n1-d1-full-lse", "'lse'"},
+        {"backward-f32-b1-h1-n1-d1-full-weights", "'weights'"},
+        {"backward-f32-b1-h1-n1-d1-full-flash", "'flash'"},
+        {"backward-f32-b1-h1-n1-d1-full-splits2", "'splits2'"},
+        {"backward-f32-b1-h1-n1-d1-full-past1", "'past1'"},
+        {"backward-f32-b1-h1-n1-d1-full-pages1", "'pages1'"},
+        {"backward-f32-b1-h1-n1-d1-full-append1", "'append1'"},
+        {"backward-f32-b1-h1-n1-d1-full-only", "'only'"},
+        {"backward-f32-b1-h1-n1-d1-full-onlyx", "'onlyx'"},
+        {"backward-f32-b1-h1-n1-d1-full-onlykq", "is written"},
+        {"backward-f32-b1-h1-n1-d1-full-kvi8", "a byte"},
+        {"backward-f32-b1-h1-n1-d1-full-huge", "huge"},
+        {"backward-f32-b1-h1-n1-d1-full-modsgradient", "mods"},
+    };
+    assert_refused(names, sizeof names / sizeof names[0]);
 }
 END_TEST
 
@@ -242,8 +273,9 @@ END_TEST
 
 int main(void) {
     const TTest *const tests[] = {
-        hard_names,    standing_names, random_names,      every_token_changes_the_case,
-        refused_names, large_numbers,  same_inputs_again, names_of_devices};
+        hard_names,      standing_names,    random_names,  every_token_changes_the_case,
+        refused_names,   refused_gradients, large_numbers, same_inputs_again,
+        names_of_devices};
     Suite *suite = suite_create("names of cases");
     TCase *group = tcase_create("names");
     for (size_t n = 0; n < sizeof tests / sizeof tests[0]; n++) tcase_add_test(group, tests[n]);

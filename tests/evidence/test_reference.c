@@ -44,7 +44,7 @@ START_TEST(samples_are_the_whole) {
         const int64_t count = test.batch * test.n_q * (case_projects(&test) ? 1 : test.heads),
                       keys = test.n_kv;
         const int64_t rows[] = {count - 1, 0, 5, 11, count / 2, 5};
-        const struct case_sample sample = {6, rows};
+        const struct case_sample sample = {.count = 6, .rows = rows};
         struct case_result all = case_reference(data, CLATTN_TYPE_F32, NULL),
                            some = case_reference(data, CLATTN_TYPE_F32, &sample);
         assert_same(names[c], "out", some.out, all.out, out_width(&test), &sample);

@@ -111,6 +111,9 @@ static inline void refused_case_end(struct refused_case *call, const char *name,
     refused_assert_nothing(name, event, &call->arrays.out);
     if (!case_projects(&call->data->test)) refused_assert_nothing(name, event, &call->arrays.lse);
     if (call->data->test.weights) refused_assert_nothing(name, event, &call->arrays.weights);
+    for (int g = 0; g < GRADIENTS; g++)
+        if (guarded_given(&call->arrays.gradient[g].view))
+            refused_assert_nothing(name, event, &call->arrays.gradient[g]);
     case_unbind(&call->arrays);
     case_free(call->data);
 }

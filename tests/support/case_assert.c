@@ -32,17 +32,18 @@ void case_retype(struct case_data *data) {
     const clattn_type type = harness_type(), f32 = CLATTN_TYPE_F32;
     if (type == f32 || case_projects(t) || t->q_type != f32 || t->kv_type != f32 || t->out_type != f32)
         return;
-    static const int tensors[] = {CASE_Q, CASE_K, CASE_V, CASE_PAST_K, CASE_PAST_V};
-    int64_t count[5];
-    for (int n = 0; n < 5; n++) {
+    static const int tensors[] = {CASE_Q, CASE_K, CASE_V, CASE_PAST_K, CASE_PAST_V, CASE_DOUT};
+    enum { TENSORS = sizeof tensors / sizeof tensors[0] };
+    int64_t count[TENSORS];
+    for (int n = 0; n < TENSORS; n++) {
         const struct guarded_shape shape = case_shape(t, tensors[n]);
         count[n] = guarded_shape_count(&shape);
         if (count[n] > GUARDED_PERIOD) return; // a table
     }
-    for (int n = 0; n < 5; n++)
+    for (int n = 0; n < TENSORS; n++)
         for (int64_t i = 0; i < count[n]; i++)
             data->input[tensors[n]][i] = storage_round(type, data->input[tensors[n]][i]);
-    t->q_type = t->kv_type = t->out_type = type;
+    t->q_type = t->kv_type = t->out_type = t->grad_type = type;
 }
 
 struct case_data *case_open(const char *name, struct case_arrays *arrays) {
@@ -59,8 +60,10 @@ static void count_kernel(const struct case_data *data, struct place *place) {
     clattn_plan plan;
     if (!harness_counts_kernels() || case_projects(&data->test)) return;
     case_bind(data, place, &arrays);
-    if (clattn_attention_plan(place->context, &arrays.params, &plan) == CLATTN_OK)
-        harness_count_kernel(plan.kernel_name);
+    const clattn_status status = arrays.op == CASE_BACKWARD
+                                     ? clattn_attention_backward_plan(place->context, &arrays.backward, &plan)
+                                     : clattn_attention_plan(place->context, &arrays.params, &plan);
+    if (status == CLATTN_OK) harness_count_kernel(plan.kernel_name);
     case_unbind(&arrays);
 }
 

@@ -14,6 +14,10 @@ static void default_to(int64_t *value, int64_t other) {
     if (*value == 0) *value = other;
 }
 
+bool case_attends(const struct test_case *t) {
+    return t->op == CASE_ATTEND || t->op == CASE_DECODE;
+}
+
 bool case_projects(const struct test_case *t) {
     return t->op == CASE_LAYER || t->op == CASE_LINEAR;
 }
@@ -35,6 +39,7 @@ struct test_case case_complete(const struct test_case *test) {
     if (t.op == CASE_LAYER) default_to(&t.width_out, t.width);
     if (t.hosts & CASE_HOST_BIT(CASE_OFFSETS)) t.score.alignment = CLATTN_ALIGN_OFFSET;
     if (case_projects(&t)) t.no_lse = true;
+    if (t.op == CASE_BACKWARD) t.no_lse = false; // it is read
     return t;
 }
 

@@ -3,7 +3,8 @@
 // out the inputs (case_data.h), the run (case_run.h) and the judgement (case_check.h).
 //
 // A name is tokens joined by '-', in this order; what has its default leaves none, so that a case has one name:
-//   attend decode layer linear     what is called; a linear is the query projection of such a layer alone
+//   attend decode layer linear backward     what is called; a linear is the query projection of such a layer alone, backward the
+//                                  gradients of an attention call, which is made before (case_backward.h)
 //   f32 f16 bf16                   storage of q, of x of a layer or linear, and the default of all other types
 //   bN hN hkvN nN nkvN dN dvN      batch, heads, key/value heads (h), query rows, keys (n), head size of Q and K, of V (d)
 //   mN                             model width of a layer, inner size of a linear
@@ -27,6 +28,8 @@
 //   cascadetry                     it is where the call allows it
 //   pagesN                         keys lie in pages of N rows; nkv is whole pages
 //   latent                         v is no tensor of its own but the first dv columns of k, as in multi-head latent attention
+//   dlse gradTYPE                  of a backward: lse has a derivative, too; the type of dq, dk and dv
+//   onlyLETTERS                    some gradients alone: of q k v, bias, sinks, alibi, headscales; default all that there are
 //   alibi sinks headscales qlen kvlen offsets   [H] or [B] numbers made from the seed, or given: kvlen9:33:0
 //   ropehalf ropeinterleaved rotaryN ropebaseX ropeposN ropescalelinear ropescalentk ropefactorX
 //   ropescaleyarn ropescalellama3 ropescaledynamic, with ropeoriginalN ropelengthN ropelowX ropehighX ropefastX ropeslowX
@@ -38,6 +41,7 @@
 //                                  them: case_layer.h)
 //   mods                           what score_mod and mask_mod can say of all that is said by them
 //   modsread                       with the numbers of window, causality and lengths in a buffer
+//   modsgradient                   with the derivative of score_mod, which the library else derives
 //   blocks                         with the block mask of its mask or mask_mod
 //   devicesinks                    sinks lie in a buffer
 //   raggedhost raggeddevice        batch items of their lengths (qlen, kvlen) packed one behind the other; cu_seqlens lie there
@@ -52,7 +56,7 @@
 
 #include "evidence/device/guarded.h"
 
-typedef enum case_op { CASE_ATTEND = 0, CASE_DECODE, CASE_LAYER, CASE_LINEAR } case_op;
+typedef enum case_op { CASE_ATTEND = 0, CASE_DECODE, CASE_LAYER, CASE_LINEAR, CASE_BACKWARD } case_op;
 
 // A mask or bias: the last `rank` axes of [B, H, Nq, Nkv]; rank 0: absent. Bit a of `repeat` gives axis a
 // size 1.
@@ -135,6 +139,9 @@ struct test_case {
     bool weights, scores; // ask for them; scores_at says which scores
     clattn_type weights_type;
     clattn_tap scores_at;
+    bool dlse;             // of a backward
+    clattn_type grad_type; // of dq, dk and dv
+    int only;              // bit GRADIENT_Q...: that gradient is asked for; 0: all
     clattn_score score; // scale, softcap, causality, alignment, offset, window and dropout; the rest is made
     clattn_rope rope;
     int32_t append;             // keys that are appended: case_kv.h
@@ -144,11 +151,12 @@ struct test_case {
     int past_count;             // 0: all items have as many
     double past_length[CASE_GIVEN_MOST];
     clattn_cascade cascade;
-    int64_t page_size; // keys lie in pages; 0: they do not
-    bool device_sinks; // sinks lie in a buffer
-    bool blocks;       // a block mask is made of mask or mask_mod and given to the call
-    bool mods_read;    // with numbers that they read
-    bool mods;         // options that an expression can say are given as score_mod and mask_mod: case_mods.h
+    int64_t page_size;  // keys lie in pages; 0: they do not
+    bool device_sinks;  // sinks lie in a buffer
+    bool blocks;        // a block mask is made of mask or mask_mod and given to the call
+    bool mods_read;     // with numbers that they read
+    bool mods_gradient; // and the derivative of score_mod
+    bool mods;          // options that an expression can say are given as score_mod and mask_mod: case_mods.h
     clattn_kernel kernel;
     int32_t splits;
     clattn_projection projection;
@@ -189,6 +197,7 @@ struct case_host_row {
 };
 extern const struct case_host_row case_hosts[CASE_HOSTS];
 
+bool case_attends(const struct test_case *test);  // attention's forward call, and no more
 bool case_projects(const struct test_case *test); // a layer or a linear
 bool case_is_self(const struct test_case *test);  // a layer whose keys are made of x
 

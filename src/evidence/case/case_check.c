@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "evidence/device/budget.h"
+#include "evidence/case/case_gradients.h"
 #include "evidence/case/case_layer.h"
 #include "evidence/case/case_shape.h"
 #include "evidence/reference/reference.h"
@@ -15,13 +16,6 @@
 #define MOST_WORK 5e8 // multiply-adds on the host, about half a second
 
 #define WHOLE_WORK 2e8 // of a reference that is computed whole, and twice for 16-bit types
-
-// Inputs of a linear are exact in their storage and sums are float32, so that only the type of out decides.
-clattn_type case_budget_type(const struct test_case *t) {
-    if (t->op == CASE_LINEAR) return t->q_type;
-    if (t->op == CASE_LAYER) return storage_coarser(t->q_type, storage_coarser(t->matrix_type, t->bias_type));
-    return storage_coarser(t->out_type, storage_coarser(t->q_type, t->kv_type));
-}
 
 static void linear_reference(const struct case_data *data, clattn_type plain,
                              const struct case_sample *sample, double *out) {
@@ -90,13 +84,6 @@ static bool zeros_are_zeros(const struct budget *b, char *why, size_t size) {
     return true;
 }
 
-// The type whose budget holds before any rounding of the output: with rotary embedding q and k are rounded
-// again, and a layer stores them in between.
-static clattn_type score_type(const struct test_case *t) {
-    if (t->op == CASE_LAYER) return case_budget_type(t);
-    return t->rope.layout == CLATTN_ROPE_NONE ? CLATTN_TYPE_F32 : storage_coarser(t->q_type, t->kv_type);
-}
-
 // The longest row of q or k. One of a table that repeats may begin anywhere in it.
 static double longest_row(const double *x, int64_t count, int64_t size) {
     double longest = 0, largest = 0;
@@ -146,7 +133,7 @@ static double weights_limit(const struct case_data *data) {
 static bool scores_agree(const struct case_data *data, const struct case_result *got,
                          const struct case_result *ref, int64_t rows, char *why, size_t size) {
     const struct test_case *t = &data->test;
-    clattn_type type = score_type(t), weights_type = storage_coarser(type, t->weights_type);
+    clattn_type type = case_score_type(t), weights_type = storage_coarser(type, t->weights_type);
     struct budget lse = {.what = "lse", .type = type, .got = got->lse, .ref = ref->lse, .count = rows};
     struct budget weights = {
         .what = "weights", .type = weights_type, .got = got->weights, .ref = ref->weights};
@@ -166,6 +153,7 @@ static bool agrees(const struct case_data *data, const struct case_result *got,
     const struct test_case *t = &data->test;
     const clattn_type type = case_budget_type(t);
     const int64_t rows = sample != NULL ? sample->count : all_rows(t);
+    if (t->op == CASE_BACKWARD) return case_gradients_agree(data, got, sample, nmse, why, size);
     struct case_result ref = case_reference(data, CLATTN_TYPE_F32, sample), plain = {0};
     if (type != CLATTN_TYPE_F32 && sample == NULL) plain = case_reference(data, type, NULL);
     struct budget out = {.what = "out", .type = type, .got = got->out, .ref = ref.out, .plain = plain.out};
@@ -192,6 +180,7 @@ bool case_agrees(const struct case_data *data, const struct case_result *got, ch
 static double row_work(const struct test_case *t) {
     const double head = (double)t->n_kv * (double)(t->head_dim + t->head_dim_v), m = (double)t->width;
     if (t->op == CASE_LINEAR) return m * (double)out_width(t);
+    if (t->op == CASE_BACKWARD) return 4 * head; // six products, and their sizes
     if (t->op != CASE_LAYER) return head;
     return (double)t->heads * m *
            (2.0 * (double)t->n_kv + 2.0 * (double)t->head_dim + 2.0 * (double)t->head_dim_v);
@@ -205,14 +194,24 @@ static double whole_work(const struct test_case *t) {
                (double)(t->head_dim + t->head_dim_v);
 }
 
-// The very last row is always one of them: tails are where tiles go wrong.
-static int64_t pick_rows(const struct test_case *t, int64_t rows[MOST_ROWS]) {
-    const double affordable = MOST_WORK / row_work(t);
+// Some of `all`, each of so much work. The very last is always one of them: tails are where tiles go wrong.
+static int64_t pick(int64_t all, double work, int64_t rows[MOST_ROWS]) {
+    const double affordable = MOST_WORK / work;
     const int64_t count = affordable < 1.0 ? 1 : affordable > MOST_ROWS ? MOST_ROWS : (int64_t)affordable;
     struct random random = {1};
     for (int64_t n = 0; n < count; n++)
-        rows[n] = n == 0 ? all_rows(t) - 1 : (int64_t)random_uniform(&random, 0, (double)all_rows(t));
+        rows[n] = n == 0 ? all - 1 : (int64_t)random_uniform(&random, 0, (double)all);
     return count;
+}
+
+// Of a backward some keys, too, each of which all rows of its heads see.
+static void pick_sample(const struct test_case *t, int64_t rows[MOST_ROWS], int64_t keys[MOST_ROWS],
+                        struct case_sample *sample) {
+    const double of_key = row_work(t) / (double)t->n_kv * (double)t->n_q * (double)(t->heads / t->kv_heads);
+    *sample = (struct case_sample){.count = pick(all_rows(t), row_work(t), rows), .rows = rows};
+    if (t->op != CASE_BACKWARD) return;
+    sample->key_count = pick(t->batch * t->kv_heads * t->n_kv, of_key, keys);
+    sample->keys = keys;
 }
 
 // A layer that turns or normalises its heads is computed whole: its sampled reference leaves K unprojected.
@@ -223,10 +222,10 @@ static bool is_small(const struct test_case *t) {
 
 void case_judge(const struct case_data *data, const struct case_arrays *arrays, cl_command_queue queue,
                 struct case_verdict *verdict) {
-    int64_t rows[MOST_ROWS];
-    struct case_sample sample = {.rows = rows};
+    int64_t rows[MOST_ROWS], keys[MOST_ROWS];
+    struct case_sample sample;
     const struct case_sample *some = is_small(&data->test) ? NULL : &sample;
-    if (some != NULL) sample.count = pick_rows(&data->test, rows);
+    if (some != NULL) pick_sample(&data->test, rows, keys, &sample);
     struct case_result got = case_collect(arrays, queue, some);
     *verdict = (struct case_verdict){.nmse = (double)INFINITY};
     if (arrays->out.place->error[0] != '\0')

@@ -6,9 +6,6 @@
 #include "evidence/case/case_run.h"
 #include "evidence/reference/reference.h"
 
-// The storage type whose budget holds.
-clattn_type case_budget_type(const struct test_case *test);
-
 // The right result, whole or some rows; `plain` as in reference.h.
 struct case_result case_reference(const struct case_data *data, clattn_type plain,
                                   const struct case_sample *sample);

@@ -29,6 +29,14 @@ static void fill_keys(struct case_data *data, int64_t j, double value) {
     for (int64_t b = 0; b < data->test.batch; b++) fill_key(data, false, b, j, value);
 }
 
+// What the results of query row i of an item have as their derivatives, in every head.
+static void hide_row(struct case_data *data, int64_t b, int64_t i) {
+    const struct test_case *t = &data->test;
+    const int64_t out[] = {t->heads, t->n_q, t->head_dim_v}, lse[] = {t->heads, t->n_q, 1};
+    if (data->dout != NULL) fill_rows(data->dout + b * out[0] * out[1] * out[2], out, i, (double)NAN);
+    if (data->dlse != NULL) fill_rows(data->dlse + b * lse[0] * lse[1], lse, i, (double)NAN);
+}
+
 // Past rows and pages that nobody has hold NaN in any case, and items share the others.
 static void hide_nan(struct case_data *data) {
     const struct test_case *t = &data->test;
@@ -36,7 +44,7 @@ static void hide_nan(struct case_data *data) {
     const int64_t q[] = {t->heads, t->n_q, t->head_dim};
     for (int64_t b = 0; b < t->batch; b++) {
         for (int64_t i = q_lengths != NULL ? q_lengths[b] : t->n_q; i >= 0 && i < t->n_q; i++)
-            fill_rows(data->q + b * q[0] * q[1] * q[2], q, i, (double)NAN);
+            fill_rows(data->q + b * q[0] * q[1] * q[2], q, i, (double)NAN), hide_row(data, b, i);
         if (case_has_places(t)) continue;
         for (int64_t j = kv_lengths != NULL ? kv_lengths[b] : t->n_kv; j >= 0 && j < t->n_kv; j++) {
             fill_key(data, false, b, j, (double)NAN);
@@ -45,10 +53,11 @@ static void hide_nan(struct case_data *data) {
     }
 }
 
-// Find the keys of a key/value head that some row sees, and which numbers of the bias belong to a pair that is seen.
+// Find the keys of a key/value head that some row sees, which numbers of the bias belong to a pair that is seen, and the rows that
+// see a key in some head.
 struct seen {
     struct reference r;
-    double *keys, *bias; // [B, Hkv, Nkv], as the bias; 0: nobody
+    double *keys, *bias, *rows; // [B, Hkv, Nkv], as the bias, [B, Nq]; 0: nobody
 };
 
 static void see_row(const struct seen *s, int64_t number) {
@@ -58,7 +67,7 @@ static void see_row(const struct seen *s, int64_t number) {
     if (r->score->q_lengths != NULL && at.i >= r->score->q_lengths[at.b]) return;
     for (int64_t j = 0; j < r->n_kv; j++) {
         if (!reference_sees(r, &at, j)) continue;
-        s->keys[head * r->n_kv + j] = 1;
+        s->keys[head * r->n_kv + j] = 1, s->rows[at.b * r->n_q + at.i] = 1;
         if (s->bias != NULL) s->bias[at.b * step[0] + at.h * step[1] + at.i * step[2] + j * step[3]] = 1;
     }
 }
@@ -90,12 +99,15 @@ static void hide_unseen(struct case_data *data) {
     const int64_t keys = t->batch * t->kv_heads * t->n_kv, biases = guarded_shape_count(&bias);
     struct seen seen = {.r = case_problem(data, CLATTN_TYPE_F32, NULL), .keys = reference_alloc(keys)};
     seen.bias = data->bias != NULL ? reference_alloc(biases) : NULL;
+    seen.rows = reference_alloc(t->batch * t->n_q);
     for (int64_t row = 0; row < t->batch * t->heads * t->n_q; row++) see_row(&seen, row);
     for (int of_value = 0; of_value < 2; of_value++) hide_rows(data, seen.keys, of_value);
     for (int64_t n = 0; seen.bias != NULL && n < biases; n++)
         if (seen.bias[n] == 0) data->bias[n] = (double)NAN;
-    free(seen.keys);
-    free(seen.bias);
+    // A sink is seen by rows that see nothing else, and has a gradient of them.
+    for (int64_t n = 0; t->score.sinks == NULL && n < t->batch * t->n_q; n++)
+        if (seen.rows[n] == 0) hide_row(data, n / t->n_q, n % t->n_q);
+    free(seen.keys), free(seen.bias), free(seen.rows);
     hide_nan(data);
 }
 

@@ -5,6 +5,7 @@
 
 #include "evidence/case/case.h"
 #include "evidence/reference/random.h"
+#include "evidence/reference/reference_backward.h"
 
 // The tensors of a case; inputs come first.
 enum {
@@ -22,13 +23,16 @@ enum {
     CASE_BIAS,
     CASE_PAST_K,
     CASE_PAST_V,
+    CASE_DOUT, // of a backward
+    CASE_DLSE,
     CASE_INPUTS,
     CASE_PACKED = CASE_INPUTS,
     CASE_OUT,
     CASE_LSE,
     CASE_WEIGHTS,
     CASE_SCORES,
-    CASE_TENSORS
+    CASE_GRADIENT, // of a backward, in the order of GRADIENT_Q
+    CASE_TENSORS = CASE_GRADIENT + GRADIENTS
 };
 
 // Inputs, row-major and already rounded to their storage types; NULL: absent. A suite may change them before a
@@ -39,7 +43,7 @@ struct case_data {
         double *input[CASE_INPUTS];
         struct {
             double *q, *k, *v, *x, *y, *matrix[LAYER_MATRICES], *matrix_bias[LAYER_MATRICES], *norm[2], *gate,
-                *gate_bias, *mask, *bias, *past_k, *past_v;
+                *gate_bias, *mask, *bias, *past_k, *past_v, *dout, *dlse;
         };
     };
     float *floats[CASE_HOSTS];     // [H]

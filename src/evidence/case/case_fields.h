@@ -22,6 +22,7 @@ enum field_kind {
     FIELD_BIASES,  // key and letters of q k v o
     FIELD_WEIGHTS, // key and a type; default f32
     FIELD_SCORES,  // key and a tap
+    FIELD_ONLY,    // key and letters of q k v b s a h
     FIELD_WINDOW,  // keyL:R
     FIELD_PAST,    // keyP, or keyP:L0:L1..., a length a batch item
     FIELD_DROPOUT, // keyX:N
@@ -32,8 +33,11 @@ enum field_kind {
 #define FIELD_ATTEND (1u << CASE_ATTEND | 1u << CASE_DECODE)
 #define FIELD_LAYER (1u << CASE_LAYER)
 #define FIELD_LINEAR (1u << CASE_LINEAR)
+#define FIELD_BACKWARD (1u << CASE_BACKWARD)
+#define FIELD_TENSORS (FIELD_ATTEND | FIELD_BACKWARD) // q, k, v and out are the call's own
 #define FIELD_SCORED (FIELD_ATTEND | FIELD_LAYER)
-#define FIELD_ANY (FIELD_SCORED | FIELD_LINEAR)
+#define FIELD_GRADED (FIELD_SCORED | FIELD_BACKWARD) // scores, and what of them has a gradient
+#define FIELD_ANY (FIELD_GRADED | FIELD_LINEAR)
 
 struct case_field {
     const char *key;

@@ -89,9 +89,13 @@ void case_mods_bind(const struct case_data *data, struct place *place, struct ca
     int buffers = 0;
     strcpy(a->score_mod, "score");
     strcpy(a->mask_mod, "true");
+    strcpy(a->score_mod_gradient, "1.0f");
     // Where a tap is asked for, what it may hold depends on what is said by which option.
     if (s->softcap > 0.0f && !t->scores) {
         snprintf(a->score_mod, CASE_MOD_SIZE, "(float)%.9g * tanh(score / (float)%.9g)", (double)s->softcap,
+                 (double)s->softcap);
+        snprintf(a->score_mod_gradient, CASE_MOD_SIZE,
+                 "1 - tanh(score / (float)%.9g) * tanh(score / (float)%.9g)", (double)s->softcap,
                  (double)s->softcap);
         s->softcap = 0.0f;
     }

@@ -6,7 +6,7 @@
 
 #include "evidence/case/case_run.h"
 
-// Replace what bound arrays ask for in `score`, whose texts then lie in the arrays.
+// Replace what bound arrays ask for in `score`, whose texts then lie in the arrays, with the derivative of its score_mod.
 void case_mods_bind(const struct case_data *data, struct place *place, struct case_arrays *arrays,
                     clattn_score *score);
 

@@ -45,12 +45,18 @@ static void add_align(const struct test_case *t, char *name) {
     if (align == CLATTN_ALIGN_OFFSET) add_number(name, t->score.offset, false);
 }
 
-static void add_biases(const struct test_case *t, char *name) {
-    const int all = t->op == CASE_LINEAR ? 1 << LAYER_Q : LAYER_ALL_BIASES;
-    if (t->biases == 0) return;
-    add(name, "-biases");
-    for (int m = 0; m < LAYER_MATRICES && t->biases != all; m++)
-        if (t->biases >> m & 1) add(name, "%c", "qkvo"[m]);
+static int all_biases(const struct test_case *t) {
+    return t->op == CASE_LINEAR ? 1 << LAYER_Q : LAYER_ALL_BIASES;
+}
+
+// The letters of projections and, in the order of enum GRADIENT_Q, of gradients.
+static const char letters_of_matrices[] = "qkvo", letters_of_gradients[] = "qkvbsah";
+
+static void add_letters(const struct case_field *f, int set, int all, const char *letters, char *name) {
+    if (set == 0) return;
+    add(name, "-%s", f->key);
+    for (int n = 0; letters[n] && set != all; n++)
+        if (set >> n & 1) add(name, "%c", letters[n]);
 }
 
 static void add_map(const struct case_field *f, const struct score_map *map, char *name) {
@@ -109,10 +115,8 @@ static void add_plain(const struct test_case *t, const struct case_field *f, cha
 static void add_field(const struct test_case *t, const struct case_field *f, char *name) {
     switch (f->kind) {
     case FIELD_FLAG:
-        if (flag(t, f)) add(name, "-%s", f->key);
-        break;
     case FIELD_ABSENT:
-        if (!flag(t, f)) add(name, "-%s", f->key);
+        if (flag(t, f) == (f->kind == FIELD_FLAG)) add(name, "-%s", f->key);
         break;
     case FIELD_CAUSAL:
         add(name, "-%s", t->score.causal ? "causal" : "full");
@@ -124,10 +128,13 @@ static void add_field(const struct test_case *t, const struct case_field *f, cha
         if (t->width_y != case_usual_width_y(t)) add(name, "-%s%lld", f->key, (long long)t->width_y);
         break;
     case FIELD_BIASES:
-        add_biases(t, name);
+        add_letters(f, t->biases, all_biases(t), letters_of_matrices, name);
         break;
     case FIELD_WEIGHTS:
         if (t->weights) add(name, "-%s%s", f->key, t->weights_type ? names_types[t->weights_type] : "");
+        break;
+    case FIELD_ONLY:
+        add_letters(f, t->only, 0, letters_of_gradients, name);
         break;
     case FIELD_SCORES:
         if (t->scores) add(name, "-%s%s", f->key, names_taps[t->scores_at]);
@@ -222,13 +229,22 @@ static bool parse_align(struct test_case *t, const char *text) {
 }
 
 static bool parse_biases(struct test_case *t, const char *text) {
-    if (*text == '\0') t->biases = t->op == CASE_LINEAR ? 1 << LAYER_Q : LAYER_ALL_BIASES;
+    if (*text == '\0') t->biases = all_biases(t);
     for (; *text; text++) {
         const char *letter = strchr("qkvo", *text);
         if (letter == NULL || t->op == CASE_LINEAR) return false;
         t->biases |= 1 << (letter - "qkvo");
     }
     return true;
+}
+
+static bool parse_only(struct test_case *t, const char *text) {
+    for (; *text; text++) {
+        const char *letter = strchr(letters_of_gradients, *text);
+        if (letter == NULL) return false;
+        t->only |= 1 << (letter - letters_of_gradients);
+    }
+    return t->only != 0;
 }
 
 static bool parse_weights(struct test_case *t, const char *text) {
@@ -322,6 +338,8 @@ static bool parse_rest(struct test_case *t, const struct case_field *f, const ch
         return parse_biases(t, text);
     case FIELD_WEIGHTS:
         return parse_weights(t, text);
+    case FIELD_ONLY:
+        return parse_only(t, text);
     case FIELD_SCORES:
         return parse_scores(t, text);
     case FIELD_PAST:
@@ -359,7 +377,8 @@ static bool parse_start(const char **text, struct test_case *t, char why[256]) {
     const int of_op = names_find(names_ops, *text, op),
               of_type = names_find(names_types, *text + op + dash, type);
     *t = (struct test_case){.op = (case_op)of_op, .no_lse = true};
-    t->q_type = t->kv_type = t->out_type = t->matrix_type = t->bias_type = (clattn_type)of_type;
+    t->q_type = t->kv_type = t->out_type = t->grad_type = (clattn_type)of_type;
+    t->matrix_type = t->bias_type = (clattn_type)of_type;
     *text += op + dash + type;
     if (of_op >= 0 && of_type >= 0) return true;
     snprintf(why, 256,

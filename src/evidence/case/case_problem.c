@@ -2,6 +2,7 @@
 #include "evidence/case/case_problem.h"
 
 #include "evidence/case/case_shape.h"
+#include "evidence/reference/storage.h"
 
 // Strides [B, H, Nq, Nkv] of a dense map, 0 along the axes it lacks or repeats.
 static void map_strides(const struct test_case *t, const struct score_map *map, int64_t *stride) {
@@ -54,4 +55,18 @@ struct reference case_problem(const struct case_data *data, clattn_type plain,
     map_strides(t, &t->mask, r.mask_stride);
     map_strides(t, &t->bias, r.bias_stride);
     return r;
+}
+
+// Inputs of a linear are exact in their storage and sums are float32, so that only the type of out decides.
+clattn_type case_budget_type(const struct test_case *t) {
+    if (t->op == CASE_LINEAR) return t->q_type;
+    if (t->op == CASE_LAYER) return storage_coarser(t->q_type, storage_coarser(t->matrix_type, t->bias_type));
+    return storage_coarser(t->out_type, storage_coarser(t->q_type, t->kv_type));
+}
+
+// The type whose budget holds before any rounding of the output: with rotary embedding q and k are rounded
+// again, and a layer stores them in between.
+clattn_type case_score_type(const struct test_case *t) {
+    if (t->op == CASE_LAYER) return case_budget_type(t);
+    return t->rope.layout == CLATTN_ROPE_NONE ? CLATTN_TYPE_F32 : storage_coarser(t->q_type, t->kv_type);
 }

@@ -87,6 +87,8 @@ const struct case_data *case_ragged_pack(const struct case_data *data) {
     packed->test.batch = 1, packed->test.n_q = case_ragged_total(data, true);
     if (t->op == CASE_LAYER) return pack_layer(data, packed);
     packed->q = case_ragged_rows(data, true, data->q, t->heads, t->n_q, t->head_dim);
+    if (data->dout) packed->dout = case_ragged_rows(data, true, data->dout, t->heads, t->n_q, t->head_dim_v);
+    if (data->dlse) packed->dlse = case_ragged_rows(data, true, data->dlse, t->heads, t->n_q, 1);
     if (!case_ragged_has(t, CASE_K)) return packed;
     packed->k = case_ragged_rows(data, false, data->k, t->kv_heads, rows, t->head_dim);
     if (data->v != NULL) packed->v = case_ragged_rows(data, false, data->v, t->kv_heads, rows, t->head_dim_v);
@@ -98,6 +100,8 @@ void case_ragged_free(const struct case_data *data, const struct case_data *pack
     if (packed == data) return;
     if (packed->q != data->q) free(packed->q);
     if (packed->x != data->x) free(packed->x);
+    if (packed->dout != data->dout) free(packed->dout);
+    if (packed->dlse != data->dlse) free(packed->dlse);
     if (packed->y != data->y) free(packed->y);
     if (packed->k != data->k) free(packed->k), free(packed->v);
     free((void *)packed);
@@ -105,7 +109,10 @@ void case_ragged_free(const struct case_data *data, const struct case_data *pack
 
 bool case_ragged_has(const struct test_case *t, int tensor) {
     if (t->ragged == CASE_DENSE) return false;
-    if (tensor == CASE_K || tensor == CASE_V || tensor == CASE_Y) return !has_cache(t);
+    if (tensor == CASE_K || tensor == CASE_V || tensor == CASE_Y || tensor == CASE_GRADIENT + GRADIENT_K ||
+        tensor == CASE_GRADIENT + GRADIENT_V)
+        return !has_cache(t);
+    if (tensor == CASE_DOUT || tensor == CASE_DLSE || tensor == CASE_GRADIENT + GRADIENT_Q) return true;
     return tensor == CASE_Q || tensor == CASE_X || tensor == CASE_OUT || tensor == CASE_LSE;
 }
 
@@ -191,6 +198,29 @@ double *case_ragged_unpack(const struct case_arrays *a, double *packed, int64_t 
     }
     for (int64_t x = 0; t->op != CASE_LAYER && x < heads * total * width; x++) // a layer's may hold anything
         *intact = *intact && packed[x] == STORAGE_UNTOUCHED;
+    free(packed);
+    return to;
+}
+
+double *case_ragged_unpack_gradient(const struct case_arrays *a, bool queries, double *packed, int64_t width,
+                                    bool *intact) {
+    const struct test_case *t = a->test;
+    if (t == NULL || packed == NULL || (!queries && has_cache(t))) return packed;
+    const int32_t *cu = a->cu[!queries], *lengths = queries ? t->score.q_lengths : t->score.kv_lengths;
+    const int64_t total = cu[t->batch] + TAIL, heads = queries ? t->heads : t->kv_heads,
+                  n = queries ? t->n_q : t->n_kv;
+    double *to = reference_alloc(t->batch * heads * n * width);
+    for (int64_t b = 0; b < t->batch; b++)
+        for (int64_t row = cu[b]; row < cu[b + 1]; row++)
+            for (int64_t x = 0; x < heads * width; x++) {
+                const int64_t h = x / width, i = row - cu[b], d = x % width;
+                double *from = packed + (h * total + row) * width + d;
+                const bool has = i < (lengths != NULL ? lengths[b] : n);
+                if (!has) continue;
+                to[((b * heads + h) * n + i) * width + d] = *from;
+                *from = STORAGE_UNTOUCHED;
+            }
+    for (int64_t x = 0; x < heads * total * width; x++) *intact = *intact && packed[x] == STORAGE_UNTOUCHED;
     free(packed);
     return to;
 }

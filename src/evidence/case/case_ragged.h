@@ -28,5 +28,8 @@ void case_ragged_bind_layer(const struct case_data *data, struct place *place, s
 // Values of `width` a row that were read from a packed result, as of a dense one; they are freed. False in *intact where a row
 // changed that is no sequence's.
 double *case_ragged_unpack(const struct case_arrays *arrays, double *packed, int64_t width, bool *intact);
+// The same of a gradient of queries, or of keys: 0 in rows that the dense batch has past a length.
+double *case_ragged_unpack_gradient(const struct case_arrays *arrays, bool queries, double *packed,
+                                    int64_t width, bool *intact);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "evidence/case/case_backward.h"
 #include "evidence/case/case_kv.h"
 #include "evidence/case/case_layer.h"
 #include "evidence/case/case_mods.h"
@@ -169,6 +170,7 @@ void case_bind(const struct case_data *data, struct place *place, struct case_ar
     if (t->op == CASE_LAYER && t->ready) case_layer_bind_ready(data, place, a);
     case_layer_bind_append(data, place, a);
     if (t->cascade == CASE_CASCADE_TRY) try_cascade(place, &a->params);
+    if (t->op == CASE_BACKWARD) case_backward_bind(data, place, a);
 }
 
 void case_unbind(struct case_arrays *a) {
@@ -195,6 +197,7 @@ clattn_status case_enqueue(clattn_context *context, cl_command_queue queue, cons
                            cl_event *event) {
     if (a->op == CASE_LAYER) return clattn_layer_enqueue(context, queue, &a->layer, 0, NULL, event);
     if (a->op == CASE_LINEAR) return clattn_linear_enqueue(context, queue, &a->linear, 0, NULL, event);
+    if (a->op == CASE_BACKWARD) return case_backward_enqueue(context, queue, a, event);
     return clattn_attention_enqueue(context, queue, &a->params, 0, NULL, event);
 }
 
@@ -208,11 +211,31 @@ static double *collect(const struct guarded *tensor, cl_command_queue queue, con
     return values;
 }
 
+static void collect_gradients(const struct case_arrays *a, cl_command_queue queue,
+                              const struct case_sample *sample, struct case_result *result) {
+    struct case_sample keys = {0};
+    if (sample != NULL) keys = (struct case_sample){.count = sample->key_count, .rows = sample->keys};
+    for (int g = 0; g < (sample ? GRADIENT_BIAS : GRADIENTS); g++) {
+        const struct case_sample *some = sample && g != GRADIENT_Q ? &keys : sample;
+        const int64_t width = a->gradient[g].view.shape[3];
+        result->gradient[g] = collect(&a->gradient[g], queue, some, width, &result->intact);
+        if (g < GRADIENT_BIAS)
+            result->gradient[g] =
+                case_ragged_unpack_gradient(a, g == GRADIENT_Q, result->gradient[g], width, &result->intact);
+    }
+    result->intact = result->intact && a->forward.intact && guarded_intact(&a->out, queue) &&
+                     guarded_intact(&a->lse, queue);
+}
+
 struct case_result case_collect(const struct case_arrays *a, cl_command_queue queue,
                                 const struct case_sample *sample) {
     struct case_result result = {.status = CLATTN_OK, .intact = true};
     const clattn_tensor *out = &a->out.view;
     const bool of_heads = a->op != CASE_LAYER || sample == NULL;
+    if (a->op == CASE_BACKWARD) {
+        collect_gradients(a, queue, sample, &result);
+        sample = NULL; // the gradients of some are made of all rows of out
+    }
     result.out = collect(&a->out, queue, sample, out->shape[out->rank - 1], &result.intact);
     result.lse = collect(&a->lse, queue, sample, 1, &result.intact);
     result.out = case_ragged_unpack(a, result.out, out->shape[out->rank - 1], &result.intact);
@@ -249,5 +272,6 @@ void case_result_free(struct case_result *result) {
     free(result->lse);
     free(result->weights);
     free(result->scores);
+    for (int g = 0; g < GRADIENTS; g++) free(result->gradient[g]);
     *result = (struct case_result){0};
 }

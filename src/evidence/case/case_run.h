@@ -9,18 +9,27 @@
 #ifndef CLATTN_EVIDENCE_CASE_CASE_RUN_H
 #define CLATTN_EVIDENCE_CASE_CASE_RUN_H
 
+#include <clattn/backward.h>
+
 #include "evidence/case/case_problem.h"
 #include "evidence/case/case_shape.h"
 
-// The buffers, and the call that is ready to be enqueued: `params` of attention, `layer` or `linear`, by the op.
+// The buffers, and the call that is ready to be enqueued: `params` of attention, `backward`, `layer` or `linear`, by the op.
 #define CASE_MOD_SIZE 256
+// What the forward call of a backward did when it was bound.
+struct case_forward {
+    clattn_status status;
+    bool intact;
+};
+
 struct case_arrays {
     case_op op;
     union {
         struct guarded all[CASE_TENSORS];
         struct {
             struct guarded q, k, v, x, y, matrix[LAYER_MATRICES], matrix_bias[LAYER_MATRICES], norm[2], gate,
-                gate_bias, mask, bias, past_k, past_v, packed, out, lse, weights, scores;
+                gate_bias, mask, bias, past_k, past_v, dout, dlse, packed, out, lse, weights, scores,
+                gradient[GRADIENTS];
         };
     };
     struct guarded caches[2], new_rows[2];   // of k and v, where the case appends (case_kv.h)
@@ -33,10 +42,12 @@ struct case_arrays {
     const struct test_case *test; // where it is ragged (case_ragged.h), and first rows of its sequences
     int32_t *cu[2];
     struct guarded cu_device[2];
-    char score_mod[CASE_MOD_SIZE], mask_mod[CASE_MOD_SIZE];
+    char score_mod[CASE_MOD_SIZE], mask_mod[CASE_MOD_SIZE], score_mod_gradient[CASE_MOD_SIZE];
     struct guarded packed_weights[LAYER_MATRICES]; // where the case packs them
     struct guarded ready[2];                       // keys and values that are made before
     clattn_attention_params params;
+    clattn_attention_backward_params backward;
+    struct case_forward forward; // of a backward
     clattn_layer_params layer;
     clattn_linear_params linear;
 };
@@ -47,6 +58,7 @@ struct case_result {
     char message[256]; // of a status that is not OK
     bool intact;       // nothing around the outputs changed, and no input
     double *out, *lse, *weights, *scores;
+    double *gradient[GRADIENTS]; // of some rows of q and some keys where a sample says so
 };
 
 void case_bind(const struct case_data *data, struct place *place, struct case_arrays *arrays);

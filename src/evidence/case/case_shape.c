@@ -90,6 +90,34 @@ static struct guarded_shape shape_of(const struct test_case *t, clattn_type type
 
 static const struct guarded_shape absent;
 
+// What a backward reads beside its forward call, and its results; dbias has the axes of the bias. An option that expressions say
+// has no gradient of its own.
+static struct guarded_shape backward_shape(const struct test_case *t, int tensor) {
+    const int64_t rows[] = {t->batch, t->heads, t->n_q, t->head_dim_v},
+                  sizes[][4] = {{t->batch, t->heads, t->n_q, t->head_dim},
+                                {t->batch, t->kv_heads, t->n_kv, t->head_dim},
+                                {t->batch, t->kv_heads, t->n_kv, t->head_dim_v}};
+    const int gradient = tensor - CASE_GRADIENT;
+    const case_host host = gradient == GRADIENT_SINKS    ? CASE_SINKS
+                           : gradient == GRADIENT_SLOPES ? CASE_ALIBI
+                                                         : CASE_HEAD_SCALES;
+    struct guarded_shape shape =
+        shape_of(t, t->grad_type, 4, gradient < GRADIENT_BIAS && gradient >= 0 ? sizes[gradient] : rows);
+    if (t->op != CASE_BACKWARD || (gradient >= 0 && t->only && !(t->only >> gradient & 1))) return absent;
+    if (gradient >= 0 && gradient < GRADIENT_BIAS) return shape;
+    shape.type = CLATTN_TYPE_F32;
+    if (tensor == CASE_DOUT) return shape.type = t->out_type, shape;
+    shape.rank = 3;
+    if (tensor == CASE_DLSE) return t->dlse ? shape : absent;
+    if (t->mods && (gradient == GRADIENT_BIAS || gradient == GRADIENT_SLOPES)) return absent;
+    if (gradient == GRADIENT_BIAS) {
+        shape = map_shape(t, &t->bias, CLATTN_TYPE_F32);
+        return shape.layout = t->layout, shape;
+    }
+    shape.rank = 1, shape.shape[0] = t->heads;
+    return t->hosts & CASE_HOST_BIT(host) ? shape : absent;
+}
+
 static struct guarded_shape attention_shape(const struct test_case *t, int tensor) {
     const int64_t q[] = {t->batch, t->heads, t->n_q, t->head_dim},
                   k[] = {case_kv_batch(t), t->kv_heads, case_kv_rows(t), t->head_dim},
@@ -140,6 +168,8 @@ struct guarded_shape case_shape(const struct test_case *t, int tensor) {
         if (tensor == CASE_WEIGHTS) return t->weights ? shape_of(t, t->weights_type, 4, map) : absent;
         return t->scores ? shape_of(t, CLATTN_TYPE_F32, 4, map) : absent;
     }
+    if (tensor == CASE_DOUT || tensor == CASE_DLSE || tensor >= CASE_GRADIENT)
+        return backward_shape(t, tensor);
     return case_projects(t) ? projection_shape(t, tensor) : attention_shape(t, tensor);
 }
 

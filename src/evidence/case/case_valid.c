@@ -6,6 +6,8 @@
 #include "evidence/case/case_ragged.h"
 #include "evidence/case/case_shape.h"
 
+#define MOST_BACKWARD 0x1p29
+
 static bool refuse(char why[256], const char *what) {
     snprintf(why, 256, "%s", what);
     return false;
@@ -94,6 +96,24 @@ static const char *refusal_of_append(const struct test_case *t) {
                : "append: y has up to a million elements";
 }
 
+// Numbers of a byte have no gradient, and huge scores no weights that their own rounding leaves alone.
+static bool backward_valid(const struct test_case *t, char why[256]) {
+    const double rows = (double)t->batch * (double)t->heads * (double)t->n_q,
+                 keys = (double)t->batch * (double)t->kv_heads * (double)t->n_kv;
+    const bool huge = t->contents == CASE_HUGE || t->contents == CASE_HUGE_NEGATIVE;
+    if (t->op != CASE_BACKWARD) return true;
+    if (clattn_type_size(t->kv_type) < 2) return refuse(why, "backward: k and v of a byte have no gradient");
+    if (case_has_places(t) || t->append)
+        return refuse(why, "backward: past rows, pages and appended keys have no gradient");
+    if (t->weights || t->scores || t->kernel || t->splits || t->composed)
+        return refuse(why, "backward: goes with no weights, scores, kernel or splits");
+    if (huge && t->score.softcap == 0.0f)
+        return refuse(why, "backward: of huge scores weights are not known");
+    if (t->mods_gradient && !t->mods) return refuse(why, "modsgradient: needs mods");
+    return fmax(rows, keys) * (double)(t->head_dim + t->head_dim_v) <= MOST_BACKWARD ||
+           refuse(why, "backward: tensors of at most 2^29 elements, since some are read whole");
+}
+
 // Matrices of blocks have whole ones in each row.
 static bool columns_fit(const struct test_case *t) {
     const int numbers = clattn_type_numbers(t->matrix_type);
@@ -115,6 +135,11 @@ static bool layer_valid(const struct test_case *t, char why[256]) {
         no = "gatebias: needs gateheads or gateall";
     snprintf(why, 256, "%s", no ? no : "");
     return no == NULL;
+}
+
+static bool parts_valid(const struct test_case *t, char why[256]) {
+    return layer_valid(t, why) && backward_valid(t, why) && given_fit(t, why) && places_valid(t, why) &&
+           ragged_valid(t, why);
 }
 
 bool case_valid(const struct test_case *t, char why[256]) {
@@ -160,6 +185,6 @@ bool case_valid(const struct test_case *t, char why[256]) {
     else if (t->latent && (t->head_dim_v > t->head_dim || t->packed || t->composed))
         return refuse(why, "latent: v is a part of k's rows: dv is at most d, without packed and clblast");
     else
-        return layer_valid(t, why) && given_fit(t, why) && places_valid(t, why) && ragged_valid(t, why);
+        return parts_valid(t, why);
     return false;
 }

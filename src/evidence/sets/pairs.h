@@ -1,6 +1,6 @@
 // pairs.h: a covering array: cases in which every two values of two options meet, for every two options of an attention
-// call, or of a layer. Most faults of software with many switches need no more than two of them. [Kuhn, Wallace and Gallo 2004] Leaves out
-// running the cases: test_pairs.c and verify do.
+// call, of its gradients, or of a layer. Most faults of software with many switches need no more than two of them. [Kuhn, Wallace
+// and Gallo 2004] Leaves out running the cases: test_pairs.c and verify do.
 //
 //   struct pairs array;
 //   pairs_make("flash", 1, &array);
@@ -38,13 +38,13 @@ struct pairs_options {
     int apart_count;
     void (*lay)(struct test_case *test, const char *word);
 };
-extern const struct pairs_options pairs_of_attention, pairs_of_layer;
+extern const struct pairs_options pairs_of_attention, pairs_of_layer, pairs_of_backward;
 const struct pairs_options *pairs_options_of(int family);
 bool pairs_is_compiled(int family, int factor);
 int pairs_level_count(const struct pairs_options *options, int factor);
 
-// A family is the planner's choice among all kernels, or a path with what its kernels can do; "layer": whole layers, as planned.
-// NULL ends the names.
+// A family is the planner's choice among all kernels, or a path with what its kernels can do; "backward": gradients, and "layer":
+// whole layers, as planned. NULL ends the names.
 extern const char *const pairs_families[];
 // Whether the family takes a value at all, and two of them together: mask_mod and RoPE of i8 keys, say.
 bool pairs_has(int family, int factor, int level);

@@ -183,10 +183,10 @@ const struct pairs_options pairs_of_attention = {"attend",  500,
                                                  apart,     (int)(sizeof apart / sizeof apart[0]),
                                                  lay};
 
-const char *const pairs_families[] = {"planner", "unfused", "flash", "matrix",
-                                      "decode",  "rows",    "layer", NULL};
-enum { PLANNER, UNFUSED, FLASH, MATRIX, DECODE, ROWS, LAYER };
-#define ALL ((1u << LAYER) - 1) // that attend
+const char *const pairs_families[] = {"planner", "unfused",  "flash", "matrix", "decode",
+                                      "rows",    "backward", "layer", NULL};
+enum { PLANNER, UNFUSED, FLASH, MATRIX, DECODE, ROWS, BACKWARD, LAYER };
+#define ALL ((1u << BACKWARD) - 1) // that attend
 #define ALL_BUT(family) (ALL & ~(1u << (family)))
 #define DECODES (1u << DECODE | 1u << ROWS)
 
@@ -250,7 +250,7 @@ static bool has_token(const char *level, const char *token) {
 }
 
 const struct pairs_options *pairs_options_of(int family) {
-    return family == LAYER ? &pairs_of_layer : &pairs_of_attention;
+    return family == LAYER ? &pairs_of_layer : family == BACKWARD ? &pairs_of_backward : &pairs_of_attention;
 }
 
 static const char *level_of(int family, int factor, int level) {
@@ -312,6 +312,6 @@ bool pairs_is_third(unsigned bits) {
 clattn_kernel pairs_kernel(int family) {
     static const clattn_kernel kernels[] = {CLATTN_KERNEL_AUTO,  CLATTN_KERNEL_UNFUSED, CLATTN_KERNEL_FLASH,
                                             CLATTN_KERNEL_FLASH, CLATTN_KERNEL_DECODE,  CLATTN_KERNEL_DECODE,
-                                            CLATTN_KERNEL_AUTO};
+                                            CLATTN_KERNEL_AUTO,  CLATTN_KERNEL_AUTO};
     return kernels[family];
 }

@@ -104,7 +104,7 @@ static bool make_classes(tune *t, char why[256]) {
 // Every case without extras has one head size, so that one program serves verification and timing.
 static bool without_extras(const struct test_case *c) {
     const unsigned lengths = CASE_HOST_BIT(CASE_Q_LENGTHS) | CASE_HOST_BIT(CASE_KV_LENGTHS);
-    return !case_projects(c) && c->head_dim == 64 && c->head_dim_v == 64 && c->layout == LAYOUT_DENSE &&
+    return case_attends(c) && c->head_dim == 64 && c->head_dim_v == 64 && c->layout == LAYOUT_DENSE &&
            !c->mask.rank && !c->bias.rank && !c->weights && !c->scores && !c->splits && !c->rope.layout &&
            !(c->hosts & ~lengths) && c->score.softcap == 0.0f && c->q_type == c->kv_type;
 }

@@ -22,6 +22,7 @@ static const struct {
 #define VARIANT(name, path, pairs, takes, row) {name, CLATTN_KERNEL_##path, pairs, TAKES_##takes, row},
 #include <clattn/families.def>
     {"planner", CLATTN_KERNEL_AUTO, "planner", TAKES_ANY, ""},
+    {"backward", CLATTN_KERNEL_AUTO, "backward", TAKES_ANY, ""},
 };
 #define VARIANTS ((int)(sizeof variants / sizeof variants[0]))
 
@@ -124,10 +125,11 @@ static void run_case(verify *v, session *s, int i, const struct test_case *test,
     if (!v->family || !strcmp(v->family, ran.name)) say(v, s, variants[i].name, test, &ran, result, why);
 }
 
-// Projections have variants of their own; a layer has both.
+// Projections have variants of their own, and so have gradients; a layer has both.
 static bool suits(int i, const struct test_case *test) {
     const clattn_kernel own = test->kernel, kernel = variants[i].kernel;
     const bool linear = !strcmp(variants[i].pairs, "layer");
+    if ((test->op == CASE_BACKWARD) != !strcmp(variants[i].pairs, "backward")) return false;
     // Other types have their variants, which would only run again.
     if (variants[i].takes == TAKES_BF16 && test->kv_type != CLATTN_TYPE_BF16) return false;
     const bool halves = test->q_type == test->kv_type &&
@@ -196,7 +198,7 @@ static int run_several(verify *v) {
         const bool in_share = !v->pairs || !v->shares || pairs.rows[n].configuration % v->shares == v->share;
         char why[256];
         verify_family ran;
-        if (!in_share || case_projects(&test) || test.composed) continue;
+        if (!in_share || !case_attends(&test) || test.composed) continue;
         const verify_result result = verify_run_several(&all, &test, &ran, why);
         say(v, &all.sessions[0], "devices", &test, &ran, result, why);
     }

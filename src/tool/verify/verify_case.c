@@ -14,6 +14,12 @@ static verify_family plan_family(session *s, const struct case_arrays *a) {
     verify_family f = {.nmse = -1.0};
     size_t count = 0;
     if (a->op == CASE_LAYER) return f;
+    if (a->op == CASE_BACKWARD) {
+        clattn_plan plan;
+        if (clattn_attention_backward_plan(s->context, &a->backward, &plan) == CLATTN_OK)
+            snprintf(f.name, sizeof f.name, "%s", plan.kernel_name);
+        return f;
+    }
     if (a->op == CASE_LINEAR) {
         if (clattn_linear_plan(s->context, &a->linear, &choice) == CLATTN_OK)
             snprintf(f.name, sizeof f.name, "%s", choice.kernel_name);
