@@ -1,5 +1,5 @@
-// test_plan_backward.c: which kernel makes gradients: by what a device has, or by a row, with tiles that fit it; and ranges of keys by sizes
-// alone.
+// test_plan_backward.c: which kernel makes gradients: by what a device has, or by a row, with tiles that fit it; and ranges of keys by
+// sizes alone.
 #include "args/args.h"
 #include "plan/absent_devices.h"
 #include "plan/backward_plan.h"
