@@ -178,7 +178,8 @@ static bool make_inserted(const clattn_context *c, mod_text *t) {
     return w.at != NULL;
 }
 
-static clattn_status create(clattn_context *c, const clattn_score *s, const char *gradient, mod_text **made) {
+static clattn_status create(clattn_context *c, const clattn_score *s, const char *gradient, bool derived,
+                            mod_text **made) {
     bool ok = true;
     mod_text *t = *made = cla_host_take_zeroed(&c->host, 1, sizeof *t);
     if (t) {
@@ -192,7 +193,10 @@ static clattn_status create(clattn_context *c, const clattn_score *s, const char
         t->buffers[n].rank = s->mod_buffers[n].rank;
         t->buffers[n].type = s->mod_buffers[n].type;
     }
+    t->derived = derived;
     for (int n = 0; n < TEXTS; n++) {
+        const mod_source score = source_of(c, t, OF_SCORE);
+        if (n == OF_GRADIENT && derived) TRY(cla_mods_derive(c, &score, &t->gradient));
         const mod_source source = source_of(c, t, n);
         if (source.text) TRY(cla_mods_check_text(c, &source));
     }
@@ -206,15 +210,15 @@ static void tell_found(const mod_text *t, mods_found *found) {
 }
 
 static clattn_status find(clattn_context *context, const clattn_score *score, const char *gradient,
-                          mods_found *found) {
+                          bool derived, mods_found *found) {
     *found = (mods_found){.inserted = NULL};
     if (!score->score_mod && !score->mask_mod) return CLATTN_OK;
     cla_os_mutex_lock(&context->program_lock);
-    mod_text *t = cla_mods_find_text(context, score, gradient);
+    mod_text *t = cla_mods_find_text(context, score, gradient, derived);
     if (t) tell_found(t, found);
     cla_os_mutex_unlock(&context->program_lock);
     if (t) return CLATTN_OK;
-    const clattn_status status = create(context, score, gradient, &t);
+    const clattn_status status = create(context, score, gradient, derived, &t);
     if (status == CLATTN_OK) {
         tell_found(t, found);
         cla_mods_keep(context, t); // another thread may have come first: its text is as good
@@ -225,7 +229,7 @@ static clattn_status find(clattn_context *context, const clattn_score *score, co
 }
 
 clattn_status cla_mods_find(clattn_context *context, const clattn_score *score, mods_found *found) {
-    return find(context, score, NULL, found);
+    return find(context, score, NULL, false, found);
 }
 
 clattn_status cla_mods_find_gradient(clattn_context *context, const clattn_score *score, const char *gradient,
@@ -233,10 +237,7 @@ clattn_status cla_mods_find_gradient(clattn_context *context, const clattn_score
     if (gradient && !score->score_mod)
         return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
                                 "score_mod_gradient: is there for score_mod, which is not given");
-    if (score->score_mod && !gradient)
-        return cla_context_fail(context, CLATTN_UNSUPPORTED,
-                                "score_mod_gradient: is absent: the derivative of score_mod must be given");
-    return find(context, score, gradient, found);
+    return find(context, score, gradient, score->score_mod && !gradient, found);
 }
 
 mod_args cla_mods_arguments(const clattn_score *score) {
