@@ -18,8 +18,8 @@ typedef struct mod_text {
         clattn_type type;
     } buffers[CLATTN_MOD_BUFFERS];
     char *inserted;
-    // Why score_mod and mask_mod run lane by lane; empty: they run as vectors.
-    char why[2][MOD_WHY];
+    // Why score_mod, mask_mod and the gradient run lane by lane; empty: they run as vectors.
+    char why[3][MOD_WHY];
     program *programs; // once it has gone
 } mod_text;
 
