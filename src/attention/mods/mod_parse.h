@@ -65,6 +65,7 @@ typedef struct mod_source {
     } buffers[CLATTN_MOD_BUFFERS];
     const char *name; // in messages
     bool is_mask;     // mask_mod: it has no score
+    bool is_gradient; // score_mod_gradient: score_mod's derivative
     bool checked;     // and so guarded: mods_unchecked was not asked for
 } mod_source;
 

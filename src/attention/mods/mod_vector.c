@@ -373,7 +373,7 @@ static void put_names(vectors *v, bool key) {
 }
 
 static void write_form(vectors *v) {
-    const char *const name = v->source->is_mask ? "mask" : "score";
+    const char *const name = v->source->is_mask ? "mask" : v->source->is_gradient ? "gradient" : "score";
     const int kept = v->kept_count;
     put(v, "typedef struct own_%s_kept {\n", name);
     for (int k = 0; k < kept; k++) {

@@ -84,15 +84,15 @@ static void put_vector_reader(mod_form *w, const mod_text *t, int n) {
 }
 
 // Write the functions that a kernel with MOD_LANES takes in place of those of numbers.
-static void put_vectors(mod_form *w, const mod_text *t, char *forms[2][MOD_LANES_MOST]) {
-    if (!forms[0][0] && !forms[1][0]) return;
+static void put_vectors(mod_form *w, const mod_text *t, char *forms[TEXTS][MOD_LANES_MOST]) {
+    static const char *const names[TEXTS] = {"SCORE", "MASK", "GRADIENT"};
+    if (!forms[OF_SCORE][0] && !forms[OF_MASK][0] && !forms[OF_GRADIENT][0]) return;
     put(w, "#if MOD_LANES && !" PROGRAM_PLAIN "\n");
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) put_vector_reader(w, t, n);
     for (int lanes = 1; lanes <= MOD_LANES_MOST; lanes++) {
         put(w, "#if MOD_LANES == %d\n", lanes);
-        for (int is_mask = 0; is_mask < 2; is_mask++)
-            if (forms[is_mask][lanes - 1])
-                put(w, "#define MOD_%s_LANES 1\n%s", is_mask ? "MASK" : "SCORE", forms[is_mask][lanes - 1]);
+        for (int n = 0; n < TEXTS; n++)
+            if (forms[n][lanes - 1]) put(w, "#define MOD_%s_LANES 1\n%s", names[n], forms[n][lanes - 1]);
         put(w, "#endif\n");
     }
     put(w, "#endif\n");
@@ -114,7 +114,7 @@ static void put_function(mod_form *w, const char *type, const char *name, const 
 }
 
 static void write_text(const mod_text *t, mod_form *w, const char *needs, char *const scalars[TEXTS],
-                       char *forms[2][MOD_LANES_MOST]) {
+                       char *forms[TEXTS][MOD_LANES_MOST]) {
     put_arguments(w, t);
     put(w, "%s", needs);
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) put_reader(w, t, n);
@@ -133,6 +133,7 @@ static mod_source source_of(const clattn_context *c, const mod_text *t, int whic
     mod_source s = {.text = texts[which],
                     .name = names[which],
                     .is_mask = which == OF_MASK,
+                    .is_gradient = which == OF_GRADIENT,
                     .checked = !c->mods_unchecked};
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++)
         s.buffers[n].rank = t->buffers[n].rank, s.buffers[n].type = t->buffers[n].type;
@@ -140,45 +141,40 @@ static mod_source source_of(const clattn_context *c, const mod_text *t, int whic
 }
 
 // A text for one score at a time, and its vector forms, for each kind of lanes or for none; false: no memory.
-static bool make_forms(const clattn_context *c, mod_text *t, int is_mask, char **scalar, mod_form *needs,
+static bool make_forms(const clattn_context *c, mod_text *t, int which, char **scalar, mod_form *needs,
                        char *forms[MOD_LANES_MOST]) {
-    const mod_source s = source_of(c, t, is_mask);
+    const mod_source s = source_of(c, t, which);
     if (!s.text) return true;
     *scalar = cla_mod_scalar(&c->host, &s, needs);
     if (!*scalar) return false;
-    for (int lanes = 1; lanes <= MOD_LANES_MOST && !t->why[is_mask][0]; lanes++) {
-        forms[lanes - 1] = cla_mod_vector(&c->host, &s, lanes, t->why[is_mask]);
-        if (!forms[lanes - 1] && !t->why[is_mask][0]) return false;
+    for (int lanes = 1; lanes <= MOD_LANES_MOST && !t->why[which][0]; lanes++) {
+        forms[lanes - 1] = cla_mod_vector(&c->host, &s, lanes, t->why[which]);
+        if (!forms[lanes - 1] && !t->why[which][0]) return false;
     }
-    for (int lanes = 0; t->why[is_mask][0] && lanes < MOD_LANES_MOST; lanes++)
+    for (int lanes = 0; t->why[which][0] && lanes < MOD_LANES_MOST; lanes++)
         cla_host_release(&c->host, forms[lanes]), forms[lanes] = NULL;
     return true;
 }
 
 // False: no memory.
 static bool make_inserted(const clattn_context *c, mod_text *t) {
-    char *scalars[TEXTS] = {NULL}, *forms[2][MOD_LANES_MOST] = {{NULL}};
+    char *scalars[TEXTS] = {NULL}, *forms[TEXTS][MOD_LANES_MOST] = {{NULL}};
     mod_form needs = {.host = &c->host, .at = cla_host_take_zeroed(&c->host, 1, 64), .room = 64},
              w = {.host = &c->host, .room = 16384};
     bool ok = needs.at != NULL;
-    for (int is_mask = 0; ok && is_mask < 2; is_mask++)
-        ok = make_forms(c, t, is_mask, &scalars[is_mask], &needs, forms[is_mask]) && needs.at;
-    if (ok && t->gradient) {
-        const mod_source s = source_of(c, t, OF_GRADIENT);
-        scalars[OF_GRADIENT] = cla_mod_scalar(&c->host, &s, &needs);
-        ok = scalars[OF_GRADIENT] && needs.at;
-    }
+    for (int n = 0; ok && n < TEXTS; n++) ok = make_forms(c, t, n, &scalars[n], &needs, forms[n]) && needs.at;
     w.at = ok ? cla_host_take(&c->host, w.room) : NULL;
     if (w.at) write_text(t, &w, needs.at, scalars, forms);
     t->inserted = w.at;
-    for (int n = 0; n < 2 * MOD_LANES_MOST; n++)
+    for (int n = 0; n < TEXTS * MOD_LANES_MOST; n++)
         cla_host_release(&c->host, forms[n / MOD_LANES_MOST][n % MOD_LANES_MOST]);
     for (int n = 0; n < TEXTS; n++) cla_host_release(&c->host, scalars[n]);
     cla_host_release(&c->host, needs.at);
     return w.at != NULL;
 }
 
-static clattn_status create(clattn_context *c, const clattn_score *s, const char *gradient, mod_text **made) {
+static clattn_status create(clattn_context *c, const clattn_score *s, const char *gradient, bool derived,
+                            mod_text **made) {
     bool ok = true;
     mod_text *t = *made = cla_host_take_zeroed(&c->host, 1, sizeof *t);
     if (t) {
@@ -192,7 +188,10 @@ static clattn_status create(clattn_context *c, const clattn_score *s, const char
         t->buffers[n].rank = s->mod_buffers[n].rank;
         t->buffers[n].type = s->mod_buffers[n].type;
     }
+    t->derived = derived;
     for (int n = 0; n < TEXTS; n++) {
+        const mod_source score = source_of(c, t, OF_SCORE);
+        if (n == OF_GRADIENT && derived) TRY(cla_mods_derive(c, &score, &t->gradient));
         const mod_source source = source_of(c, t, n);
         if (source.text) TRY(cla_mods_check_text(c, &source));
     }
@@ -206,15 +205,15 @@ static void tell_found(const mod_text *t, mods_found *found) {
 }
 
 static clattn_status find(clattn_context *context, const clattn_score *score, const char *gradient,
-                          mods_found *found) {
+                          bool derived, mods_found *found) {
     *found = (mods_found){.inserted = NULL};
     if (!score->score_mod && !score->mask_mod) return CLATTN_OK;
     cla_os_mutex_lock(&context->program_lock);
-    mod_text *t = cla_mods_find_text(context, score, gradient);
+    mod_text *t = cla_mods_find_text(context, score, gradient, derived);
     if (t) tell_found(t, found);
     cla_os_mutex_unlock(&context->program_lock);
     if (t) return CLATTN_OK;
-    const clattn_status status = create(context, score, gradient, &t);
+    const clattn_status status = create(context, score, gradient, derived, &t);
     if (status == CLATTN_OK) {
         tell_found(t, found);
         cla_mods_keep(context, t); // another thread may have come first: its text is as good
@@ -225,7 +224,7 @@ static clattn_status find(clattn_context *context, const clattn_score *score, co
 }
 
 clattn_status cla_mods_find(clattn_context *context, const clattn_score *score, mods_found *found) {
-    return find(context, score, NULL, found);
+    return find(context, score, NULL, false, found);
 }
 
 clattn_status cla_mods_find_gradient(clattn_context *context, const clattn_score *score, const char *gradient,
@@ -233,10 +232,7 @@ clattn_status cla_mods_find_gradient(clattn_context *context, const clattn_score
     if (gradient && !score->score_mod)
         return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
                                 "score_mod_gradient: is there for score_mod, which is not given");
-    if (score->score_mod && !gradient)
-        return cla_context_fail(context, CLATTN_UNSUPPORTED,
-                                "score_mod_gradient: is absent: the derivative of score_mod must be given");
-    return find(context, score, gradient, found);
+    return find(context, score, gradient, score->score_mod && !gradient, found);
 }
 
 mod_args cla_mods_arguments(const clattn_score *score) {

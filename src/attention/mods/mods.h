@@ -13,6 +13,8 @@
 // Whether a text is one expression that cannot end the function it is put into, and, where it is checked, of the language of
 // mod_parse.h. INVALID_ARGUMENT says where it is not.
 clattn_status cla_mods_check_text(clattn_context *context, const mod_source *source);
+// The derivative of a checked score_mod by `score` as such a text, of the context's memory. UNSUPPORTED says which part has none here.
+clattn_status cla_mods_derive(clattn_context *context, const mod_source *source, char **derived);
 
 // The OpenCL C of a checked score's expressions and buffers, NULL where it has none: it lives as long as a call that began before
 // (cla_mods_begin of program/program.h); and of score_mod and of mask_mod why kernels with vectors run it for one
@@ -22,7 +24,7 @@ typedef struct mods_found {
     char lane_by_lane[2][MOD_WHY];
 } mods_found;
 clattn_status cla_mods_find(clattn_context *context, const clattn_score *score, mods_found *found);
-// With score_mod's derivative, which is given or NULL; then the library's own, or UNSUPPORTED.
+// With score_mod's derivative, which is given, or NULL: then it is derived, or UNSUPPORTED.
 clattn_status cla_mods_find_gradient(clattn_context *context, const clattn_score *score, const char *gradient,
                                      mods_found *found);
 void cla_mods_release(clattn_context *context);

@@ -30,9 +30,9 @@ void cla_mods_release(clattn_context *context) {
     context->mods = context->mods_gone[0] = context->mods_gone[1] = NULL;
 }
 
-static bool is_for(const mod_text *t, const clattn_score *s, const char *gradient) {
+static bool is_for(const mod_text *t, const clattn_score *s, const char *gradient, bool derived) {
     if (!cla_text_equal(t->score, s->score_mod) || !cla_text_equal(t->mask, s->mask_mod) ||
-        !cla_text_equal(t->gradient, gradient))
+        t->derived != derived || (!derived && !cla_text_equal(t->gradient, gradient)))
         return false;
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) {
         const clattn_tensor *b = &s->mod_buffers[n];
@@ -42,9 +42,9 @@ static bool is_for(const mod_text *t, const clattn_score *s, const char *gradien
     return true;
 }
 
-mod_text *cla_mods_find_text(clattn_context *c, const clattn_score *s, const char *gradient) {
+mod_text *cla_mods_find_text(clattn_context *c, const clattn_score *s, const char *gradient, bool derived) {
     mod_text **at = &c->mods;
-    while (*at && !is_for(*at, s, gradient)) at = &(*at)->next;
+    while (*at && !is_for(*at, s, gradient, derived)) at = &(*at)->next;
     mod_text *t = *at;
     if (!t || t == c->mods) return t;
     *at = t->next;

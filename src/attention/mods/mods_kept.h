@@ -10,20 +10,22 @@
 // A text and what was written for it. The rank of a buffer that is not there is 0.
 typedef struct mod_text {
     struct mod_text *next;
-    char *score, *mask, *gradient; // copies; NULL: none
+    char *score, *mask,
+        *gradient; // copies; NULL: none. A gradient is the caller's, or the derivative of `score`, where
+    bool derived;  // it was not given
     struct {
         int rank;
         clattn_type type;
     } buffers[CLATTN_MOD_BUFFERS];
     char *inserted;
-    // Why score_mod and mask_mod run lane by lane; empty: they run as vectors.
-    char why[2][MOD_WHY];
+    // Why score_mod, mask_mod and the gradient run lane by lane; empty: they run as vectors.
+    char why[3][MOD_WHY];
     program *programs; // once it has gone
 } mod_text;
 
 void cla_mods_release_text(const clattn_context *c, mod_text *t);
-// The text of a score as the one used last, or NULL; the caller holds program_lock.
-mod_text *cla_mods_find_text(clattn_context *c, const clattn_score *s, const char *gradient);
+// The text of a score as the one used last, or NULL; the caller holds program_lock. `derived`: that with score_mod's derivative.
+mod_text *cla_mods_find_text(clattn_context *c, const clattn_score *s, const char *gradient, bool derived);
 // One more, after which some may go. Takes program_lock.
 void cla_mods_keep(clattn_context *c, mod_text *t);
 #endif

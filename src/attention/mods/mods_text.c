@@ -1,10 +1,11 @@
-// mods_text.c: whether a caller's text is one expression. It is put between the parentheses of a return statement: what
+// mods_text.c: whether a caller's text is one expression, and the text of its derivative. It is put between the parentheses of a return statement: what
 // could end that, or be seen by the preprocessor, is refused here, before a compiler sees it; then, unless the context takes any
 // text, what is not of the language of mod_parse.h. All else is the compiler's.
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "attention/mods/mod_parse.h"
+#include "attention/mods/mod_derive.h"
 #include "attention/mods/mods.h"
 #include "base/host.h"
 
@@ -68,14 +69,15 @@ static const char *take(scanner *s) {
 }
 
 // Line and column of a place of the text, what is there, and why.
-static clattn_status refuse(clattn_context *c, const char *name, const char *text, const char *at, int length,
-                            const char *why) {
+static clattn_status refuse(clattn_context *c, clattn_status status, const mod_source *source, const char *at,
+                            int length, const char *why) {
+    const char *const name = source->name, *const text = source->text;
     int line = 1;
     const char *begins = text;
     for (const char *x = text; x < at; x++)
         if (*x == '\n') line++, begins = x + 1;
     const bool printable = (unsigned char)*at > ' ' && (unsigned char)*at < 127;
-    return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: line %d, column %d%s%.*s%s: %s", name, line,
+    return cla_context_fail(c, status, "%s: line %d, column %d%s%.*s%s: %s", name, line,
                             (int)(at - begins) + 1, printable ? ", '" : "",
                             !printable    ? 0
                             : length > 40 ? 40
@@ -107,7 +109,7 @@ static clattn_status check_language(clattn_context *c, const char *name, const m
     if (!tree) return cla_context_fail(c, CLATTN_OUT_OF_MEMORY, "%s: no host memory for its text", name);
     const bool good = cla_mod_parse(source, tree, &fault, why);
     cla_host_release(&c->host, tree);
-    return good ? CLATTN_OK : refuse(c, name, source->text, fault.at, fault.length, fault.why);
+    return good ? CLATTN_OK : refuse(c, CLATTN_INVALID_ARGUMENT, source, fault.at, fault.length, fault.why);
 }
 
 clattn_status cla_mods_check_text(clattn_context *context, const mod_source *source) {
@@ -122,6 +124,19 @@ clattn_status cla_mods_check_text(clattn_context *context, const mod_source *sou
         if (!skip(&s, &why) && !why) why = take(&s);
     if (!why && s.depth > 0) why = "the text ends and brackets are open";
     if (!why && !s.seen) why = "has no expression";
-    if (why) return refuse(context, name, text, s.at, 1, why);
+    if (why) return refuse(context, CLATTN_INVALID_ARGUMENT, source, s.at, 1, why);
     return source->checked ? check_language(context, name, source) : CLATTN_OK;
+}
+
+clattn_status cla_mods_derive(clattn_context *context, const mod_source *source, char **derived) {
+    mod_fault fault;
+    char why[MOD_FAULT + 80];
+    *derived = cla_mod_derive(&context->host, source, &fault);
+    if (*derived) return CLATTN_OK;
+    if (!fault.why[0])
+        return cla_context_fail(context, CLATTN_OUT_OF_MEMORY, "%s: no host memory for its derivative",
+                                source->name);
+    snprintf(why, sizeof why, "%s: give its derivative as score_mod_gradient", fault.why);
+    if (fault.at) return refuse(context, CLATTN_UNSUPPORTED, source, fault.at, fault.length, why);
+    return cla_context_fail(context, CLATTN_UNSUPPORTED, "%s: %s", source->name, why);
 }
