@@ -60,12 +60,35 @@ typedef struct backward_heads_args {
 } backward_heads_args;
 ARGS_SIZE(backward_heads_args, 56);
 
-// transpose.cl: y[column][row] = x[row][column], of rows of several items that follow one another in y; and column_sums.cl: one row
-// y[column] = the sum over all rows.
+// transpose.cl: y[column][row] = x[row][column], of rows of several items that follow one another in y; and column_sums.cl: rows of
+// sums y[part][column], each over part_rows rows of every item. Where `word` is not 0, that word of an item in the table of args.h says how
+// many rows it has: those behind are taken for 0, whatever lies there.
 typedef struct transpose_args {
-    args_i64 x_offset, x_batch, x_row, y_offset, y_row;
-    args_i32 batch, rows, columns, unused; // rows of an item
+    args_i64 x_offset, x_batch, x_row, y_offset, y_row, y_part;
+    args_i32 batch, rows, columns, word; // rows of an item
+    args_i32 part_rows, unused;
 } transpose_args;
-ARGS_SIZE(transpose_args, 56);
+ARGS_SIZE(transpose_args, 72);
+
+// A layer's gradients. What they change lies dense in scratch memory, float32, at so many elements from its start; `word` as above, but
+// that results of rows past a length are written as 0.
+// gate_backward.cl: of [B, rows, gates] numbers, each the gate of `each` numbers of the heads' result. In place: `gates` become their
+// gradients, `dheads`, the gradients of the gated result, those of the result; `gated` becomes the gated result.
+typedef struct gate_backward_args {
+    args_i64 gates, heads, dheads, gated;
+    args_i32 batch, rows, columns, each, word, unused;
+} gate_backward_args;
+ARGS_SIZE(gate_backward_args, 56);
+
+// norm_backward.cl: of `groups` times `width` numbers a row, each group normalised by itself: x before the norm, and g, the gradient of
+// what the norm has made of it, which becomes that of x. With NORM_WEIGHTS there are weights (norm_args), and with NORM_SHARES `shares`
+// becomes what each number adds to their gradient.
+#define NORM_SHARES 4
+typedef struct norm_backward_args {
+    args_i64 x, g, shares, w_offset;
+    args_i32 batch, rows, groups, width, word, flags;
+    args_f32 epsilon, more;
+} norm_backward_args;
+ARGS_SIZE(norm_backward_args, 64);
 
 #endif

@@ -140,6 +140,50 @@ CLATTN_API clattn_status clattn_layer_enqueue(clattn_context *context, cl_comman
                                               const clattn_layer_params *params, cl_uint wait_count,
                                               const cl_event *wait_list, cl_event *event);
 
+/* Gradients of a layer: of L, of which dout is the derivative with respect to the layer's result, with respect to what the layer was
+ * given. One call makes q, k, v, the gates and the heads' result once more, in float32, so that nothing of the forward call is kept but its
+ * inputs; then attention's gradients (backward.h), turned back by RoPE, those of the norms and the gate, and those of the projections:
+ *   dWo = sum_n dout[n] heads[n]^T    dheads = dout Wo    dWq = sum_n dq[n] x[n]^T    dx = dq Wq + dgate Wgate (+ dk Wk + dv Wv)
+ *   dq[n] = r (g w - q r mean(g w q) r),  dq_norm = sum_n g q r,  r = 1/sqrt(mean(q^2) + epsilon)        through QK-norm
+ *   dheads = g sigmoid(t),  dgate = g heads sigmoid'(t)                                                  through the gate
+ * A sum has one order, which sizes alone decide, and nothing is added by atomics. Rows past q_lengths and kv_lengths count nowhere,
+ * whatever x, y and dout hold there, NaN or not; dx and dy are 0 there, as far as such rows have no other part in the layer. Storage is
+ * f32, f16 or bf16, sums and what lies between are float32; each result may have any of these types. */
+typedef struct clattn_layer_backward_params {
+    /* The forward call. out, bo's numbers, packed weights, workspace and progress are not looked at. What has no gradient here is
+     * refused, UNSUPPORTED: k and v that are there already, append, pages, past, ragged batches, lse, weights, scores, a kernel or splits,
+     * matrices in blocks. */
+    clattn_layer_params forward;
+    const char *score_mod_gradient; /* of score_mod, as in clattn_attention_backward_params */
+    clattn_tensor dout;             /* [B, Nq, Mo] */
+    /* The results, each optional, but one at least, and each with what it is the gradient of. */
+    clattn_tensor dx, dy;             /* as x and y; without y keys and values have their part in dx */
+    clattn_tensor dwq, dwk, dwv, dwo; /* as wq, wk, wv, wo: dense rows */
+    clattn_tensor dbq, dbk, dbv, dbo;
+    clattn_tensor dq_norm, dk_norm;
+    clattn_tensor dw_gate, db_gate;
+    clattn_tensor dbias, dsinks, dalibi_slopes, dhead_scales; /* as in clattn_attention_backward_params */
+    /* Optional scratch memory of at least clattn_layer_backward_workspace() bytes, as in clattn_layer_params. */
+    cl_mem workspace;
+    const clattn_progress *progress; /* optional: as in clattn_attention_params, of the whole call */
+} clattn_layer_backward_params;
+
+/* Scratch bytes of the call.   As clattn_layer_workspace. */
+CLATTN_API clattn_status clattn_layer_backward_workspace(clattn_context *context,
+                                                         const clattn_layer_backward_params *params,
+                                                         size_t *bytes);
+
+/* Compile ahead what the call needs.   As clattn_layer_prepare. */
+CLATTN_API clattn_status clattn_layer_backward_prepare(clattn_context *context,
+                                                       const clattn_layer_backward_params *params);
+
+/* Enqueue it. Sizes of zero: of no rows the gradients of weights, biases and norms are 0; B of 0 leaves dbias, dsinks, dalibi_slopes and
+ * dhead_scales.   Lifetime, threads, blocking, returns: as clattn_layer_enqueue. */
+CLATTN_API clattn_status clattn_layer_backward_enqueue(clattn_context *context, cl_command_queue queue,
+                                                       const clattn_layer_backward_params *params,
+                                                       cl_uint wait_count, const cl_event *wait_list,
+                                                       cl_event *event);
+
 /* A layer's keys and values alone, into tensors of the caller's, for any number of layer calls that are given them as kv.k
  * and kv.v: of an encoder's output once for all steps of a decoder, or the next rows of a cache, whose k and v then are
  * views of those rows.

@@ -91,20 +91,26 @@ _GRADIENTS = (("dq", "q", True), ("dk", "k", True), ("dv", "v", True), ("dbias",
               ("dalibi_slopes", "alibi_slopes", False), ("dhead_scales", "head_scales", False))
 
 
+def _asked_gradients(g, gradients, heads):
+    """Those that are asked for: by default, by True, by a type, or by what they go into."""
+    outputs = []
+    for name, of, asked in gradients:
+        given, there = g.pop(name, None), g.get(of) is not None
+        if given is False or (given is None and not (there if asked is None else asked)):
+            continue
+        a_head = name in ("dsinks", "dalibi_slopes", "dhead_scales")
+        if not there:
+            raise ValueError(f"{name}: is asked for without {of}")
+        if not a_head and not isinstance(g[of], Buffer):
+            g[of] = _array(of, g[of])
+        g[name] = None if given is True else given
+        outputs.append(_out(g, name, (heads,) if a_head else g[of].shape, "float32" if a_head or name == "dbias" else g[of].dtype))
+    return outputs
+
+
 def _backward(g):
-    form, dtypes = _attention(dict(g)), {}
-    for name, of, asked in _GRADIENTS:
-        given = g.pop(name, None)
-        if given is None or given is False or given is True:
-            if not (asked if given is None else given):
-                continue
-            given = None
-        heads = name in ("dsinks", "dalibi_slopes", "dhead_scales")
-        shape = (form.sizes["H"],) if heads else _array(of, g[of]).shape if not isinstance(g[of], Buffer) else g[of].shape
-        dtype = "float32" if heads or name == "dbias" else g[of].dtype
-        into = given if isinstance(given, (Buffer, np.ndarray)) else None
-        dtypes[name] = (name, shape, dtype if given is None or into is not None else _type(name, given), into)
-    return _Form(clattn_attention_backward_params(), form.sizes, form.main, list(dtypes.values()))
+    form = _attention(dict(g))
+    return _Form(clattn_attention_backward_params(), form.sizes, form.main, _asked_gradients(g, _GRADIENTS, form.sizes["H"]))
 
 
 def _layer(g):
@@ -118,6 +124,17 @@ def _layer(g):
     outputs += _extras(g, (x.shape[0], heads, x.shape[1]), (batch, heads, rows, _keys(g, own)))
     written = ("k", "v", "k_scale", "v_scale") * _bool("append", g.get("append") or False)
     return _Form(clattn_layer_params(), _sizes(batch, heads), x, outputs, written)
+
+
+# Those of a layer, likewise; of the others whether there is something to be the gradient of decides.
+_LAYER_GRADIENTS = tuple((f"d{of}", of, None) for of in ("x", "y", "wq", "wk", "wv", "wo", "bq", "bk", "bv", "bo", "q_norm", "k_norm",
+                                                         "w_gate", "b_gate")) + _GRADIENTS[3:]
+
+
+def _layer_backward(g):
+    form = _layer(dict(g))
+    dout = _given(g, "dout", "[B, Nq, Mo]")
+    return _Form(clattn_layer_backward_params(), form.sizes, dout, _asked_gradients(g, _LAYER_GRADIENTS, form.sizes["H"]))
 
 
 def _linear(g):
@@ -297,6 +314,7 @@ class Context(_Closed):
         fields = call.options(form.params, given)
         for name, shape, dtype, into in form.outputs:
             setattr(fields[name], name, call.result(name, into, shape, dtype, isinstance(form.main, Buffer)))
+        call.results_named = [output[0] for output in form.outputs]
         return call
 
     def _run(self, function, form, given):
@@ -326,6 +344,16 @@ class Context(_Closed):
         given = {"x": x, "wq": wq, "wk": wk, "wv": wv, "wo": wo, "heads": heads, "out": out, "lse": lse, "weights": weights,
                  "scores": scores, **options}
         return self._run("clattn_layer_enqueue", _layer, given)
+
+    def layer_backward(self, x, dout, *, wq, wo, heads, wk=None, wv=None, **options):
+        """Gradients of layer(), with its keywords, as a dictionary: dx, dy and those of all weights, biases and norms that are given, by
+        their names with a d before, each of the type of what it is the gradient of; False leaves one out, an array or a Buffer of these
+        names is written into, and a type is its own. dbias, dsinks, dalibi_slopes and dhead_scales as in attention_backward(). dout is the
+        derivative with respect to the layer's result, which itself is not needed."""
+        given = {"x": x, "dout": dout, "wq": wq, "wk": wk, "wv": wv, "wo": wo, "heads": heads, **options}
+        with self._use():
+            call = self._prepared(_layer_backward, given)
+            return dict(zip(call.results_named, call.enqueue("clattn_layer_backward_enqueue")))
 
     def layer_kv(self, y, *, wk, wv, kv_heads, k=None, v=None, **options):
         """A layer's keys and values alone, k [B, Hkv, Nkv, D] and v [B, Hkv, Nkv, Dv] of y's type, or into the arrays or Buffers."""

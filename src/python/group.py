@@ -2,6 +2,7 @@
 _ASKED = {"attention": (_attention, ("q", "k", "v"), clattn_attention_params, clattn_plan),
           "attention_backward": (_backward, ("q", "k", "v", "out", "lse", "dout"), clattn_attention_backward_params, clattn_plan),
           "layer": (_layer, ("x",), clattn_layer_params, clattn_plan),
+          "layer_backward": (_layer_backward, ("x", "dout"), clattn_layer_backward_params, None),
               "linear": (_linear, ("x", "w"), clattn_linear_params, clattn_linear_choice),
           "linear_backward": (_linear_backward, ("dout",), clattn_linear_backward_params, None),
           "append": (_append, ("k_new", "v_new"), clattn_append_params, None), "rope": (_rope, ("x",), clattn_rope_params, None)}
@@ -30,8 +31,8 @@ def _asks(call, what):
 
 
 _PLANNED = ("plan", "workspace", "prepare")
-for _call, _whats in {"attention": _ANSWERS, "attention_backward": _PLANNED, "layer": _PLANNED, "linear": _PLANNED,
-                      "linear_backward": _PLANNED[1:], "append": ("prepare",), "rope": ("prepare",)}.items():
+for _call, _whats in {"attention": _ANSWERS, "attention_backward": _PLANNED, "layer": _PLANNED, "layer_backward": _PLANNED[1:],
+                      "linear": _PLANNED, "linear_backward": _PLANNED[1:], "append": ("prepare",), "rope": ("prepare",)}.items():
     for _what in _whats:
         setattr(Context, f"{_call}_{_what}", _asks(_call, _what))
 for _name, _kind in {**{name: asked[2] for name, asked in _ASKED.items()}, "layer_kv": clattn_layer_kv_params,
@@ -175,8 +176,8 @@ def _first(name):
     return function
 
 
-for _name in ("attention", "attention_backward", "layer", "layer_kv", "linear", "linear_backward", "linear_pack", "rope", "append", "merge",
-              "block_mask", "dropout_mask", "norm", "activation", "embedding", "argmax", "sample",
+for _name in ("attention", "attention_backward", "layer", "layer_backward", "layer_kv", "linear", "linear_backward", "linear_pack", "rope",
+              "append", "merge", "block_mask", "dropout_mask", "norm", "activation", "embedding", "argmax", "sample",
               *(name for name in vars(Context) if name.rpartition("_")[2] in _ANSWERS)):
     globals()[_name] = _first(_name)
 

@@ -202,8 +202,8 @@ static clattn_status plan(backward_job *job) {
     return cla_workspace_fits(c->context, p->workspace, job->workspace_bytes);
 }
 
-static clattn_status check(clattn_context *context, const void *params, entry_purpose purpose, void *to) {
-    backward_job *job = to;
+clattn_status cla_backward_check(clattn_context *context, const clattn_attention_backward_params *params,
+                                 entry_purpose purpose, unsigned how, backward_job *job) {
     clattn_attention_backward_params *p = &job->params;
     const bool planning = purpose != ENTRY_ENQUEUE;
     cla_bytes_zero(job, sizeof *job);
@@ -211,17 +211,36 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     TRY(refuse_unbuilt(context, &p->forward));
     p->forward.cascade = CLATTN_CASCADE_AUTO;
     p->forward.workspace = NULL, p->forward.progress = NULL;
-    TRY(cla_call_check(context, &p->forward, purpose, CALL_UNPLANNED, &job->call));
+    TRY(cla_call_check(context, &p->forward, purpose, CALL_UNPLANNED | how, &job->call));
     CLA_GIVEN(&((given_views){.context = context, .planning = planning}), false, &p->dout);
-    CLA_GIVEN(&((given_views){.context = context, .planning = planning}), true, &p->dlse, &p->dq, &p->dk,
-              &p->dv, &p->dbias, &p->dsinks, &p->dalibi_slopes, &p->dhead_scales);
+    CLA_GIVEN(&((given_views){.context = context, .planning = planning || how & CALL_PARTS}), true, &p->dlse,
+              &p->dq, &p->dk, &p->dv, &p->dbias, &p->dsinks, &p->dalibi_slopes, &p->dhead_scales);
     if (!cla_tensor_given(&job->call.params.lse))
         return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
                                 "lse: is absent: gradients need what forward wrote there");
-    TRY(check_gradients(job, planning));
+    TRY(check_gradients(job, planning || how & CALL_PARTS));
     TRY(cla_mods_find_gradient(context, &job->call.params.score, p->score_mod_gradient, &job->call.mods));
-    TRY(plan(job));
-    return planning ? CLATTN_OK : check_memory(job);
+    return plan(job);
+}
+
+void cla_backward_move(backward_job *job, clattn_tensor *const parts[4], int64_t elements) {
+    clattn_attention_backward_params *p = &job->params;
+    clattn_tensor *const own[] = {&job->call.params.lse, &p->dout, &p->dq, &p->dk, &p->dv};
+    cla_call_move(&job->call, parts);
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) own[i]->offset += elements;
+}
+
+void cla_backward_bind(backward_job *job, cl_mem workspace) {
+    clattn_attention_backward_params *p = &job->params;
+    cla_call_bind(&job->call, workspace);
+    job->call.params.lse.buffer = p->dout.buffer = p->workspace = workspace;
+    p->dq.buffer = p->dk.buffer = p->dv.buffer = workspace;
+}
+
+static clattn_status check(clattn_context *context, const void *params, entry_purpose purpose, void *to) {
+    backward_job *job = to;
+    TRY(cla_backward_check(context, params, purpose, 0, job));
+    return purpose != ENTRY_ENQUEUE ? CLATTN_OK : check_memory(job);
 }
 
 static clattn_status prepare(void *job) {

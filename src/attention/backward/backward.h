@@ -28,6 +28,15 @@ typedef struct backward_job {
     clattn_attention_backward_params params; // a copy, of which `forward` is as it was given
 } backward_job;
 
+// All checks but those of memory, and the plan. With CALL_PARTS q, k, v, out and lse of forward, dout, dq, dk and dv are parts of a
+// workspace that is made later; they are moved there, with the call's q, k, v and out at these places and the others by so many elements,
+// and bound. Release the call whether it was refused or not.
+clattn_status cla_backward_check(clattn_context *context, const clattn_attention_backward_params *params,
+                                 entry_purpose purpose, unsigned how, backward_job *job);
+void cla_backward_move(backward_job *job, clattn_tensor *const parts[4], int64_t elements);
+void cla_backward_bind(backward_job *job, cl_mem workspace);
+
+double cla_backward_flops(const backward_job *job);
 clattn_status cla_backward_prepare(backward_job *job);
 clattn_status cla_backward_run(backward_job *job, chain *steps);
 #endif

@@ -295,6 +295,13 @@ static clattn_status enqueue_heads(const backward_job *job, chain *steps) {
     return cla_launch_enqueue(steps, &l);
 }
 
+double cla_backward_flops(const backward_job *job) {
+    double flops = 0.0;
+    for (backward_step step = STEP_DQ; step < STEPS; step++)
+        flops += wants(job, step) ? step_flops(job, step) : 0.0;
+    return flops;
+}
+
 clattn_status cla_backward_prepare(backward_job *job) {
     const clattn_attention_backward_params *p = &job->params;
     const knobs rows = rows_knobs(job);
@@ -315,7 +322,6 @@ clattn_status cla_backward_prepare(backward_job *job) {
 clattn_status cla_backward_run(backward_job *job, chain *steps) {
     const clattn_attention_backward_params *p = &job->params;
     call *c = &job->call;
-    double flops = 0.0;
     if (c->problem.batch == 0 || c->problem.heads == 0) return CLATTN_OK;
     TRY(cla_backward_prepare(job)); // a kernel that does not build fails before anything is enqueued
     TRY(cla_workspace_take(steps, p->workspace, job->workspace_bytes, &c->workspace));
@@ -323,9 +329,7 @@ clattn_status cla_backward_run(backward_job *job, chain *steps) {
     if (c->turns) TRY(cla_rope_frequencies(c, steps));
     TRY(cla_ragged_enqueue(c, steps));
     TRY(cla_sinks_enqueue(c, steps, c->with_sinks, &c->table));
-    for (backward_step step = STEP_DQ; step < STEPS; step++)
-        flops += wants(job, step) ? step_flops(job, step) : 0.0;
-    cla_chain_hear(steps, p->progress, flops);
+    cla_chain_hear(steps, p->progress, cla_backward_flops(job));
     if (c->turns) TRY(cla_rope_enqueue(c, steps));
     TRY(enqueue_rows(job, steps));
     for (backward_step step = STEP_DQ; step < STEPS; step++) TRY(enqueue_step(job, step, steps));

@@ -61,10 +61,9 @@ double cla_norm_flops(const head_norm *n, const clattn_tensor *x) {
     return cla_norm_does(n) ? PACE_MOVE_FLOPS * (double)cla_tensor_count(x) : 0.0;
 }
 
-// A power of two not above the device's limit; one work-item where a core walks a row alone.
-static int group_of(clattn_context *context, const head_norm *n) {
+int cla_norm_group(clattn_context *context, const head_norm *n, enum kernel_id kernel) {
     const plan_input in = cla_planner_linear_input(context);
-    const uint64_t most = cla_family_group_limit(&in, KERNEL_NORM);
+    const uint64_t most = cla_family_group_limit(&in, kernel);
     int group = n->how == CLATTN_NORM_WIDTH ? 256 : 32;
     if (!n->shared) return 1;
     while (group > 1 && (uint64_t)group > most) group /= 2;
@@ -72,7 +71,7 @@ static int group_of(clattn_context *context, const head_norm *n) {
 }
 
 static clattn_status program_of(clattn_context *context, const head_norm *n, clattn_type type, program **p) {
-    const int group = group_of(context, n), layout = n->rope.interleaved ? 2 : 1;
+    const int group = cla_norm_group(context, n, KERNEL_NORM), layout = n->rope.interleaved ? 2 : 1;
     const program_spec spec = {
         .id = KERNEL_NORM,
         .knobs = {.type_q = (int)type,
@@ -105,7 +104,7 @@ clattn_status cla_norm_enqueue(chain *c, const head_norm *n, const clattn_tensor
                          .epsilon = n->epsilon,
                          .more = n->plus_one ? 1.0f : 0.0f,
                          .amplitude = n->amplitude};
-    const size_t group = (size_t)group_of(c->context, n);
+    const size_t group = (size_t)cla_norm_group(c->context, n, KERNEL_NORM);
     launch l = {
         .flops = cla_norm_flops(n, x),
         .cuts_first = true,

@@ -36,6 +36,9 @@ double cla_norm_flops(const head_norm *n, const clattn_tensor *x);
 clattn_status cla_norm_prepare(clattn_context *context, const head_norm *n, clattn_type type);
 clattn_status cla_norm_enqueue(chain *c, const head_norm *n, const clattn_tensor *x);
 
+// Work-items that share a row in that kernel: a power of two not above the device's limit; one where a core walks a row alone.
+int cla_norm_group(clattn_context *context, const head_norm *n, enum kernel_id kernel);
+
 // x = [B, H, N, Dv] times the sigmoid of gates = [B, 1, N, H or H * Dv], of one type.
 double cla_gate_flops(const clattn_tensor *x);
 clattn_status cla_gate_prepare(clattn_context *context, clattn_type type);

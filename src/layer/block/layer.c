@@ -10,17 +10,6 @@
 #include "launch/workspace.h"
 #include "layer/projection/projector.h"
 
-static void take_given(const layer *l, clattn_layer_params *p) {
-    const given_views all = {l->context, .planning = l->purpose != ENTRY_ENQUEUE, .inner = false};
-    CLA_GIVEN(&all, false, &p->x, &p->out, &p->wq, &p->wk, &p->wv, &p->wo, &p->lse, &p->weights, &p->scores);
-    cla_given_kv(&all, &p->kv);
-    if (!all.planning) cla_tensor_drop_absent((clattn_tensor *const[]){&p->kv.k, &p->kv.v}, 2);
-    CLA_GIVEN(&all, true, &p->y, &p->bq, &p->bk, &p->bv, &p->bo, &p->q_norm, &p->k_norm, &p->w_gate,
-              &p->b_gate, &p->cu_seqlens_q_device);
-    cla_given_score(&all, &p->score);
-    cla_given_rope(&all, &p->rope);
-}
-
 static clattn_status check(clattn_context *context, const void *params, entry_purpose purpose, void *job) {
     layer *l = job;
     cla_bytes_zero(l, offsetof(layer, of));
@@ -28,7 +17,7 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     l->purpose = purpose;
     l->call.arrays = l->call.ragged.words = NULL; // what a release looks at
     cla_bytes_copy(&l->params, params, sizeof l->params);
-    take_given(l, &l->params);
+    cla_layer_take_given(l, &l->params);
     TRY(cla_layer_check(l, purpose != ENTRY_ENQUEUE));
     return cla_layer_plan(l);
 }

@@ -37,6 +37,8 @@ typedef struct layer {
 // Whether the layer makes that projection.
 bool cla_layer_projects(const layer *l, int projection);
 
+// Views of the layer's copy of the parameters: addresses are taken, and where buffers are needed, optional ones without are absent.
+void cla_layer_take_given(const layer *l, clattn_layer_params *p);
 // Check what is the layer's own: sizes, tensors, matrices, types.
 clattn_status cla_layer_check(layer *l, bool planning);
 

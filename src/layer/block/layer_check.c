@@ -2,6 +2,17 @@
 // options when the layer has made the call for it (layer.c).
 #include "layer/block/layer.h"
 
+void cla_layer_take_given(const layer *l, clattn_layer_params *p) {
+    const given_views all = {l->context, .planning = l->purpose != ENTRY_ENQUEUE, .inner = false};
+    CLA_GIVEN(&all, false, &p->x, &p->out, &p->wq, &p->wk, &p->wv, &p->wo, &p->lse, &p->weights, &p->scores);
+    cla_given_kv(&all, &p->kv);
+    if (!all.planning) cla_tensor_drop_absent((clattn_tensor *const[]){&p->kv.k, &p->kv.v}, 2);
+    CLA_GIVEN(&all, true, &p->y, &p->bq, &p->bk, &p->bv, &p->bo, &p->q_norm, &p->k_norm, &p->w_gate,
+              &p->b_gate, &p->cu_seqlens_q_device);
+    cla_given_score(&all, &p->score);
+    cla_given_rope(&all, &p->rope);
+}
+
 // The head sizes follow from the rows of wq and wv.
 static clattn_status find_sizes(layer *l) {
     clattn_context *c = l->context;

@@ -108,6 +108,12 @@ static knobs convert_knobs(clattn_type from, clattn_type to, const clattn_tensor
 
 static const clattn_tensor no_bias;
 
+clattn_status cla_linear_convert_prepare(clattn_context *context, clattn_type from, clattn_type to) {
+    const knobs k = convert_knobs(from, to, &no_bias);
+    program *p = NULL;
+    return cla_program_get(context, KERNEL_CONVERT, &k, &p);
+}
+
 // y = x (+ bias) with conversion; matrices or [B, 1 or joined heads, N, size] of one shape.
 static clattn_status enqueue_convert(chain *c, const clattn_tensor *x, const clattn_tensor *y,
                                      const clattn_tensor *bias, cl_mem lengths) {
@@ -136,6 +142,10 @@ static clattn_status enqueue_convert(chain *c, const clattn_tensor *x, const cla
     cla_launch_buffer(&l, &lengths);
     cla_launch_value(&l, &a, sizeof a);
     return cla_launch_enqueue(c, &l);
+}
+
+clattn_status cla_linear_convert(chain *c, const clattn_tensor *x, const clattn_tensor *y) {
+    return cla_tensor_count(x) > 0 ? enqueue_convert(c, x, y, &no_bias, NULL) : CLATTN_OK;
 }
 
 // A result in scratch memory is float32, which may be another kernel.

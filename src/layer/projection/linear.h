@@ -73,6 +73,10 @@ double cla_linear_flops(const linear *l);
 // Enqueue; `scratch` holds linear_scratch bytes from byte `at` on.
 clattn_status cla_linear_enqueue(chain *c, const linear *l, cl_mem scratch, uint64_t at);
 
+// y = x, converted: matrices or [B, heads, N, size] whose heads lie side by side in both.
+clattn_status cla_linear_convert_prepare(clattn_context *context, clattn_type from, clattn_type to);
+clattn_status cla_linear_convert(chain *c, const clattn_tensor *x, const clattn_tensor *y);
+
 // The native kernel (linear_native.c); y is written whole. What it takes packed is packed already.
 clattn_status cla_linear_native_prepare(clattn_context *context, const linear *l);
 clattn_status cla_linear_native_enqueue(chain *c, const linear *l);

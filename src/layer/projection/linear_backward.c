@@ -8,9 +8,7 @@
 #include "launch/workspace.h"
 #include "layer/projection/projector.h"
 
-#define MOST_REDUCED                                                                                         \
-    (INT32_MAX - 65536) // rows that dw is summed over: a projection counts its reduction in 32 bits
-#define TRANSPOSE 8     // transpose.cl
+#define TRANSPOSE 8 // transpose.cl
 
 static int64_t rows_of(const clattn_tensor *t) {
     return t->rank == 2 ? t->shape[0] : t->shape[0] * t->shape[1];
@@ -52,7 +50,7 @@ static clattn_status plan_product(clattn_context *context, linear *l, clattn_pro
     TRY(cla_projector_decide(context, l, wanted, false, &why));
     const uint64_t own = cla_linear_scratch(l);
     if (own > *bytes) *bytes = own;
-    return cla_linear_check_reach(context, l, own);
+    return CLATTN_OK;
 }
 
 clattn_status cla_linear_gradients_plan(clattn_context *context, linear_gradients *g,
@@ -80,7 +78,8 @@ clattn_status cla_linear_gradients_plan(clattn_context *context, linear_gradient
     }
     g->scratch = at;
     g->scratch_bytes = cla_workspace_add(at, product, 1);
-    return CLATTN_OK;
+    if (cla_tensor_given(&g->dx)) TRY(cla_linear_check_reach(context, &g->of_x, g->scratch_bytes));
+    return cla_tensor_given(&g->dw) ? cla_linear_check_reach(context, &g->of_w, g->scratch_bytes) : CLATTN_OK;
 }
 
 static clattn_status turn_program(clattn_context *c, const clattn_tensor *t, program **p) {
@@ -88,22 +87,39 @@ static clattn_status turn_program(clattn_context *c, const clattn_tensor *t, pro
     return cla_program_get(c, KERNEL_TRANSPOSE, &k, p);
 }
 
-static clattn_status sums_program(clattn_context *c, const linear_gradients *g, program **p) {
-    const knobs k = {.type_q = (int)g->dout.type, .type_out = (int)g->db.type};
-    return cla_program_get(c, KERNEL_COLUMN_SUMS, &k, p);
+clattn_status cla_linear_sums_prepare(clattn_context *context, const linear_sums *s) {
+    const knobs k = {.type_q = (int)s->x.type, .type_out = (int)s->y.type};
+    program *p = NULL;
+    return cla_program_get(context, KERNEL_COLUMN_SUMS, &k, &p);
+}
+
+// Of the bias; and of no rows, whose sums are 0, into the weights.
+static linear_sums sums_of_bias(const linear_gradients *g) {
+    return (linear_sums){.x = g->dout, .y = g->db, .word = g->word, .lengths = g->lengths};
+}
+static linear_sums sums_of_nothing(const linear_gradients *g) {
+    linear_sums s = {.x = g->x, .y = {.type = g->dw.type}};
+    s.x.shape[0] = s.x.shape[1] = 0;
+    return s;
 }
 
 clattn_status cla_linear_gradients_prepare(clattn_context *context, const linear_gradients *g) {
+    const linear_sums bias = sums_of_bias(g), nothing = sums_of_nothing(g);
     program *p = NULL;
-    if (cla_tensor_given(&g->db)) TRY(sums_program(context, g, &p));
-    const linear_gradients none = {.dout = {.type = g->x.type}, .db = {.type = g->dw.type}};
-    if (cla_tensor_given(&g->dw) && is_empty(g)) TRY(sums_program(context, &none, &p));
+    if (cla_tensor_given(&g->db)) TRY(cla_linear_sums_prepare(context, &bias));
+    if (cla_tensor_given(&g->dw) && is_empty(g)) return cla_linear_sums_prepare(context, &nothing);
     if (cla_tensor_given(&g->dw)) TRY(turn_program(context, &g->x, &p));
     if (cla_tensor_given(&g->dw)) TRY(turn_program(context, &g->dout, &p));
-    if (cla_tensor_given(&g->dw) && !is_empty(g)) TRY(cla_linear_prepare(context, &g->of_w));
+    if (cla_tensor_given(&g->dw)) TRY(cla_linear_prepare(context, &g->of_w));
     if (!cla_tensor_given(&g->dx) || is_empty(g)) return CLATTN_OK;
     TRY(turn_program(context, &g->w, &p));
     return cla_linear_prepare(context, &g->of_x);
+}
+
+void cla_linear_gradients_bind(linear_gradients *g, cl_mem scratch) {
+    clattn_tensor *const parts[] = {&g->x, &g->dout, &g->dx, &g->of_x.x, &g->of_x.y};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (parts[i]->rank != 0 && !parts[i]->buffer) parts[i]->buffer = scratch;
 }
 
 static transpose_args args_of(const clattn_tensor *t) {
@@ -116,10 +132,12 @@ static transpose_args args_of(const clattn_tensor *t) {
                             .columns = (int)t->shape[t->rank - 1]};
 }
 
-static clattn_status enqueue_turn(chain *steps, const clattn_tensor *t, const clattn_tensor *copy,
-                                  cl_mem scratch) {
+// Of what has rows, those past a length are 0 in the copy.
+static clattn_status enqueue_turn(chain *steps, const linear_gradients *g, const clattn_tensor *t,
+                                  const clattn_tensor *copy, cl_mem scratch) {
     transpose_args a = args_of(t);
     a.y_offset = copy->offset, a.y_row = copy->stride[1];
+    a.word = t == &g->w ? 0 : g->word;
     const size_t items[3] = {((size_t)a.columns + TRANSPOSE - 1) / TRANSPOSE,
                              ((size_t)a.rows + TRANSPOSE - 1) / TRANSPOSE, (size_t)a.batch};
     launch l = {.flops = PACE_MOVE_FLOPS * (double)cla_tensor_count(t), .cuts_first = true};
@@ -127,20 +145,27 @@ static clattn_status enqueue_turn(chain *steps, const clattn_tensor *t, const cl
     cla_launch_items(&l, steps->context, items, (const size_t[3]){16, 4, 1});
     cla_launch_buffer(&l, &t->buffer);
     cla_launch_buffer(&l, &scratch);
+    cla_launch_buffer(&l, &g->lengths);
     cla_launch_value(&l, &a, sizeof a);
     return cla_launch_enqueue(steps, &l);
 }
 
-static clattn_status enqueue_sums(chain *steps, const linear_gradients *g, const clattn_tensor *from,
-                                  const clattn_tensor *to) {
-    transpose_args a = args_of(from);
-    a.y_offset = to->offset, a.y_row = to->stride[0];
-    const size_t items[3] = {(size_t)a.columns, 1, 1};
-    launch l = {.flops = PACE_MOVE_FLOPS * (double)cla_tensor_count(from), .cuts_first = true};
-    TRY(sums_program(steps->context, g, &l.program));
+clattn_status cla_linear_sums_enqueue(chain *steps, const linear_sums *s) {
+    const clattn_tensor *y = &s->y;
+    const bool parts = y->rank == 2;
+    transpose_args a = args_of(&s->x);
+    a.y_offset = y->offset, a.y_row = y->stride[y->rank - 1];
+    a.y_part = parts ? y->stride[0] : 0;
+    a.part_rows = parts ? s->part_rows : a.rows;
+    a.word = s->word;
+    const knobs k = {.type_q = (int)s->x.type, .type_out = (int)y->type};
+    const size_t items[3] = {(size_t)a.columns, parts ? (size_t)y->shape[0] : 1, 1};
+    launch l = {.flops = PACE_MOVE_FLOPS * (double)cla_tensor_count(&s->x), .cuts_first = true};
+    TRY(cla_program_get(steps->context, KERNEL_COLUMN_SUMS, &k, &l.program));
     cla_launch_items(&l, steps->context, items, (const size_t[3]){64, 1, 1});
-    cla_launch_buffer(&l, &from->buffer);
-    cla_launch_buffer(&l, &to->buffer);
+    cla_launch_buffer(&l, &s->x.buffer);
+    cla_launch_buffer(&l, &y->buffer);
+    cla_launch_buffer(&l, &s->lengths);
     cla_launch_value(&l, &a, sizeof a);
     return cla_launch_enqueue(steps, &l);
 }
@@ -148,14 +173,13 @@ static clattn_status enqueue_sums(chain *steps, const linear_gradients *g, const
 // Of no rows the sums are 0: one row after another, or all of a dense dw at once.
 static clattn_status clear_weights(chain *steps, const linear_gradients *g) {
     const int64_t rows = g->dw.shape[0], columns = g->dw.shape[1];
-    const bool dense = g->dw.stride[0] == columns && rows * columns <= MOST_REDUCED;
+    const bool dense = g->dw.stride[0] == columns && rows * columns <= LINEAR_MOST_REDUCED;
     for (int64_t row = 0; row < (dense ? 1 : rows); row++) {
-        linear_gradients none = *g;
-        clattn_tensor from = g->x, to = clattn_tensor_dense(g->dw.buffer, g->dw.type, 1, &columns);
-        from.shape[0] = from.shape[1] = 0, none.dout.type = g->x.type, none.db.type = g->dw.type;
-        if (dense) from.shape[2] = rows * columns;
-        to.offset = g->dw.offset + row * g->dw.stride[0];
-        TRY(enqueue_sums(steps, &none, &from, &to));
+        linear_sums none = sums_of_nothing(g);
+        none.y = clattn_tensor_dense(g->dw.buffer, g->dw.type, 1, &columns);
+        if (dense) none.x.shape[2] = rows * columns;
+        none.y.offset = g->dw.offset + row * g->dw.stride[0];
+        TRY(cla_linear_sums_enqueue(steps, &none));
     }
     return CLATTN_OK;
 }
@@ -169,17 +193,18 @@ double cla_linear_gradients_flops(const linear_gradients *g) {
 
 clattn_status cla_linear_gradients_enqueue(chain *steps, linear_gradients *g, cl_mem scratch) {
     const bool dw = cla_tensor_given(&g->dw), dx = cla_tensor_given(&g->dx);
-    if (cla_tensor_given(&g->db)) TRY(enqueue_sums(steps, g, &g->dout, &g->db));
+    const linear_sums bias = sums_of_bias(g);
+    if (cla_tensor_given(&g->db)) TRY(cla_linear_sums_enqueue(steps, &bias));
     if (is_empty(g)) return dw ? clear_weights(steps, g) : CLATTN_OK;
     if (dx) {
         g->of_x.w.buffer = scratch;
-        TRY(enqueue_turn(steps, &g->w, &g->w_turned, scratch));
+        TRY(enqueue_turn(steps, g, &g->w, &g->w_turned, scratch));
         TRY(cla_linear_enqueue(steps, &g->of_x, scratch, g->scratch));
     }
     if (!dw) return CLATTN_OK;
     g->of_w.x.buffer = g->of_w.w.buffer = scratch;
-    TRY(enqueue_turn(steps, &g->dout, &g->dout_turned, scratch));
-    TRY(enqueue_turn(steps, &g->x, &g->x_turned, scratch));
+    TRY(enqueue_turn(steps, g, &g->dout, &g->dout_turned, scratch));
+    TRY(enqueue_turn(steps, g, &g->x, &g->x_turned, scratch));
     return cla_linear_enqueue(steps, &g->of_w, scratch, g->scratch);
 }
 
@@ -208,10 +233,11 @@ static clattn_status check_shapes(clattn_context *c, const clattn_linear_backwar
                                 has_w ? "dw" : "dx", has_w ? "x" : "w");
     const int64_t *s = p->dout.shape, k = has_x ? p->x.shape[2] : has_w ? p->w.shape[1] : 1;
     const int64_t of_x[3] = {s[0], s[1], k}, of_w[2] = {s[2], k}, of_b[1] = {s[2]};
-    if (s[2] == 0 || k == 0 || s[0] * s[1] > MOST_REDUCED || s[2] > MOST_REDUCED || k > MOST_REDUCED)
+    if (s[2] == 0 || k == 0 || s[0] * s[1] > LINEAR_MOST_REDUCED || s[2] > LINEAR_MOST_REDUCED ||
+        k > LINEAR_MOST_REDUCED)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "dout: K, M and B * N must be 1, 1 and 0 to %d: here %lld, %lld and %lld",
-                                MOST_REDUCED, (long long)k, (long long)s[2], (long long)(s[0] * s[1]));
+                                LINEAR_MOST_REDUCED, (long long)k, (long long)s[2], (long long)(s[0] * s[1]));
     if (has_x) TRY(cla_tensor_check_shape(c, &p->x, of_x, &x));
     if (has_w) TRY(cla_tensor_check_shape(c, &p->w, of_w, &w));
     if (cla_tensor_given(&p->dx)) TRY(cla_tensor_check(c, &p->dx, 3, &dx));

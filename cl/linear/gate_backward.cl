@@ -1,0 +1,29 @@
+// gate_backward.cl: the gradients of a layer's gate, which multiplies the heads' result by the sigmoid of what a projection has made: of
+// that projection, and of the heads' result; and the gated result once more, for the gradient of the output projection. A work-item
+// owns a gate, and adds what it has of its numbers, so that a sum has one order. Global size (rows * gates of a row, batch).
+#include "args/backward_args.h"
+#include "base/common.clh"
+
+__kernel void gate_backward(__global float *scratch, __global const int *table,
+                            const gate_backward_args args) {
+    const long b = (long)get_global_id(1), place = (long)get_global_id(0);
+    const long n = place / args.columns;
+    if (n >= args.rows || b >= args.batch) return;
+    const bool there = !args.word || n < table[ARGS_ITEM_WORDS * b + args.word];
+    const long at = b * args.rows * args.columns + place;
+    __global float *gate = scratch + args.gates + at, *dheads = scratch + args.dheads + at * args.each,
+                   *gated = scratch + args.gated + at * args.each;
+    __global const float *heads = scratch + args.heads + at * args.each;
+    const float logit = there ? *gate : 0.0f;
+    // The sigmoid and its derivative, without 1 - sigmoid, which cancels.
+    const float e = exp(-fabs(logit)), half_side = 1.0f / (1.0f + e);
+    const float open = logit < 0.0f ? e * half_side : half_side, slope = e * half_side * half_side;
+    float sum = 0.0f;
+    for (int d = 0; d < args.each; d++) {
+        const float x = there ? heads[d] : 0.0f, g = there ? dheads[d] : 0.0f;
+        sum = MULTIPLY_ADD(g, x, sum);
+        gated[d] = x * open;
+        dheads[d] = g * open;
+    }
+    *gate = sum * slope;
+}

@@ -1,0 +1,36 @@
+// heads_backward.h: the gradients of what a layer does to heads between its projections and attention: QK-norm (norm_backward.cl) and the
+// gate (gate_backward.cl). Their tensors are parts of one scratch memory, float32, [B, heads, N, size] with a row's heads side by side.
+#ifndef CLATTN_LAYER_BACKWARD_HEADS_BACKWARD_H
+#define CLATTN_LAYER_BACKWARD_HEADS_BACKWARD_H
+#include "layer/block/heads.h"
+#include "layer/projection/linear_backward.h"
+
+// The rows of batch items that count: all, or the table's `word` of an item (args.h).
+typedef struct heads_rows {
+    int word;
+    cl_mem lengths;
+} heads_rows;
+
+// x before the norm, g: the gradient of what it made, becomes that of x; shares: as large as x, where dw is given. `at`: the byte of the
+// scratch memory from which on sums of parts of the rows may lie.
+typedef struct norm_backward {
+    const head_norm *norm;
+    clattn_tensor x, g, shares;
+    clattn_tensor dw; // the caller's, optional
+    heads_rows rows;
+    uint64_t at;
+} norm_backward;
+uint64_t cla_norm_backward_scratch(const norm_backward *n);
+double cla_norm_backward_flops(const norm_backward *n);
+clattn_status cla_norm_backward_prepare(clattn_context *context, const norm_backward *n);
+clattn_status cla_norm_backward_enqueue(chain *steps, const norm_backward *n);
+
+// gates [B, 1, N, H or H * Dv] become their gradients, dheads those of the heads' result, gated the gated result.
+typedef struct gate_backward {
+    clattn_tensor gates, heads, dheads, gated;
+    heads_rows rows;
+} gate_backward;
+double cla_gate_backward_flops(const gate_backward *g);
+clattn_status cla_gate_backward_prepare(clattn_context *context);
+clattn_status cla_gate_backward_enqueue(chain *steps, const gate_backward *g);
+#endif
