@@ -9,8 +9,6 @@
 #ifndef CLATTN_EVIDENCE_CASE_CASE_RUN_H
 #define CLATTN_EVIDENCE_CASE_CASE_RUN_H
 
-#include <clattn/backward.h>
-
 #include "evidence/case/case_problem.h"
 #include "evidence/case/case_shape.h"
 
