@@ -36,7 +36,10 @@ typedef struct clattn_attention_backward_params {
      *             of its own; cascade, workspace and progress are not looked at */
     clattn_attention_params forward;
     /* Of score_mod, which it needs: the derivative of its value with respect to `score`, an expression of the same language that
-     * knows the same names. NULL: the library derives it where it understands the text; else UNSUPPORTED, with the place. */
+     * knows the same names. NULL: the library derives it where it understands the text; else UNSUPPORTED, with the place.
+     * At a kink it takes one side: fabs'(0) is 0, clamp' at its bounds 1, and fmin and fmax of equals are the first; a whole number
+     * has none, nor has floor, round, sign or what a buffer gives. Not derived are vectors, lgamma, tgamma, nextafter, bitselect, the
+     * bits of a score (as_int), texts that mods_unchecked alone allows, and a derivative that is too large for a text. */
     const char *score_mod_gradient;
 
     clattn_tensor dout; /* [B, H, Nq, Dv], f32, f16 or bf16 */

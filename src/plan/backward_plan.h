@@ -2,7 +2,7 @@
 // problem.
 #ifndef CLATTN_PLAN_BACKWARD_PLAN_H
 #define CLATTN_PLAN_BACKWARD_PLAN_H
-#include "plan/families/family_backward.h"
+#include "plan/backward_families.h"
 #include "plan/variant.h"
 
 typedef struct backward_variant {

@@ -334,7 +334,8 @@ class Context(_Closed):
     def attention_backward(self, q, k, v, out, lse, dout, *, dlse=None, **options):
         """Gradients of attention(): dq, dk and dv, of the types of q, k and v, or into arrays or Buffers of these names; False leaves one
         out. out and lse are what attention() gave, with the same keywords here. With dbias=True, dsinks=True, dalibi_slopes=True or
-        dhead_scales=True those follow, float32. score_mod needs score_mod_gradient, its derivative by `score`."""
+        dhead_scales=True those follow, float32. score_mod_gradient is score_mod's derivative by `score`, where it is not one
+        that the library makes itself."""
         given = {"q": q, "k": k, "v": v, "out": out, "lse": lse, "dout": dout, **({} if dlse is None else {"dlse": dlse}), **options}
         return self._run("clattn_attention_backward_enqueue", _backward, given)
 

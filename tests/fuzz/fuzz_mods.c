@@ -1,12 +1,14 @@
 /* score_mod and mask_mod: a text, and behind its first NUL a byte that says which of the two, whether it is checked, and which buffers
  * there are. What is accepted is read again here as a compiler reads it, to which a carriage return ends a line: no statement, directive
  * or open bracket may be left; of a checked text no word, operator or number of tokens that is not of the language, and what is written of
- * it for a kernel has its brackets closed, too. */
+ * it for a kernel has its brackets closed, too. Of a score_mod that is accepted the derivative is accepted, or refused with a place
+ * in the text. */
 #include "fuzz/fuzz.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "attention/mods/mod_derive.h"
 #include "attention/mods/mod_scalar.h"
 #include "attention/mods/mod_vector.h"
 #include "attention/mods/mods.h"
@@ -105,6 +107,30 @@ static void check_written(char *text) {
     free(text);
 }
 
+static void check_gradient(const mod_source *s) {
+    mod_source derived = *s;
+    mod_fault fault;
+    char why[MOD_WHY];
+    char *const text = cla_mod_derive(NULL, s, &fault);
+    const char *const end = s->text + strlen(s->text);
+    derived.text = text, derived.is_gradient = true;
+    if (!text) {
+        FUZZ_CHECK(fault.why[0] && (!fault.at || (fault.at >= s->text && fault.at <= end)));
+        return;
+    }
+    FUZZ_CHECK(cla_mods_check_text(the_context(), &derived) == CLATTN_OK);
+    char *const plain = without_comments(text);
+    check_brackets(plain);
+    if (s->checked) check_language(plain, s);
+    free(plain);
+    mod_form needs = {.at = calloc(1, 64), .room = 64};
+    check_written(cla_mod_scalar(NULL, &derived, &needs));
+    check_written(needs.at);
+    for (int lanes = 1; lanes <= MOD_LANES_MOST; lanes++)
+        check_written(cla_mod_vector(NULL, &derived, lanes, why));
+    free(text);
+}
+
 static bool judge(mod_source *s) {
     char why[MOD_WHY];
     said[0] = '\0';
@@ -118,6 +144,7 @@ static bool judge(mod_source *s) {
         mod_form needs = {.at = calloc(1, 64), .room = 64};
         check_written(cla_mod_scalar(NULL, s, &needs));
         check_written(needs.at);
+        if (!s->is_mask) check_gradient(s);
     }
     if (!good) return false;
     for (int lanes = 1; lanes <= MOD_LANES_MOST; lanes++) check_written(cla_mod_vector(NULL, s, lanes, why));

@@ -39,7 +39,8 @@ START_TEST(devices_take_all) {
         for (size_t i = 0; i < HEADS * HEADS; i++) {
             const problem p = problem_of(1, 4, 300, heads[i / HEADS], heads[i % HEADS]);
             // One row of keys and values, in the least local memory that OpenCL knows: 1 KiB.
-            if (device->local_memory_bytes < sizeof(float) * (size_t)(p.head_dim + p.head_dim_v + 8)) continue;
+            if (device->local_memory_bytes < sizeof(float) * (size_t)(p.head_dim + p.head_dim_v + 8))
+                continue;
             const backward_variant v = choose(device, NULL, &p);
             const bool has = cla_plan_has_lanes(&in);
             ck_assert_str_eq(v.family->name, has ? "backward_lanes" : "backward");

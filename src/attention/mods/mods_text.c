@@ -1,6 +1,6 @@
-// mods_text.c: whether a caller's text is one expression, and the text of its derivative. It is put between the parentheses of a return
-// statement: what could end that, or be seen by the preprocessor, is refused here, before a compiler sees it; then, unless the context
-// takes any text, what is not of the language of mod_parse.h. All else is the compiler's.
+// mods_text.c: whether a caller's text is one expression, and its derivative. It is put between the parentheses of a return statement:
+// what could end that, or be seen by the preprocessor, is refused here, before a compiler sees it; then, unless the context takes any
+// text, what is not of the language of mod_parse.h. All else is the compiler's.
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>

@@ -22,8 +22,10 @@ void case_backward_bind(const struct case_data *data, struct place *place, struc
         &p->dq, &p->dk, &p->dv, &p->dbias, &p->dsinks, &p->dalibi_slopes, &p->dhead_scales};
     a->forward.status = clattn_attention_enqueue(place->context, place->queue, &a->params, 0, NULL, NULL);
     clFinish(place->queue); // the call may be on another
-    a->forward.intact = a->forward.status != CLATTN_OK ||
-                        (keep_result(&a->out, place->queue) & keep_result(&a->lse, place->queue));
+    const bool kept_out = a->forward.status != CLATTN_OK || keep_result(&a->out, place->queue);
+    const bool kept_lse =
+        a->forward.status != CLATTN_OK || keep_result(&a->lse, place->queue); // both, whatever the first says
+    a->forward.intact = kept_out && kept_lse;
     *p = (clattn_attention_backward_params){.forward = a->params, .dout = a->dout.view, .dlse = a->dlse.view};
     if (data->test.mods_gradient) p->score_mod_gradient = a->score_mod_gradient;
     for (int g = 0; g < GRADIENTS; g++) *results[g] = a->gradient[g].view;

@@ -1,6 +1,6 @@
 // tuned.c: tuned rows are parsed, and the first that fits is found; see tuned.h. What a kernel can run is its family's to say.
 #include "base/host.h"
-#include "plan/families/family_backward.h"
+#include "plan/backward_families.h"
 
 #include <limits.h>
 #include <stdio.h>

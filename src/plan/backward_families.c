@@ -1,5 +1,5 @@
-// family_backward.c: see family_backward.h.
-#include "plan/families/family_backward.h"
+// backward_families.c: see backward_families.h.
+#include "plan/backward_families.h"
 
 void cla_backward_complete_lanes(knobs *k, const knobs *row) {
     k->row_vectors = k->lanes == 16 ? 2 : 1, k->key_block = 8, k->tile_kv = 128;

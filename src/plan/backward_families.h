@@ -1,7 +1,7 @@
-// family_backward.h: the families of gradients, in order of preference. They are no families of forward; tuned rows may name their
+// backward_families.h: the families of gradients, in order of preference. They are no families of forward; tuned rows may name their
 // kernels. What fits is plan/backward_plan.c's.
-#ifndef CLATTN_PLAN_FAMILIES_FAMILY_BACKWARD_H
-#define CLATTN_PLAN_FAMILIES_FAMILY_BACKWARD_H
+#ifndef CLATTN_PLAN_BACKWARD_FAMILIES_H
+#define CLATTN_PLAN_BACKWARD_FAMILIES_H
 #include "plan/families/family.h"
 
 enum { BACKWARD_LANES, BACKWARD_PORTABLE, CLA_BACKWARD_FAMILIES };
