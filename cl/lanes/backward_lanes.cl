@@ -9,33 +9,7 @@
 // The last three have columns in lanes and broadcast P and dT: nothing but Q and dO is ever transposed, once for TILE_KV keys.
 // Every sum has one order. Keys past an item's, rows past an item's, and rows that see nothing are 0 or left alone as the header says.
 // Global size: (parts, Hkv, batch), local size 1. Enqueued by the backward entry, after backward_rows.cl.
-#define PRODUCT_PRIVATE
-#define SCORE_GRADIENTS
-#include "lanes/lanes_product.clh"
-#include "backward/backward.clh"
-
-#if PAST || PAGED || WEIGHTS || KV_SCALED
-#error "keys lie in one view, as floats of some size, and no weights are returned"
-#endif
-
-// Accumulators of the products with columns in lanes: GRAD_ROWS rows (or keys) of GRAD_VECTORS vectors.
-#ifndef GRAD_ROWS
-#define GRAD_ROWS 4
-#endif
-#ifndef GRAD_VECTORS
-#define GRAD_VECTORS (LANES == 16 ? 4 : 2)
-#endif
-#ifndef GRAD_CHUNK
-#define GRAD_CHUNK 64
-#endif
-#if LANE_ROWS % GRAD_ROWS != 0 || TILE_KV % GRAD_ROWS != 0
-#error "GRAD_ROWS divides a tile's rows and its keys"
-#endif
-
-// Vectors of a row in private memory, and rows there: a block of keys may begin anywhere in a tile and end behind it.
-#define PITCH_K PRODUCT_PITCH_K
-#define PITCH_V PRODUCT_PITCH_V
-#define GRAD_KEYS (TILE_KV + (KEY_BLOCK > GRAD_ROWS ? KEY_BLOCK : GRAD_ROWS))
+#include "lanes/backward_tiles.clh"
 
 #if DROPOUT
 #define DROPOUT_PASSED , dropout // of a function that has DROPOUT_PARAMETER
@@ -43,79 +17,13 @@
 #define DROPOUT_PASSED
 #endif
 
-// A tile of keys, and a tile of query rows that meets it.
-typedef struct grad_tiles {
-    float *k, *v, *dk, *dv;  // [key][column]
-    float *q, *dout;         // [row][column]
-    VEC *q_tile, *dout_tile; // [column][row]
-    VEC *p, *dt;             // [key][row]
-    VEC lse[ROW_VECTORS], delta[ROW_VECTORS];
-    bool keys_finite, rows_finite; // K; Q and dO
-} grad_tiles;
+#define GRAD_DERIVES ((bool)(SCORE_OPS & (ARGS_SOFTCAP | ARGS_SCORE_MOD)))
+#define GRAD_SEES(t, x, j, seen)                                                                             \
+    select((VEC)(0.0f), seen, tile_sees(t, (x) % ROW_VECTORS, (j) + (x) / ROW_VECTORS))
 
-// 0 where all of them are finite, else NaN.
-VEC grad_add_finite(VEC sum, VEC x) {
-    return fma(x, (VEC)(0.0f), sum);
-}
-
-// `rows` rows as floats, with 0 up to the pitch and up to row `all`; true where every number is finite.
-#define DEFINE_GRAD_COPY(type)                                                                               \
-    bool grad_copy_##type(float *to, __global const ELEMENT(type) * p, long stride, int rows, int all,       \
-                          const int width) {                                                                 \
-        const int pitch = LANES_ROUND_UP(width, LANES);                                                      \
-        VEC sum = (VEC)(0.0f);                                                                               \
-        for (int r = 0; r < rows; r++, p += stride, to += pitch)                                             \
-            for (int d = 0; d < pitch; d += LANES) {                                                         \
-                const VEC x =                                                                                \
-                    d + LANES <= width ? LOAD_LANES(type, p, d) : LOAD_LANES_PART(type, p, d, width - d);    \
-                sum = grad_add_finite(sum, x);                                                               \
-                *(VEC *)(to + d) = x;                                                                        \
-            }                                                                                                \
-        for (int i = 0; i < (all - rows) * pitch; i += LANES) *(VEC *)(to + i) = (VEC)(0.0f);                \
-        return sum_lanes(sum) == 0.0f;                                                                       \
-    }
-DEFINE_GRAD_COPY(0)
-DEFINE_GRAD_COPY(1)
-DEFINE_GRAD_COPY(2)
-#define GRAD_COPY(type, to, p, stride, rows, all, width)                                                     \
-    PASTE(grad_copy_, type)(to, p, stride, rows, all, width)
-
-// The keys [first, first + count) of the head, count at least 0, and no sums.
-void grad_take_keys(grad_tiles *g, const kv_head *keys, const kv_head *values, int first, int count) {
-    g->keys_finite =
-        GRAD_COPY(TYPE_KV, g->k, keys->at + first * keys->stride, keys->stride, count, GRAD_KEYS, HEAD_DIM);
-    GRAD_COPY(TYPE_KV, g->v, values->at + first * values->stride, values->stride, count, GRAD_KEYS,
-              HEAD_DIM_V);
-    for (int i = 0; i < GRAD_KEYS * PITCH_K; i += LANES) *(VEC *)(g->dk + i) = (VEC)(0.0f);
-    for (int i = 0; i < GRAD_KEYS * PITCH_V; i += LANES) *(VEC *)(g->dv + i) = (VEC)(0.0f);
-}
-
-// The tile's rows of Q and dO, as they lie and transposed, and what is known of them.
-void grad_take_rows(grad_tiles *g, __global const ELEMENT(TYPE_Q) * q,
-                    __global const ELEMENT(TYPE_OUT) * dout, __global const float2 *rows,
-                    const tile_rows *t) {
-    const attention_args *a = t->args;
-    q += view_row(&a->q, t->b, t->h, t->i0), dout += view_row(&a->out, t->b, t->h, t->i0);
-    LOAD_ROWS_SCALED(TYPE_Q, g->q_tile, q, a->q.row, t->rows, HEAD_DIM, t->scale * SCORE_UNIT);
-    LOAD_ROWS(TYPE_OUT, g->dout_tile, dout, a->out.row, t->rows, HEAD_DIM_V);
-    const bool q_finite = GRAD_COPY(TYPE_Q, g->q, q, a->q.row, t->rows, LANE_ROWS, HEAD_DIM);
-    const bool dout_finite = GRAD_COPY(TYPE_OUT, g->dout, dout, a->out.row, t->rows, LANE_ROWS, HEAD_DIM_V);
-    g->rows_finite = q_finite && dout_finite;
-    float lse[LANE_ROWS] LANES_ALIGNED, delta[LANE_ROWS] LANES_ALIGNED;
-    for (int x = 0; x < LANE_ROWS; x++) {
-        const float2 row = rows[t->i0 + min(x, t->rows - 1)];
-        lse[x] = row.x * SCORE_UNIT, delta[x] = row.y;
-    }
-#pragma unroll
-    for (int b = 0; b < ROW_VECTORS; b++)
-        g->lse[b] = *(const VEC *)(lse + b * LANES), g->delta[b] = *(const VEC *)(delta + b * LANES);
-}
-
-#define GRAD_SEES(t, x, j, zero)                                                                             \
-    select((VEC)(0.0f), zero, tile_sees(t, (x) % ROW_VECTORS, (j) + (x) / ROW_VECTORS))
-
-// Weights of the block's keys [j, j + KEY_BLOCK), which are in the tile from row `first` on. A hidden one is 0 by selection.
-REGISTER_INLINE void grad_weigh_keys(const grad_tiles *g, const tile_rows *t, const float *k, int j) {
+// Weights of the block's keys [j, j + KEY_BLOCK), whose rows of K begin at k. A hidden one is 0 by selection.
+REGISTER_INLINE void grad_weigh_keys(const grad_tiles *g, const tile_rows *t, const product_key_element *k,
+                                     int j) {
     VEC s[KEY_BLOCK][ROW_VECTORS];
     product_key keys[KEY_BLOCK];
 #pragma unroll
@@ -124,27 +32,45 @@ REGISTER_INLINE void grad_weigh_keys(const grad_tiles *g, const tile_rows *t, co
     tile_scale_scores(s, t);
     tile_change_scores(s, t, j);
     VEC *p = g->p + j * ROW_VECTORS;
-    const bool all = tile_all_see(t, j, KEY_BLOCK);
 #pragma unroll
     for (int x = 0; x < KEY_BLOCK * ROW_VECTORS; x++)
         p[x] = exp2_lanes((s[x / ROW_VECTORS][x % ROW_VECTORS] - g->lse[x % ROW_VECTORS]) * SCORE_TO_EXP2);
-    if (!all) {
+    if (!tile_all_see(t, j, KEY_BLOCK)) {
 #pragma unroll
         for (int x = 0; x < KEY_BLOCK * ROW_VECTORS; x++) p[x] = GRAD_SEES(t, x, j, p[x]);
     }
 }
 
-#define GRAD_DERIVES ((bool)(SCORE_OPS & (ARGS_SOFTCAP | ARGS_SCORE_MOD)))
+// Weights and dT of those keys as the products take them.
+REGISTER_INLINE void grad_keep(const grad_tiles *g, const VEC *p, const VEC *dt, int j) {
+#if DOT_BF16
+#pragma unroll
+    for (int a = 0; a < KEY_BLOCK; a++) {
+        keep_words(g->p_rows + (j + a) * GRAD_WORDS, p + a * ROW_VECTORS, ROW_VECTORS);
+        keep_words(g->dt_rows + (j + a) * GRAD_WORDS, dt + a * ROW_VECTORS, ROW_VECTORS);
+    }
+#pragma unroll
+    for (int x = 0; x < KEY_BLOCK / 2 * ROW_VECTORS; x++) {
+        const int at = x / ROW_VECTORS * 2 * ROW_VECTORS + x % ROW_VECTORS;
+        g->dt_keys[j / 2 * ROW_VECTORS + x] = pair_lanes(dt[at], dt[at + ROW_VECTORS]);
+    }
+#else
+    (void)p; // they are there
+#pragma unroll
+    for (int x = 0; x < KEY_BLOCK * ROW_VECTORS; x++) g->dt_keys[j * ROW_VECTORS + x] = dt[x];
+#endif
+}
 
-// dT of those keys, in place of the derivatives of their scores.
-REGISTER_INLINE void grad_keys(const grad_tiles *g, const tile_rows *t, const float *v,
+// dT of those keys, whose rows of V begin at v.
+REGISTER_INLINE void grad_keys(const grad_tiles *g, const tile_rows *t, const product_key_element *v,
                                int j DROPOUT_PARAMETER) {
-    VEC dp[KEY_BLOCK][ROW_VECTORS];
+    VEC dp[KEY_BLOCK][ROW_VECTORS], dt[KEY_BLOCK * ROW_VECTORS];
     product_key values[KEY_BLOCK];
 #pragma unroll
     for (int a = 0; a < KEY_BLOCK; a++) values[a] = v + (j + a) * PITCH_V;
     product_score_block(dp, g->dout_tile, values, HEAD_DIM_V);
-    VEC *p = g->p + j * ROW_VECTORS, *dt = g->dt + j * ROW_VECTORS;
+    VEC *p = g->p + j * ROW_VECTORS;
+    const VEC *by = g->derivatives + j * ROW_VECTORS;
 #pragma unroll
     for (int x = 0; x < KEY_BLOCK * ROW_VECTORS; x++) {
         VEC z = dp[x / ROW_VECTORS][x % ROW_VECTORS], weight = p[x];
@@ -155,12 +81,13 @@ REGISTER_INLINE void grad_keys(const grad_tiles *g, const tile_rows *t, const fl
         p[x] = select(weight * dropout->factor, (VEC)(0.0f), drops);
 #endif
         const VEC ds = weight * (z - g->delta[x % ROW_VECTORS]);
-        dt[x] = (GRAD_DERIVES ? ds * dt[x] : ds) * t->scale;
+        dt[x] = (GRAD_DERIVES ? ds * by[x] : ds) * t->scale;
     }
     if (!tile_all_see(t, j, KEY_BLOCK)) {
 #pragma unroll
         for (int x = 0; x < KEY_BLOCK * ROW_VECTORS; x++) dt[x] = GRAD_SEES(t, x, j, dt[x]);
     }
+    grad_keep(g, p, dt, j);
 }
 
 #if DROPOUT
@@ -182,152 +109,10 @@ void grad_drop(const grad_tiles *g, const tile_rows *t, const dropout_args *a) {
 }
 #endif
 
-// acc[a][b] += x[a] * y[vector b] for `vectors` of them.
-REGISTER_INLINE void grad_step(VEC acc[GRAD_ROWS][GRAD_VECTORS], const float *x, const int x_row,
-                               const float *y, const int vectors) {
-    VEC z[GRAD_VECTORS];
-#pragma unroll
-    for (int b = 0; b < GRAD_VECTORS; b++)
-        if (b < vectors) z[b] = *(const VEC *)(y + b * LANES);
-#pragma unroll
-    for (int a = 0; a < GRAD_ROWS; a++) {
-        const VEC w = (VEC)(x[a * x_row]);
-#pragma unroll
-        for (int b = 0; b < GRAD_VECTORS; b++)
-            if (b < vectors) acc[a][b] = fma(w, z[b], acc[a][b]);
-    }
-}
-
-// acc[a][b] += sum over n steps of x[a * x_row + step * x_step] * y[step * pitch + vector b].
-REGISTER_INLINE void grad_sum(VEC acc[GRAD_ROWS][GRAD_VECTORS], const float *x, const int x_row,
-                              const int x_step, const float *y, const int pitch, int n, const int vectors) {
-#pragma unroll 1
-    for (; n > 1; n -= 2, x += 2 * x_step, y += 2 * pitch) {
-        grad_step(acc, x, x_row, y, vectors);
-        grad_step(acc, x + x_step, x_row, y + pitch, vectors);
-    }
-    if (n > 0) grad_step(acc, x, x_row, y, vectors);
-}
-
-// A block of keys and the rows that meet it. Of a tile whose rows do not all see all keys the products leave out, GRAD_ROWS keys or
-// rows at a time, what no row sees by its position: there is nothing but 0. Intervals never fall from a row to the next.
-typedef struct grad_block {
-    const int *first, *last; // of the keys that row r sees, counted from the block's first
-    int keys, rows;
-} grad_block;
-
-// Columns of GRAD_VECTORS vectors, or of the last ones, of sums[key][column] += sum over rows of x[key][row] * y[row][column].
-REGISTER_INLINE void grad_add_keys(float *sums, const float *x, const float *y, const int pitch,
-                                   const grad_block *at, const int vectors) {
-    int r0 = 0, r1 = 0; // the rows that see any of the keys
-#pragma unroll 1
-    for (int j = 0; j < at->keys; j += GRAD_ROWS, sums += GRAD_ROWS * pitch, x += GRAD_ROWS * LANE_ROWS) {
-        while (r0 < at->rows && at->last[r0] <= j) r0++;
-        while (r1 < at->rows && at->first[r1] < j + GRAD_ROWS) r1++;
-        VEC acc[GRAD_ROWS][GRAD_VECTORS];
-#pragma unroll
-        for (int a = 0; a < GRAD_ROWS; a++)
-#pragma unroll
-            for (int b = 0; b < GRAD_VECTORS; b++)
-                if (b < vectors) acc[a][b] = *(const VEC *)(sums + a * pitch + b * LANES);
-        grad_sum(acc, x + r0, LANE_ROWS, 1, y + r0 * pitch, pitch, r1 - r0, vectors);
-#pragma unroll
-        for (int a = 0; a < GRAD_ROWS; a++)
-            if (j + a < at->keys) {
-#pragma unroll
-                for (int b = 0; b < GRAD_VECTORS; b++)
-                    if (b < vectors) *(VEC *)(sums + a * pitch + b * LANES) = acc[a][b];
-            }
-    }
-}
-
-// All columns of the keys of a block: dK of dT and Q, or dV of P and dO.
-#define DEFINE_GRAD_ADD(name, width)                                                                         \
-    void name(float *sums, const VEC *x_tile, const float *y, const grad_block *at) {                        \
-        const int pitch = LANES_ROUND_UP(width, LANES), each = GRAD_VECTORS * LANES;                         \
-        const int last = pitch / each * each;                                                                \
-        const float *x = (const float *)x_tile;                                                              \
-        _Pragma("unroll 1") for (int d = 0; d < last; d += each)                                             \
-            grad_add_keys(sums + d, x, y + d, pitch, at, GRAD_VECTORS);                                      \
-        if (last < pitch) grad_add_keys(sums + last, x, y + last, pitch, at, (pitch - last) / LANES);        \
-    }
-DEFINE_GRAD_ADD(grad_add_dk, HEAD_DIM)
-DEFINE_GRAD_ADD(grad_add_dv, HEAD_DIM_V)
-
-void grad_add_part(__global float *to, VEC x, int count) {
-    const float *numbers = (const float *)&x;
-    for (int c = 0; c < count; c++) to[c] += numbers[c];
-}
-
-// dq[row][column] += sum over keys of dT[key][row] * K[key][column], `columns` of them from d on, a constant: with calls for a vector's
-// part on the way all accumulators went through memory, and the whole kernel took 1.6 times as long.
-REGISTER_INLINE void grad_add_rows(__global float *dq, long stride, const float *dt, const float *k,
-                                   const grad_block *at, int begin, int d, const int columns) {
-    const int vectors = (columns + LANES - 1) / LANES;
-#pragma unroll 1
-    for (int i = 0; i < at->rows; i += GRAD_ROWS) {
-        const int j0 = max(at->first[i], begin),
-                  j1 = min(at->last[min(i + GRAD_ROWS, at->rows) - 1], min(begin + GRAD_CHUNK, at->keys));
-        if (j0 >= j1) continue;
-        VEC acc[GRAD_ROWS][GRAD_VECTORS];
-#pragma unroll
-        for (int a = 0; a < GRAD_ROWS; a++)
-#pragma unroll
-            for (int b = 0; b < GRAD_VECTORS; b++) acc[a][b] = (VEC)(0.0f);
-        grad_sum(acc, dt + i + j0 * LANE_ROWS, 1, LANE_ROWS, k + j0 * PITCH_K + d, PITCH_K, j1 - j0, vectors);
-#pragma unroll
-        for (int a = 0; a < GRAD_ROWS; a++)
-            if (i + a < at->rows) {
-                __global float *to = dq + (i + a) * stride + d;
-#pragma unroll
-                for (int b = 0; b < GRAD_VECTORS; b++) {
-                    const int left = columns - b * LANES;
-                    if (left >= LANES)
-                        VSTORE(VLOAD(b, to) + acc[a][b], b, to);
-                    else if (left > 0)
-                        grad_add_part(to + b * LANES, acc[a][b], left);
-                }
-            }
-    }
-}
-
-// GRAD_CHUNK keys after one another, whose K stays in the first-level cache for all rows.
-void grad_add_dq(__global float *dq, long stride, const VEC *dt_tile, const float *k, const grad_block *at) {
-    const int each = GRAD_VECTORS * LANES, last = HEAD_DIM / each * each;
-    const float *dt = (const float *)dt_tile;
-#pragma unroll 1
-    for (int j = 0; j < at->keys; j += GRAD_CHUNK) {
-#pragma unroll 1
-        for (int d = 0; d < last; d += each) grad_add_rows(dq, stride, dt, k, at, j, d, each);
-        if (last < HEAD_DIM) grad_add_rows(dq, stride, dt, k, at, j, last, HEAD_DIM - last);
-    }
-}
-
-// The three products where a number of K, Q or dO is not finite and some row does not see some key: 0 * NaN must reach neither.
-void grad_add_selected(const grad_tiles *g, const tile_rows *t, int first, __global float *dq, long stride) {
-    const float *p = (const float *)g->p, *dt = (const float *)g->dt;
-    for (int j = 0; j < t->count; j++) {
-        float *dk = g->dk + (first + j) * PITCH_K, *dv = g->dv + (first + j) * PITCH_V;
-        const float *k = g->k + (first + j) * PITCH_K;
-        for (int b = 0; b < ROW_VECTORS; b++) {
-            int sees[LANES] LANES_ALIGNED;
-            *(VEC_INT *)sees = tile_sees(t, b, j);
-            for (int r = b * LANES; r < min(t->rows, (b + 1) * LANES); r++) {
-                if (!sees[r - b * LANES]) continue;
-                const float w = dt[j * LANE_ROWS + r], x = p[j * LANE_ROWS + r];
-                for (int d = 0; d < HEAD_DIM; d++) dk[d] = fma(w, g->q[r * PITCH_K + d], dk[d]);
-                for (int d = 0; d < HEAD_DIM && dq; d++)
-                    dq[r * stride + d] = fma(w, k[d], dq[r * stride + d]);
-                for (int d = 0; d < HEAD_DIM_V; d++) dv[d] = fma(x, g->dout[r * PITCH_V + d], dv[d]);
-            }
-        }
-    }
-}
-
 // The tile of rows meets the block of keys at hand, which is in the tile of keys from row `first` on. dq points at the first row.
 void grad_meet(const grad_tiles *g, const tile_rows *t, int first, int wants, __global float *dq,
                long stride DROPOUT_PARAMETER) {
-    const float *k = g->k + first * PITCH_K, *v = g->v + first * PITCH_V;
+    const product_key_element *k = g->k + first * PITCH_K, *v = g->v + first * PITCH_V;
 #pragma unroll 1
     for (int j = 0; j < t->count; j += KEY_BLOCK) grad_weigh_keys(g, t, k, j);
 #if DROPOUT
@@ -335,7 +120,8 @@ void grad_meet(const grad_tiles *g, const tile_rows *t, int first, int wants, __
 #endif
 #pragma unroll 1
     for (int j = 0; j < t->count; j += KEY_BLOCK) grad_keys(g, t, v, j DROPOUT_PASSED);
-    if (!(g->keys_finite && g->rows_finite) && !tile_all_see(t, 0, t->count)) {
+    const int keys = LANES_ROUND_UP(t->count, PRODUCT_STEP); // a step's second key may be hidden
+    if (!(g->keys_finite && g->rows_finite) && !tile_all_see(t, 0, keys)) {
         grad_add_selected(g, t, first, wants & ARGS_WANTS_DQ ? dq : 0, stride);
         return;
     }
@@ -344,25 +130,10 @@ void grad_meet(const grad_tiles *g, const tile_rows *t, int first, int wants, __
     for (int b = 0; b < ROW_VECTORS; b++)
         sees_first[b] = t->first[b] - t->k0, sees_last[b] = t->last[b] - t->k0;
     const grad_block at = {(const int *)sees_first, (const int *)sees_last, t->count, t->rows};
-    if (wants & ARGS_WANTS_DV) grad_add_dv(g->dv + first * PITCH_V, g->p, g->dout, &at);
-    if (wants & ARGS_WANTS_DK) grad_add_dk(g->dk + first * PITCH_K, g->dt, g->q, &at);
-    if (wants & ARGS_WANTS_DQ) grad_add_dq(dq, stride, g->dt, k, &at);
-}
-
-// Rows of sums to the result.
-void grad_store(__global ELEMENT(TYPE_GRADIENT) * to, long stride, const float *sums, int rows,
-                const int width) {
-    const int pitch = LANES_ROUND_UP(width, LANES);
-    for (int r = 0; r < rows; r++, to += stride, sums += pitch)
-        for (int d = 0; d < width; d += LANES)
-            STORE_LANES_UP_TO(TYPE_GRADIENT, to, d, *(const VEC *)(sums + d), width - d);
-}
-
-// The range's share of dq begins at 0.
-void grad_clear(__global float *dq, long stride, int rows) {
-    for (int r = 0; r < rows; r++, dq += stride)
-        for (int d = 0; d < HEAD_DIM; d += LANES)
-            STORE_LANES_UP_TO(STORE_F32, dq, d, (VEC)(0.0f), HEAD_DIM - d);
+    if (wants & ARGS_WANTS_DV) grad_add_dv(g->dv + first * PITCH_V, g->p_rows, g->dout, &at);
+    if (wants & ARGS_WANTS_DK) grad_add_dk(g->dk + first * PITCH_K, g->dt_rows, g->q, &at);
+    if (wants & ARGS_WANTS_DQ)
+        grad_add_dq(dq, stride, g->dt_keys, g->k_steps + first / PRODUCT_STEP * PITCH_K, &at);
 }
 
 // What the tiles of a work-group share: where a head's rows lie, and their gradients of this range of keys.
@@ -386,6 +157,7 @@ void grad_take_head(grad_tiles *g, tile_rows *t, const grad_call *c, const mask_
         tile_begin_rows(t, bounds, i0, c->n_q);
         tile_begin_mods(t);
         tile_find_intervals(t, bounds, first, end);
+        t->begin -= (t->begin - first) % PRODUCT_STEP; // a tile of keys begins with a whole step
         tile_next(t, 0, t->begin);
         if (t->k0 >= t->end) continue;
         grad_take_rows(g, c->q, c->dout, rows, t);
@@ -413,13 +185,23 @@ backward_lanes(BACKWARD_INPUTS, __global float *dq, __global ELEMENT(TYPE_GRADIE
     const kv_buffers buffers = KV_BUFFERS;
     const kv_head keys = kv_keys(&item_args, &buffers, b, h_kv),
                   values = kv_values(&item_args, &buffers, b, h_kv);
-    float k_rows[GRAD_KEYS * PITCH_K] LANES_ALIGNED, v_rows[GRAD_KEYS * PITCH_V] LANES_ALIGNED,
-        dk_rows[GRAD_KEYS * PITCH_K] LANES_ALIGNED, dv_rows[GRAD_KEYS * PITCH_V] LANES_ALIGNED,
-        q_rows[LANE_ROWS * PITCH_K] LANES_ALIGNED, dout_rows[LANE_ROWS * PITCH_V] LANES_ALIGNED;
-    VEC q_tile[HEAD_DIM * ROW_VECTORS] LANES_ALIGNED, dout_tile[HEAD_DIM_V * ROW_VECTORS] LANES_ALIGNED,
+    product_key_element k_rows[GRAD_KEYS * PITCH_K] LANES_ALIGNED, v_rows[GRAD_KEYS * PITCH_V] LANES_ALIGNED;
+    float dk_rows[GRAD_KEYS * PITCH_K] LANES_ALIGNED, dv_rows[GRAD_KEYS * PITCH_V] LANES_ALIGNED,
+        q_steps[GRAD_WORDS * PITCH_K] LANES_ALIGNED, dout_steps[GRAD_WORDS * PITCH_V] LANES_ALIGNED;
+    VEC q_tile[PRODUCT_STEPS(HEAD_DIM) * ROW_VECTORS] LANES_ALIGNED,
+        dout_tile[PRODUCT_STEPS(HEAD_DIM_V) * ROW_VECTORS] LANES_ALIGNED,
         p_tile[TILE_KV * ROW_VECTORS] LANES_ALIGNED, dt_tile[TILE_KV * ROW_VECTORS] LANES_ALIGNED;
     VEC bias_tile[TILE_BIAS_VECTORS] LANES_ALIGNED, seen_tile[TILE_SEEN_VECTORS] LANES_ALIGNED;
-    grad_tiles g = {k_rows, v_rows, dk_rows, dv_rows, q_rows, dout_rows, q_tile, dout_tile, p_tile, dt_tile};
+#if DOT_BF16
+    float k_steps[GRAD_KEYS / 2 * PITCH_K] LANES_ALIGNED, p_rows[TILE_KV * GRAD_WORDS] LANES_ALIGNED,
+        dt_rows[TILE_KV * GRAD_WORDS] LANES_ALIGNED;
+    VEC dt_keys[TILE_KV / 2 * ROW_VECTORS] LANES_ALIGNED;
+#else // one and the same
+    float *k_steps = k_rows, *p_rows = (float *)p_tile, *dt_rows = (float *)dt_tile;
+    VEC *dt_keys = dt_tile;
+#endif
+    grad_tiles g = {k_rows, v_rows,    k_steps, dk_rows, dv_rows, q_steps, dout_steps,
+                    q_tile, dout_tile, p_tile,  dt_tile, p_rows,  dt_rows, dt_keys};
     tile_rows t;
     t.args = &item_args, t.call = &call, t.b = b, t.bias = bias_tile, t.seen_tile = seen_tile;
     t.derivatives = dt_tile;
