@@ -9,7 +9,327 @@
 // The last three have columns in lanes and broadcast P and dT: nothing but Q and dO is ever transposed, once for TILE_KV keys.
 // Every sum has one order. Keys past an item's, rows past an item's, and rows that see nothing are 0 or left alone as the header says.
 // Global size: (parts, Hkv, batch), local size 1. Enqueued by the backward entry, after backward_rows.cl.
-#include "lanes/backward_tiles.clh"
+#define PRODUCT_PRIVATE
+#define PRODUCT_PADDED // rows in private memory end in 0
+#define TILE_ALIGN (1 + DOT_BF16)
+#define SCORE_GRADIENTS
+#include "lanes/lanes_product.clh"
+#include "backward/backward.clh"
+
+#if PAST || PAGED || WEIGHTS || KV_SCALED
+#error "keys lie in one view, as floats of some size, and no weights are returned"
+#endif
+#if DOT_BF16 && (TYPE_OUT != STORE_BF16 || KEY_BLOCK % 2 != 0)
+#error "DOT_BF16 takes bfloat16 in dout, too, and whole pairs of keys"
+#endif
+
+// Tiles of keys and of query rows in private memory, and the three products with columns in lanes, which add to the gradients. Their
+// sums go by steps, of one row or key, or with DOT_BF16 of two, as those of lanes_product.clh: an operand is then a word with a
+// bfloat16 of each.
+
+// Accumulators of the products with columns in lanes: GRAD_ROWS rows (or keys) of GRAD_VECTORS vectors; and keys whose K stays in
+// the first-level cache while all rows of a tile meet it.
+#ifndef GRAD_ROWS
+#define GRAD_ROWS 4
+#endif
+#ifndef GRAD_VECTORS
+#define GRAD_VECTORS (LANES == 16 ? 4 : 2)
+#endif
+#ifndef GRAD_CHUNK
+#define GRAD_CHUNK 64
+#endif
+#if LANE_ROWS % GRAD_ROWS != 0 || TILE_KV % GRAD_ROWS != 0
+#error "GRAD_ROWS divides a tile's rows and its keys"
+#endif
+
+// Vectors of a row in private memory, and rows there: a block of keys may begin anywhere in a tile and end behind it.
+#define PITCH_K PRODUCT_PITCH_K
+#define PITCH_V PRODUCT_PITCH_V
+#define GRAD_KEYS (TILE_KV + (KEY_BLOCK > GRAD_ROWS ? KEY_BLOCK : GRAD_ROWS))
+#define GRAD_WORDS (LANE_ROWS / PRODUCT_STEP) // of the tile's rows, as steps
+
+// A tile of keys, and a tile of query rows that meets it; sizes of steps are PRODUCT_STEP.
+typedef struct grad_tiles {
+    product_key_element *k, *v; // [key][column]
+    float *k_steps;             // [step of keys][column]
+    float *dk, *dv;             // [key][column]
+    float *q, *dout;            // [step of rows][column]
+    VEC *q_tile, *dout_tile;    // [column][row], as lanes_product.clh takes a query
+    VEC *p, *derivatives;       // [key][row], numbers
+    float *p_rows, *dt_rows;    // [key][step of rows]
+    VEC *dt_keys;               // [step of keys][row]
+    VEC lse[ROW_VECTORS], delta[ROW_VECTORS];
+    bool keys_finite, rows_finite; // K; Q and dO
+} grad_tiles;
+
+#if DOT_BF16
+// n vectors of numbers as words of bfloat16, lane after lane.
+REGISTER_INLINE void keep_words(float *to, const VEC *x, const int n) {
+#pragma unroll
+    for (int b = 0; b + 1 < n; b += 2) VSTORE(words_lanes(x[b], x[b + 1]), 0, to + b * LANES / 2);
+    if (n % 2) vstore8(words_lanes(x[n - 1], (VEC)(0.0f)).lo, 0, to + (n - 1) * LANES / 2);
+}
+#endif
+
+// Rows in global memory, `rows` of `width` numbers, into private memory, with 0 up to the pitch and up to row `all`: as steps, or, with
+// `elements`, as they are multiplied by a query (or both). True where every number is finite: x * 0 is else a NaN.
+#define GRAD_ROW_VECTOR(type, p, d, width)                                                                   \
+    ((d) + LANES <= (width) ? LOAD_LANES(type, p, d) : LOAD_LANES_PART(type, p, d, (width) - (d)))
+#if DOT_BF16
+bool grad_copy_2(float *steps, ushort *elements, __global const ushort *p, long stride, int rows, int all,
+                 const int width) {
+    const int pitch = LANES_ROUND_UP(width, LANES);
+    VEC sum = (VEC)(0.0f);
+    for (int r = 0; r < all; r += 2, p += 2 * stride)
+        for (int d = 0; d < pitch; d += LANES) {
+            VEC x = (VEC)(0.0f), y = (VEC)(0.0f);
+            if (r < rows) x = GRAD_ROW_VECTOR(STORE_BF16, p, d, width);
+            if (r + 1 < rows) y = GRAD_ROW_VECTOR(STORE_BF16, p + stride, d, width);
+            sum = fma(x, (VEC)(0.0f), fma(y, (VEC)(0.0f), sum));
+            const VEC_UINT low = AS_VEC_UINT(x) >> 16, high = AS_VEC_UINT(y);
+            if (steps) *(VEC *)(steps + r / 2 * pitch + d) = AS_VEC(low | high);
+            if (elements) {
+                VSTORE(TO_VEC_USHORT(low), 0, elements + r * pitch + d);
+                VSTORE(TO_VEC_USHORT(high >> 16), 0, elements + (r + 1) * pitch + d);
+            }
+        }
+    return sum_lanes(sum) == 0.0f;
+}
+#else
+#define DEFINE_GRAD_COPY(type)                                                                               \
+    bool grad_copy_##type(float *steps, float *elements, __global const ELEMENT(type) * p, long stride,      \
+                          int rows, int all, const int width) {                                              \
+        const int pitch = LANES_ROUND_UP(width, LANES);                                                      \
+        float *to = elements ? elements : steps;                                                             \
+        VEC sum = (VEC)(0.0f);                                                                               \
+        for (int r = 0; r < rows; r++, p += stride, to += pitch)                                             \
+            for (int d = 0; d < pitch; d += LANES) {                                                         \
+                const VEC x = GRAD_ROW_VECTOR(type, p, d, width);                                            \
+                sum = fma(x, (VEC)(0.0f), sum);                                                              \
+                *(VEC *)(to + d) = x;                                                                        \
+            }                                                                                                \
+        for (int i = 0; i < (all - rows) * pitch; i += LANES) *(VEC *)(to + i) = (VEC)(0.0f);                \
+        return sum_lanes(sum) == 0.0f;                                                                       \
+    }
+DEFINE_GRAD_COPY(0)
+DEFINE_GRAD_COPY(1)
+DEFINE_GRAD_COPY(2)
+#endif
+#define GRAD_COPY(type, steps, elements, p, stride, rows, all, width)                                        \
+    PASTE(grad_copy_, type)(steps, elements, p, stride, rows, all, width)
+
+// The keys [first, first + count) of the head, count at least 0, and no sums.
+void grad_take_keys(grad_tiles *g, const kv_head *keys, const kv_head *values, int first, int count) {
+    g->keys_finite = GRAD_COPY(TYPE_KV, g->k_steps, g->k, keys->at + first * keys->stride, keys->stride,
+                               count, GRAD_KEYS, HEAD_DIM);
+    GRAD_COPY(TYPE_KV, 0, g->v, values->at + first * values->stride, values->stride, count, GRAD_KEYS,
+              HEAD_DIM_V);
+    for (int i = 0; i < GRAD_KEYS * PITCH_K; i += LANES) *(VEC *)(g->dk + i) = (VEC)(0.0f);
+    for (int i = 0; i < GRAD_KEYS * PITCH_V; i += LANES) *(VEC *)(g->dv + i) = (VEC)(0.0f);
+}
+
+// The tile's rows of Q and dO, as they lie and transposed, and what is known of them.
+void grad_take_rows(grad_tiles *g, __global const ELEMENT(TYPE_Q) * q,
+                    __global const ELEMENT(TYPE_OUT) * dout, __global const float2 *rows,
+                    const tile_rows *t) {
+    const attention_args *a = t->args;
+    q += view_row(&a->q, t->b, t->h, t->i0), dout += view_row(&a->out, t->b, t->h, t->i0);
+#if DOT_BF16
+    LOAD_ROWS(pair, g->q_tile, q, a->q.row, t->rows, HEAD_DIM);
+    LOAD_ROWS(pair, g->dout_tile, dout, a->out.row, t->rows, HEAD_DIM_V);
+#else
+    LOAD_ROWS_SCALED(TYPE_Q, g->q_tile, q, a->q.row, t->rows, HEAD_DIM, t->scale * SCORE_UNIT);
+    LOAD_ROWS(TYPE_OUT, g->dout_tile, dout, a->out.row, t->rows, HEAD_DIM_V);
+#endif
+    const bool q_finite = GRAD_COPY(TYPE_Q, g->q, 0, q, a->q.row, t->rows, LANE_ROWS, HEAD_DIM);
+    const bool dout_finite =
+        GRAD_COPY(TYPE_OUT, g->dout, 0, dout, a->out.row, t->rows, LANE_ROWS, HEAD_DIM_V);
+    g->rows_finite = q_finite && dout_finite;
+    float lse[LANE_ROWS] LANES_ALIGNED, delta[LANE_ROWS] LANES_ALIGNED;
+    for (int x = 0; x < LANE_ROWS; x++) {
+        const float2 row = rows[t->i0 + min(x, t->rows - 1)];
+        lse[x] = row.x * SCORE_UNIT, delta[x] = row.y;
+    }
+#pragma unroll
+    for (int b = 0; b < ROW_VECTORS; b++)
+        g->lse[b] = *(const VEC *)(lse + b * LANES), g->delta[b] = *(const VEC *)(delta + b * LANES);
+}
+
+// acc[a][b] += x[a] * y[vector b] for `vectors` of them.
+REGISTER_INLINE void grad_step(VEC acc[GRAD_ROWS][GRAD_VECTORS], const float *x, const int x_row,
+                               const float *y, const int vectors) {
+    VEC z[GRAD_VECTORS];
+#pragma unroll
+    for (int b = 0; b < GRAD_VECTORS; b++)
+        if (b < vectors) z[b] = *(const VEC *)(y + b * LANES);
+#pragma unroll
+    for (int a = 0; a < GRAD_ROWS; a++) {
+        const VEC w = (VEC)(x[a * x_row]);
+#pragma unroll
+        for (int b = 0; b < GRAD_VECTORS; b++)
+            if (b < vectors) acc[a][b] = product_add(w, z[b], acc[a][b]);
+    }
+}
+
+// acc[a][b] += sum over the steps [from, end) of x[a * x_row + step * x_step] * y[step * pitch + vector b].
+REGISTER_INLINE void grad_sum(VEC acc[GRAD_ROWS][GRAD_VECTORS], const float *x, const int x_row,
+                              const int x_step, const float *y, const int pitch, int from, int end,
+                              const int vectors) {
+    int n = end - from;
+    x += from * x_step, y += from * pitch;
+#pragma unroll 1
+    for (; n > 1; n -= 2, x += 2 * x_step, y += 2 * pitch) {
+        grad_step(acc, x, x_row, y, vectors);
+        grad_step(acc, x + x_step, x_row, y + pitch, vectors);
+    }
+    if (n > 0) grad_step(acc, x, x_row, y, vectors);
+}
+
+// A block of keys and the rows that meet it. Of a tile whose rows do not all see all keys the products leave out, GRAD_ROWS keys or
+// rows at a time, what no row sees by its position: there is nothing but 0. Intervals never fall from a row to the next.
+typedef struct grad_block {
+    const int *first, *last; // of the keys that row r sees, counted from the block's first
+    int keys, rows;
+} grad_block;
+
+// Columns of GRAD_VECTORS vectors, or of the last ones, of sums[key][column] += sum over rows of x[key][row] * y[row][column].
+REGISTER_INLINE void grad_add_keys(float *sums, const float *x, const float *y, const int pitch,
+                                   const grad_block *at, const int vectors) {
+    int r0 = 0, r1 = 0; // the rows that see any of the keys
+#pragma unroll 1
+    for (int j = 0; j < at->keys; j += GRAD_ROWS, sums += GRAD_ROWS * pitch, x += GRAD_ROWS * GRAD_WORDS) {
+        while (r0 < at->rows && at->last[r0] <= j) r0++;
+        while (r1 < at->rows && at->first[r1] < j + GRAD_ROWS) r1++;
+        VEC acc[GRAD_ROWS][GRAD_VECTORS];
+#pragma unroll
+        for (int a = 0; a < GRAD_ROWS; a++)
+#pragma unroll
+            for (int b = 0; b < GRAD_VECTORS; b++)
+                if (b < vectors) acc[a][b] = *(const VEC *)(sums + a * pitch + b * LANES);
+        grad_sum(acc, x, GRAD_WORDS, 1, y, pitch, r0 / PRODUCT_STEP, PRODUCT_STEPS(r1), vectors);
+#pragma unroll
+        for (int a = 0; a < GRAD_ROWS; a++)
+            if (j + a < at->keys) {
+#pragma unroll
+                for (int b = 0; b < GRAD_VECTORS; b++)
+                    if (b < vectors) *(VEC *)(sums + a * pitch + b * LANES) = acc[a][b];
+            }
+    }
+}
+
+// All columns of the keys of a block: dK of dT and Q, or dV of P and dO.
+#define DEFINE_GRAD_ADD(name, width)                                                                         \
+    void name(float *sums, const float *x, const float *y, const grad_block *at) {                           \
+        const int pitch = LANES_ROUND_UP(width, LANES), each = GRAD_VECTORS * LANES;                         \
+        const int last = pitch / each * each;                                                                \
+        _Pragma("unroll 1") for (int d = 0; d < last; d += each)                                             \
+            grad_add_keys(sums + d, x, y + d, pitch, at, GRAD_VECTORS);                                      \
+        if (last < pitch) grad_add_keys(sums + last, x, y + last, pitch, at, (pitch - last) / LANES);        \
+    }
+DEFINE_GRAD_ADD(grad_add_dk, HEAD_DIM)
+DEFINE_GRAD_ADD(grad_add_dv, HEAD_DIM_V)
+
+void grad_add_part(__global float *to, VEC x, int count) {
+    const float *numbers = (const float *)&x;
+    for (int c = 0; c < count; c++) to[c] += numbers[c];
+}
+
+// dq[row][column] += sum over keys of dT[key][row] * K[key][column], `columns` of them from d on, a constant: with calls for a vector's
+// part on the way all accumulators went through memory, and the whole kernel took 1.6 times as long.
+REGISTER_INLINE void grad_add_rows(__global float *dq, long stride, const float *dt, const float *k,
+                                   const grad_block *at, int begin, int d, const int columns) {
+    const int vectors = (columns + LANES - 1) / LANES;
+#pragma unroll 1
+    for (int i = 0; i < at->rows; i += GRAD_ROWS) {
+        const int j0 = max(at->first[i], begin),
+                  j1 = min(at->last[min(i + GRAD_ROWS, at->rows) - 1], min(begin + GRAD_CHUNK, at->keys));
+        if (j0 >= j1) continue;
+        VEC acc[GRAD_ROWS][GRAD_VECTORS];
+#pragma unroll
+        for (int a = 0; a < GRAD_ROWS; a++)
+#pragma unroll
+            for (int b = 0; b < GRAD_VECTORS; b++) acc[a][b] = (VEC)(0.0f);
+        grad_sum(acc, dt + i, 1, LANE_ROWS, k + d, PITCH_K, j0 / PRODUCT_STEP, PRODUCT_STEPS(j1), vectors);
+#pragma unroll
+        for (int a = 0; a < GRAD_ROWS; a++)
+            if (i + a < at->rows) {
+                __global float *to = dq + (i + a) * stride + d;
+#pragma unroll
+                for (int b = 0; b < GRAD_VECTORS; b++) {
+                    const int left = columns - b * LANES;
+                    if (left >= LANES)
+                        VSTORE(VLOAD(b, to) + acc[a][b], b, to);
+                    else if (left > 0)
+                        grad_add_part(to + b * LANES, acc[a][b], left);
+                }
+            }
+    }
+}
+
+void grad_add_dq(__global float *dq, long stride, const VEC *dt_keys, const float *k, const grad_block *at) {
+    const int each = GRAD_VECTORS * LANES, last = HEAD_DIM / each * each;
+    const float *dt = (const float *)dt_keys;
+#pragma unroll 1
+    for (int j = 0; j < at->keys; j += GRAD_CHUNK) {
+#pragma unroll 1
+        for (int d = 0; d < last; d += each) grad_add_rows(dq, stride, dt, k, at, j, d, each);
+        if (last < HEAD_DIM) grad_add_rows(dq, stride, dt, k, at, j, last, HEAD_DIM - last);
+    }
+}
+
+// Number n of row r of steps, `pitch` words each; and of elements.
+#if DOT_BF16
+#define GRAD_AT_STEP(x, r, pitch, n)                                                                         \
+    as_float((r) % 2 ? as_uint((x)[(r) / 2 * (pitch) + (n)]) & 0xffff0000u                                   \
+                     : as_uint((x)[(r) / 2 * (pitch) + (n)]) << 16)
+#define GRAD_AT_ROW(x, r, n)                                                                                 \
+    as_float((n) % 2 ? as_uint((x)[(r)*GRAD_WORDS + (n) / 2]) & 0xffff0000u                                  \
+                     : as_uint((x)[(r)*GRAD_WORDS + (n) / 2]) << 16)
+#else
+#define GRAD_AT_STEP(x, r, pitch, n) ((x)[(r) * (pitch) + (n)])
+#define GRAD_AT_ROW(x, r, n) ((x)[(r)*GRAD_WORDS + (n)])
+#endif
+
+// The three products where a number of K, Q or dO is not finite and some row does not see some key: 0 * NaN must reach neither.
+// dq may be 0.
+void grad_add_selected(const grad_tiles *g, const tile_rows *t, int first, __global float *dq, long stride) {
+    for (int j = 0; j < t->count; j++) {
+        const int key = first + j;
+        float *dk = g->dk + key * PITCH_K, *dv = g->dv + key * PITCH_V;
+        for (int b = 0; b < ROW_VECTORS; b++) {
+            int sees[LANES] LANES_ALIGNED;
+            *(VEC_INT *)sees = tile_sees(t, b, j);
+            for (int r = b * LANES; r < min(t->rows, (b + 1) * LANES); r++) {
+                if (!sees[r - b * LANES]) continue;
+                const float w = GRAD_AT_ROW(g->dt_rows, j, r), x = GRAD_AT_ROW(g->p_rows, j, r);
+                for (int d = 0; d < HEAD_DIM; d++) dk[d] = fma(w, GRAD_AT_STEP(g->q, r, PITCH_K, d), dk[d]);
+                for (int d = 0; d < HEAD_DIM && dq; d++)
+                    dq[r * stride + d] =
+                        fma(w, GRAD_AT_STEP(g->k_steps, key, PITCH_K, d), dq[r * stride + d]);
+                for (int d = 0; d < HEAD_DIM_V; d++)
+                    dv[d] = fma(x, GRAD_AT_STEP(g->dout, r, PITCH_V, d), dv[d]);
+            }
+        }
+    }
+}
+
+// Rows of sums to the result.
+void grad_store(__global ELEMENT(TYPE_GRADIENT) * to, long stride, const float *sums, int rows,
+                const int width) {
+    const int pitch = LANES_ROUND_UP(width, LANES);
+    for (int r = 0; r < rows; r++, to += stride, sums += pitch)
+        for (int d = 0; d < width; d += LANES)
+            STORE_LANES_UP_TO(TYPE_GRADIENT, to, d, *(const VEC *)(sums + d), width - d);
+}
+
+// The range's share of dq begins at 0.
+void grad_clear(__global float *dq, long stride, int rows) {
+    for (int r = 0; r < rows; r++, dq += stride)
+        for (int d = 0; d < HEAD_DIM; d += LANES)
+            STORE_LANES_UP_TO(STORE_F32, dq, d, (VEC)(0.0f), HEAD_DIM - d);
+}
+
+// From a tile's scores to its weights and to dT.
 
 #if DROPOUT
 #define DROPOUT_PASSED , dropout // of a function that has DROPOUT_PARAMETER
