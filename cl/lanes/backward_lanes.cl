@@ -10,6 +10,8 @@
 // Every sum has one order. Keys past an item's, rows past an item's, and rows that see nothing are 0 or left alone as the header says.
 // Global size: (parts, Hkv, batch), local size 1. Enqueued by the backward entry, after backward_rows.cl.
 #define PRODUCT_PRIVATE
+#define PRODUCT_PADDED // rows in private memory end in 0
+#define TILE_ALIGN (1 + DOT_BF16)
 #define SCORE_GRADIENTS
 #include "lanes/lanes_product.clh"
 #include "backward/backward.clh"
@@ -17,8 +19,16 @@
 #if PAST || PAGED || WEIGHTS || KV_SCALED
 #error "keys lie in one view, as floats of some size, and no weights are returned"
 #endif
+#if DOT_BF16 && (TYPE_OUT != STORE_BF16 || KEY_BLOCK % 2 != 0)
+#error "DOT_BF16 takes bfloat16 in dout, too, and whole pairs of keys"
+#endif
 
-// Accumulators of the products with columns in lanes: GRAD_ROWS rows (or keys) of GRAD_VECTORS vectors.
+// Tiles of keys and of query rows in private memory, and the three products with columns in lanes, which add to the gradients. Their
+// sums go by steps, of one row or key, or with DOT_BF16 of two, as those of lanes_product.clh: an operand is then a word with a
+// bfloat16 of each.
+
+// Accumulators of the products with columns in lanes: GRAD_ROWS rows (or keys) of GRAD_VECTORS vectors; and keys whose K stays in
+// the first-level cache while all rows of a tile meet it.
 #ifndef GRAD_ROWS
 #define GRAD_ROWS 4
 #endif
@@ -36,39 +46,66 @@
 #define PITCH_K PRODUCT_PITCH_K
 #define PITCH_V PRODUCT_PITCH_V
 #define GRAD_KEYS (TILE_KV + (KEY_BLOCK > GRAD_ROWS ? KEY_BLOCK : GRAD_ROWS))
+#define GRAD_WORDS (LANE_ROWS / PRODUCT_STEP) // of the tile's rows, as steps
 
-#if DROPOUT
-#define DROPOUT_PASSED , dropout // of a function that has DROPOUT_PARAMETER
-#else
-#define DROPOUT_PASSED
-#endif
-
-// A tile of keys, and a tile of query rows that meets it.
+// A tile of keys, and a tile of query rows that meets it; sizes of steps are PRODUCT_STEP.
 typedef struct grad_tiles {
-    float *k, *v, *dk, *dv;  // [key][column]
-    float *q, *dout;         // [row][column]
-    VEC *q_tile, *dout_tile; // [column][row]
-    VEC *p, *dt;             // [key][row]
+    product_key_element *k, *v; // [key][column]
+    float *k_steps;             // [step of keys][column]
+    float *dk, *dv;             // [key][column]
+    float *q, *dout;            // [step of rows][column]
+    VEC *q_tile, *dout_tile;    // [column][row], as lanes_product.clh takes a query
+    VEC *p, *derivatives;       // [key][row], numbers
+    float *p_rows, *dt_rows;    // [key][step of rows]
+    VEC *dt_keys;               // [step of keys][row]
     VEC lse[ROW_VECTORS], delta[ROW_VECTORS];
     bool keys_finite, rows_finite; // K; Q and dO
 } grad_tiles;
 
-// 0 where all of them are finite, else NaN.
-VEC grad_add_finite(VEC sum, VEC x) {
-    return fma(x, (VEC)(0.0f), sum);
+#if DOT_BF16
+// n vectors of numbers as words of bfloat16, lane after lane.
+REGISTER_INLINE void keep_words(float *to, const VEC *x, const int n) {
+#pragma unroll
+    for (int b = 0; b + 1 < n; b += 2) VSTORE(words_lanes(x[b], x[b + 1]), 0, to + b * LANES / 2);
+    if (n % 2) vstore8(words_lanes(x[n - 1], (VEC)(0.0f)).lo, 0, to + (n - 1) * LANES / 2);
 }
+#endif
 
-// `rows` rows as floats, with 0 up to the pitch and up to row `all`; true where every number is finite.
+// Rows in global memory, `rows` of `width` numbers, into private memory, with 0 up to the pitch and up to row `all`: as steps, or, with
+// `elements`, as they are multiplied by a query (or both). True where every number is finite: x * 0 is else a NaN.
+#define GRAD_ROW_VECTOR(type, p, d, width)                                                                   \
+    ((d) + LANES <= (width) ? LOAD_LANES(type, p, d) : LOAD_LANES_PART(type, p, d, (width) - (d)))
+#if DOT_BF16
+bool grad_copy_2(float *steps, ushort *elements, __global const ushort *p, long stride, int rows, int all,
+                 const int width) {
+    const int pitch = LANES_ROUND_UP(width, LANES);
+    VEC sum = (VEC)(0.0f);
+    for (int r = 0; r < all; r += 2, p += 2 * stride)
+        for (int d = 0; d < pitch; d += LANES) {
+            VEC x = (VEC)(0.0f), y = (VEC)(0.0f);
+            if (r < rows) x = GRAD_ROW_VECTOR(STORE_BF16, p, d, width);
+            if (r + 1 < rows) y = GRAD_ROW_VECTOR(STORE_BF16, p + stride, d, width);
+            sum = fma(x, (VEC)(0.0f), fma(y, (VEC)(0.0f), sum));
+            const VEC_UINT low = AS_VEC_UINT(x) >> 16, high = AS_VEC_UINT(y);
+            if (steps) *(VEC *)(steps + r / 2 * pitch + d) = AS_VEC(low | high);
+            if (elements) {
+                VSTORE(TO_VEC_USHORT(low), 0, elements + r * pitch + d);
+                VSTORE(TO_VEC_USHORT(high >> 16), 0, elements + (r + 1) * pitch + d);
+            }
+        }
+    return sum_lanes(sum) == 0.0f;
+}
+#else
 #define DEFINE_GRAD_COPY(type)                                                                               \
-    bool grad_copy_##type(float *to, __global const ELEMENT(type) * p, long stride, int rows, int all,       \
-                          const int width) {                                                                 \
+    bool grad_copy_##type(float *steps, float *elements, __global const ELEMENT(type) * p, long stride,      \
+                          int rows, int all, const int width) {                                              \
         const int pitch = LANES_ROUND_UP(width, LANES);                                                      \
+        float *to = elements ? elements : steps;                                                             \
         VEC sum = (VEC)(0.0f);                                                                               \
         for (int r = 0; r < rows; r++, p += stride, to += pitch)                                             \
             for (int d = 0; d < pitch; d += LANES) {                                                         \
-                const VEC x =                                                                                \
-                    d + LANES <= width ? LOAD_LANES(type, p, d) : LOAD_LANES_PART(type, p, d, width - d);    \
-                sum = grad_add_finite(sum, x);                                                               \
+                const VEC x = GRAD_ROW_VECTOR(type, p, d, width);                                            \
+                sum = fma(x, (VEC)(0.0f), sum);                                                              \
                 *(VEC *)(to + d) = x;                                                                        \
             }                                                                                                \
         for (int i = 0; i < (all - rows) * pitch; i += LANES) *(VEC *)(to + i) = (VEC)(0.0f);                \
@@ -77,14 +114,15 @@ VEC grad_add_finite(VEC sum, VEC x) {
 DEFINE_GRAD_COPY(0)
 DEFINE_GRAD_COPY(1)
 DEFINE_GRAD_COPY(2)
-#define GRAD_COPY(type, to, p, stride, rows, all, width)                                                     \
-    PASTE(grad_copy_, type)(to, p, stride, rows, all, width)
+#endif
+#define GRAD_COPY(type, steps, elements, p, stride, rows, all, width)                                        \
+    PASTE(grad_copy_, type)(steps, elements, p, stride, rows, all, width)
 
 // The keys [first, first + count) of the head, count at least 0, and no sums.
 void grad_take_keys(grad_tiles *g, const kv_head *keys, const kv_head *values, int first, int count) {
-    g->keys_finite =
-        GRAD_COPY(TYPE_KV, g->k, keys->at + first * keys->stride, keys->stride, count, GRAD_KEYS, HEAD_DIM);
-    GRAD_COPY(TYPE_KV, g->v, values->at + first * values->stride, values->stride, count, GRAD_KEYS,
+    g->keys_finite = GRAD_COPY(TYPE_KV, g->k_steps, g->k, keys->at + first * keys->stride, keys->stride,
+                               count, GRAD_KEYS, HEAD_DIM);
+    GRAD_COPY(TYPE_KV, 0, g->v, values->at + first * values->stride, values->stride, count, GRAD_KEYS,
               HEAD_DIM_V);
     for (int i = 0; i < GRAD_KEYS * PITCH_K; i += LANES) *(VEC *)(g->dk + i) = (VEC)(0.0f);
     for (int i = 0; i < GRAD_KEYS * PITCH_V; i += LANES) *(VEC *)(g->dv + i) = (VEC)(0.0f);
@@ -96,10 +134,16 @@ void grad_take_rows(grad_tiles *g, __global const ELEMENT(TYPE_Q) * q,
                     const tile_rows *t) {
     const attention_args *a = t->args;
     q += view_row(&a->q, t->b, t->h, t->i0), dout += view_row(&a->out, t->b, t->h, t->i0);
+#if DOT_BF16
+    LOAD_ROWS(pair, g->q_tile, q, a->q.row, t->rows, HEAD_DIM);
+    LOAD_ROWS(pair, g->dout_tile, dout, a->out.row, t->rows, HEAD_DIM_V);
+#else
     LOAD_ROWS_SCALED(TYPE_Q, g->q_tile, q, a->q.row, t->rows, HEAD_DIM, t->scale * SCORE_UNIT);
     LOAD_ROWS(TYPE_OUT, g->dout_tile, dout, a->out.row, t->rows, HEAD_DIM_V);
-    const bool q_finite = GRAD_COPY(TYPE_Q, g->q, q, a->q.row, t->rows, LANE_ROWS, HEAD_DIM);
-    const bool dout_finite = GRAD_COPY(TYPE_OUT, g->dout, dout, a->out.row, t->rows, LANE_ROWS, HEAD_DIM_V);
+#endif
+    const bool q_finite = GRAD_COPY(TYPE_Q, g->q, 0, q, a->q.row, t->rows, LANE_ROWS, HEAD_DIM);
+    const bool dout_finite =
+        GRAD_COPY(TYPE_OUT, g->dout, 0, dout, a->out.row, t->rows, LANE_ROWS, HEAD_DIM_V);
     g->rows_finite = q_finite && dout_finite;
     float lse[LANE_ROWS] LANES_ALIGNED, delta[LANE_ROWS] LANES_ALIGNED;
     for (int x = 0; x < LANE_ROWS; x++) {
@@ -110,77 +154,6 @@ void grad_take_rows(grad_tiles *g, __global const ELEMENT(TYPE_Q) * q,
     for (int b = 0; b < ROW_VECTORS; b++)
         g->lse[b] = *(const VEC *)(lse + b * LANES), g->delta[b] = *(const VEC *)(delta + b * LANES);
 }
-
-#define GRAD_SEES(t, x, j, zero)                                                                             \
-    select((VEC)(0.0f), zero, tile_sees(t, (x) % ROW_VECTORS, (j) + (x) / ROW_VECTORS))
-
-// Weights of the block's keys [j, j + KEY_BLOCK), which are in the tile from row `first` on. A hidden one is 0 by selection.
-REGISTER_INLINE void grad_weigh_keys(const grad_tiles *g, const tile_rows *t, const float *k, int j) {
-    VEC s[KEY_BLOCK][ROW_VECTORS];
-    product_key keys[KEY_BLOCK];
-#pragma unroll
-    for (int a = 0; a < KEY_BLOCK; a++) keys[a] = k + (j + a) * PITCH_K;
-    product_score_block(s, g->q_tile, keys, HEAD_DIM);
-    tile_scale_scores(s, t);
-    tile_change_scores(s, t, j);
-    VEC *p = g->p + j * ROW_VECTORS;
-    const bool all = tile_all_see(t, j, KEY_BLOCK);
-#pragma unroll
-    for (int x = 0; x < KEY_BLOCK * ROW_VECTORS; x++)
-        p[x] = exp2_lanes((s[x / ROW_VECTORS][x % ROW_VECTORS] - g->lse[x % ROW_VECTORS]) * SCORE_TO_EXP2);
-    if (!all) {
-#pragma unroll
-        for (int x = 0; x < KEY_BLOCK * ROW_VECTORS; x++) p[x] = GRAD_SEES(t, x, j, p[x]);
-    }
-}
-
-#define GRAD_DERIVES ((bool)(SCORE_OPS & (ARGS_SOFTCAP | ARGS_SCORE_MOD)))
-
-// dT of those keys, in place of the derivatives of their scores.
-REGISTER_INLINE void grad_keys(const grad_tiles *g, const tile_rows *t, const float *v,
-                               int j DROPOUT_PARAMETER) {
-    VEC dp[KEY_BLOCK][ROW_VECTORS];
-    product_key values[KEY_BLOCK];
-#pragma unroll
-    for (int a = 0; a < KEY_BLOCK; a++) values[a] = v + (j + a) * PITCH_V;
-    product_score_block(dp, g->dout_tile, values, HEAD_DIM_V);
-    VEC *p = g->p + j * ROW_VECTORS, *dt = g->dt + j * ROW_VECTORS;
-#pragma unroll
-    for (int x = 0; x < KEY_BLOCK * ROW_VECTORS; x++) {
-        VEC z = dp[x / ROW_VECTORS][x % ROW_VECTORS], weight = p[x];
-#if DROPOUT // a dropped weight has the sign bit
-        const VEC_INT drops = AS_VEC_INT(weight) < 0;
-        weight = AS_VEC(AS_VEC_INT(weight) & 0x7fffffff);
-        z = select(z * dropout->factor, (VEC)(0.0f), drops);
-        p[x] = select(weight * dropout->factor, (VEC)(0.0f), drops);
-#endif
-        const VEC ds = weight * (z - g->delta[x % ROW_VECTORS]);
-        dt[x] = (GRAD_DERIVES ? ds * dt[x] : ds) * t->scale;
-    }
-    if (!tile_all_see(t, j, KEY_BLOCK)) {
-#pragma unroll
-        for (int x = 0; x < KEY_BLOCK * ROW_VECTORS; x++) dt[x] = GRAD_SEES(t, x, j, dt[x]);
-    }
-}
-
-#if DROPOUT
-// The sign bit of the weights that are dropped. A block of keys may begin and end within a quad.
-void grad_drop(const grad_tiles *g, const tile_rows *t, const dropout_args *a) {
-    for (int quad = t->k0 / 4; 4 * quad < t->k0 + t->count; quad++)
-        for (int b = 0; b < ROW_VECTORS; b++) {
-            VEC_INT drops[4];
-            dropout_lanes(drops, a, t->b, TILE_HEADS(t, b), TILE_ROWS(t, b) + t->args->first_row,
-                          (VEC_INT)(quad));
-#pragma unroll
-            for (int n = 0; n < 4; n++) {
-                const int j = 4 * quad + n - t->k0;
-                if (j < 0 || j >= t->count) continue;
-                VEC *p = g->p + j * ROW_VECTORS + b;
-                *p = AS_VEC(AS_VEC_UINT(*p) | (AS_VEC_UINT(drops[n]) & 0x80000000u));
-            }
-        }
-}
-#endif
 
 // acc[a][b] += x[a] * y[vector b] for `vectors` of them.
 REGISTER_INLINE void grad_step(VEC acc[GRAD_ROWS][GRAD_VECTORS], const float *x, const int x_row,
@@ -194,13 +167,16 @@ REGISTER_INLINE void grad_step(VEC acc[GRAD_ROWS][GRAD_VECTORS], const float *x,
         const VEC w = (VEC)(x[a * x_row]);
 #pragma unroll
         for (int b = 0; b < GRAD_VECTORS; b++)
-            if (b < vectors) acc[a][b] = fma(w, z[b], acc[a][b]);
+            if (b < vectors) acc[a][b] = product_add(w, z[b], acc[a][b]);
     }
 }
 
-// acc[a][b] += sum over n steps of x[a * x_row + step * x_step] * y[step * pitch + vector b].
+// acc[a][b] += sum over the steps [from, end) of x[a * x_row + step * x_step] * y[step * pitch + vector b].
 REGISTER_INLINE void grad_sum(VEC acc[GRAD_ROWS][GRAD_VECTORS], const float *x, const int x_row,
-                              const int x_step, const float *y, const int pitch, int n, const int vectors) {
+                              const int x_step, const float *y, const int pitch, int from, int end,
+                              const int vectors) {
+    int n = end - from;
+    x += from * x_step, y += from * pitch;
 #pragma unroll 1
     for (; n > 1; n -= 2, x += 2 * x_step, y += 2 * pitch) {
         grad_step(acc, x, x_row, y, vectors);
@@ -221,7 +197,7 @@ REGISTER_INLINE void grad_add_keys(float *sums, const float *x, const float *y, 
                                    const grad_block *at, const int vectors) {
     int r0 = 0, r1 = 0; // the rows that see any of the keys
 #pragma unroll 1
-    for (int j = 0; j < at->keys; j += GRAD_ROWS, sums += GRAD_ROWS * pitch, x += GRAD_ROWS * LANE_ROWS) {
+    for (int j = 0; j < at->keys; j += GRAD_ROWS, sums += GRAD_ROWS * pitch, x += GRAD_ROWS * GRAD_WORDS) {
         while (r0 < at->rows && at->last[r0] <= j) r0++;
         while (r1 < at->rows && at->first[r1] < j + GRAD_ROWS) r1++;
         VEC acc[GRAD_ROWS][GRAD_VECTORS];
@@ -230,7 +206,7 @@ REGISTER_INLINE void grad_add_keys(float *sums, const float *x, const float *y, 
 #pragma unroll
             for (int b = 0; b < GRAD_VECTORS; b++)
                 if (b < vectors) acc[a][b] = *(const VEC *)(sums + a * pitch + b * LANES);
-        grad_sum(acc, x + r0, LANE_ROWS, 1, y + r0 * pitch, pitch, r1 - r0, vectors);
+        grad_sum(acc, x, GRAD_WORDS, 1, y, pitch, r0 / PRODUCT_STEP, PRODUCT_STEPS(r1), vectors);
 #pragma unroll
         for (int a = 0; a < GRAD_ROWS; a++)
             if (j + a < at->keys) {
@@ -243,10 +219,9 @@ REGISTER_INLINE void grad_add_keys(float *sums, const float *x, const float *y, 
 
 // All columns of the keys of a block: dK of dT and Q, or dV of P and dO.
 #define DEFINE_GRAD_ADD(name, width)                                                                         \
-    void name(float *sums, const VEC *x_tile, const float *y, const grad_block *at) {                        \
+    void name(float *sums, const float *x, const float *y, const grad_block *at) {                           \
         const int pitch = LANES_ROUND_UP(width, LANES), each = GRAD_VECTORS * LANES;                         \
         const int last = pitch / each * each;                                                                \
-        const float *x = (const float *)x_tile;                                                              \
         _Pragma("unroll 1") for (int d = 0; d < last; d += each)                                             \
             grad_add_keys(sums + d, x, y + d, pitch, at, GRAD_VECTORS);                                      \
         if (last < pitch) grad_add_keys(sums + last, x, y + last, pitch, at, (pitch - last) / LANES);        \
@@ -274,7 +249,7 @@ REGISTER_INLINE void grad_add_rows(__global float *dq, long stride, const float 
         for (int a = 0; a < GRAD_ROWS; a++)
 #pragma unroll
             for (int b = 0; b < GRAD_VECTORS; b++) acc[a][b] = (VEC)(0.0f);
-        grad_sum(acc, dt + i + j0 * LANE_ROWS, 1, LANE_ROWS, k + j0 * PITCH_K + d, PITCH_K, j1 - j0, vectors);
+        grad_sum(acc, dt + i, 1, LANE_ROWS, k + d, PITCH_K, j0 / PRODUCT_STEP, PRODUCT_STEPS(j1), vectors);
 #pragma unroll
         for (int a = 0; a < GRAD_ROWS; a++)
             if (i + a < at->rows) {
@@ -291,10 +266,9 @@ REGISTER_INLINE void grad_add_rows(__global float *dq, long stride, const float 
     }
 }
 
-// GRAD_CHUNK keys after one another, whose K stays in the first-level cache for all rows.
-void grad_add_dq(__global float *dq, long stride, const VEC *dt_tile, const float *k, const grad_block *at) {
+void grad_add_dq(__global float *dq, long stride, const VEC *dt_keys, const float *k, const grad_block *at) {
     const int each = GRAD_VECTORS * LANES, last = HEAD_DIM / each * each;
-    const float *dt = (const float *)dt_tile;
+    const float *dt = (const float *)dt_keys;
 #pragma unroll 1
     for (int j = 0; j < at->keys; j += GRAD_CHUNK) {
 #pragma unroll 1
@@ -303,50 +277,40 @@ void grad_add_dq(__global float *dq, long stride, const VEC *dt_tile, const floa
     }
 }
 
+// Number n of row r of steps, `pitch` words each; and of elements.
+#if DOT_BF16
+#define GRAD_AT_STEP(x, r, pitch, n)                                                                         \
+    as_float((r) % 2 ? as_uint((x)[(r) / 2 * (pitch) + (n)]) & 0xffff0000u                                   \
+                     : as_uint((x)[(r) / 2 * (pitch) + (n)]) << 16)
+#define GRAD_AT_ROW(x, r, n)                                                                                 \
+    as_float((n) % 2 ? as_uint((x)[(r)*GRAD_WORDS + (n) / 2]) & 0xffff0000u                                  \
+                     : as_uint((x)[(r)*GRAD_WORDS + (n) / 2]) << 16)
+#else
+#define GRAD_AT_STEP(x, r, pitch, n) ((x)[(r) * (pitch) + (n)])
+#define GRAD_AT_ROW(x, r, n) ((x)[(r)*GRAD_WORDS + (n)])
+#endif
+
 // The three products where a number of K, Q or dO is not finite and some row does not see some key: 0 * NaN must reach neither.
+// dq may be 0.
 void grad_add_selected(const grad_tiles *g, const tile_rows *t, int first, __global float *dq, long stride) {
-    const float *p = (const float *)g->p, *dt = (const float *)g->dt;
     for (int j = 0; j < t->count; j++) {
-        float *dk = g->dk + (first + j) * PITCH_K, *dv = g->dv + (first + j) * PITCH_V;
-        const float *k = g->k + (first + j) * PITCH_K;
+        const int key = first + j;
+        float *dk = g->dk + key * PITCH_K, *dv = g->dv + key * PITCH_V;
         for (int b = 0; b < ROW_VECTORS; b++) {
             int sees[LANES] LANES_ALIGNED;
             *(VEC_INT *)sees = tile_sees(t, b, j);
             for (int r = b * LANES; r < min(t->rows, (b + 1) * LANES); r++) {
                 if (!sees[r - b * LANES]) continue;
-                const float w = dt[j * LANE_ROWS + r], x = p[j * LANE_ROWS + r];
-                for (int d = 0; d < HEAD_DIM; d++) dk[d] = fma(w, g->q[r * PITCH_K + d], dk[d]);
+                const float w = GRAD_AT_ROW(g->dt_rows, j, r), x = GRAD_AT_ROW(g->p_rows, j, r);
+                for (int d = 0; d < HEAD_DIM; d++) dk[d] = fma(w, GRAD_AT_STEP(g->q, r, PITCH_K, d), dk[d]);
                 for (int d = 0; d < HEAD_DIM && dq; d++)
-                    dq[r * stride + d] = fma(w, k[d], dq[r * stride + d]);
-                for (int d = 0; d < HEAD_DIM_V; d++) dv[d] = fma(x, g->dout[r * PITCH_V + d], dv[d]);
+                    dq[r * stride + d] =
+                        fma(w, GRAD_AT_STEP(g->k_steps, key, PITCH_K, d), dq[r * stride + d]);
+                for (int d = 0; d < HEAD_DIM_V; d++)
+                    dv[d] = fma(x, GRAD_AT_STEP(g->dout, r, PITCH_V, d), dv[d]);
             }
         }
     }
-}
-
-// The tile of rows meets the block of keys at hand, which is in the tile of keys from row `first` on. dq points at the first row.
-void grad_meet(const grad_tiles *g, const tile_rows *t, int first, int wants, __global float *dq,
-               long stride DROPOUT_PARAMETER) {
-    const float *k = g->k + first * PITCH_K, *v = g->v + first * PITCH_V;
-#pragma unroll 1
-    for (int j = 0; j < t->count; j += KEY_BLOCK) grad_weigh_keys(g, t, k, j);
-#if DROPOUT
-    grad_drop(g, t, dropout);
-#endif
-#pragma unroll 1
-    for (int j = 0; j < t->count; j += KEY_BLOCK) grad_keys(g, t, v, j DROPOUT_PASSED);
-    if (!(g->keys_finite && g->rows_finite) && !tile_all_see(t, 0, t->count)) {
-        grad_add_selected(g, t, first, wants & ARGS_WANTS_DQ ? dq : 0, stride);
-        return;
-    }
-    VEC_INT sees_first[ROW_VECTORS] LANES_ALIGNED, sees_last[ROW_VECTORS] LANES_ALIGNED;
-#pragma unroll
-    for (int b = 0; b < ROW_VECTORS; b++)
-        sees_first[b] = t->first[b] - t->k0, sees_last[b] = t->last[b] - t->k0;
-    const grad_block at = {(const int *)sees_first, (const int *)sees_last, t->count, t->rows};
-    if (wants & ARGS_WANTS_DV) grad_add_dv(g->dv + first * PITCH_V, g->p, g->dout, &at);
-    if (wants & ARGS_WANTS_DK) grad_add_dk(g->dk + first * PITCH_K, g->dt, g->q, &at);
-    if (wants & ARGS_WANTS_DQ) grad_add_dq(dq, stride, g->dt, k, &at);
 }
 
 // Rows of sums to the result.
@@ -363,6 +327,133 @@ void grad_clear(__global float *dq, long stride, int rows) {
     for (int r = 0; r < rows; r++, dq += stride)
         for (int d = 0; d < HEAD_DIM; d += LANES)
             STORE_LANES_UP_TO(STORE_F32, dq, d, (VEC)(0.0f), HEAD_DIM - d);
+}
+
+// From a tile's scores to its weights and to dT.
+
+#if DROPOUT
+#define DROPOUT_PASSED , dropout // of a function that has DROPOUT_PARAMETER
+#else
+#define DROPOUT_PASSED
+#endif
+
+#define GRAD_DERIVES ((bool)(SCORE_OPS & (ARGS_SOFTCAP | ARGS_SCORE_MOD)))
+#define GRAD_SEES(t, x, j, seen)                                                                             \
+    select((VEC)(0.0f), seen, tile_sees(t, (x) % ROW_VECTORS, (j) + (x) / ROW_VECTORS))
+
+// Weights of the block's keys [j, j + KEY_BLOCK), whose rows of K begin at k. A hidden one is 0 by selection.
+REGISTER_INLINE void grad_weigh_keys(const grad_tiles *g, const tile_rows *t, const product_key_element *k,
+                                     int j) {
+    VEC s[KEY_BLOCK][ROW_VECTORS];
+    product_key keys[KEY_BLOCK];
+#pragma unroll
+    for (int a = 0; a < KEY_BLOCK; a++) keys[a] = k + (j + a) * PITCH_K;
+    product_score_block(s, g->q_tile, keys, HEAD_DIM);
+    tile_scale_scores(s, t);
+    tile_change_scores(s, t, j);
+    VEC *p = g->p + j * ROW_VECTORS;
+#pragma unroll
+    for (int x = 0; x < KEY_BLOCK * ROW_VECTORS; x++)
+        p[x] = exp2_lanes((s[x / ROW_VECTORS][x % ROW_VECTORS] - g->lse[x % ROW_VECTORS]) * SCORE_TO_EXP2);
+    if (!tile_all_see(t, j, KEY_BLOCK)) {
+#pragma unroll
+        for (int x = 0; x < KEY_BLOCK * ROW_VECTORS; x++) p[x] = GRAD_SEES(t, x, j, p[x]);
+    }
+}
+
+// Weights and dT of those keys as the products take them.
+REGISTER_INLINE void grad_keep(const grad_tiles *g, const VEC *p, const VEC *dt, int j) {
+#if DOT_BF16
+#pragma unroll
+    for (int a = 0; a < KEY_BLOCK; a++) {
+        keep_words(g->p_rows + (j + a) * GRAD_WORDS, p + a * ROW_VECTORS, ROW_VECTORS);
+        keep_words(g->dt_rows + (j + a) * GRAD_WORDS, dt + a * ROW_VECTORS, ROW_VECTORS);
+    }
+#pragma unroll
+    for (int x = 0; x < KEY_BLOCK / 2 * ROW_VECTORS; x++) {
+        const int at = x / ROW_VECTORS * 2 * ROW_VECTORS + x % ROW_VECTORS;
+        g->dt_keys[j / 2 * ROW_VECTORS + x] = pair_lanes(dt[at], dt[at + ROW_VECTORS]);
+    }
+#else
+    (void)p; // they are there
+#pragma unroll
+    for (int x = 0; x < KEY_BLOCK * ROW_VECTORS; x++) g->dt_keys[j * ROW_VECTORS + x] = dt[x];
+#endif
+}
+
+// dT of those keys, whose rows of V begin at v.
+REGISTER_INLINE void grad_keys(const grad_tiles *g, const tile_rows *t, const product_key_element *v,
+                               int j DROPOUT_PARAMETER) {
+    VEC dp[KEY_BLOCK][ROW_VECTORS], dt[KEY_BLOCK * ROW_VECTORS];
+    product_key values[KEY_BLOCK];
+#pragma unroll
+    for (int a = 0; a < KEY_BLOCK; a++) values[a] = v + (j + a) * PITCH_V;
+    product_score_block(dp, g->dout_tile, values, HEAD_DIM_V);
+    VEC *p = g->p + j * ROW_VECTORS;
+    const VEC *by = g->derivatives + j * ROW_VECTORS;
+#pragma unroll
+    for (int x = 0; x < KEY_BLOCK * ROW_VECTORS; x++) {
+        VEC z = dp[x / ROW_VECTORS][x % ROW_VECTORS], weight = p[x];
+#if DROPOUT // a dropped weight has the sign bit
+        const VEC_INT drops = AS_VEC_INT(weight) < 0;
+        weight = AS_VEC(AS_VEC_INT(weight) & 0x7fffffff);
+        z = select(z * dropout->factor, (VEC)(0.0f), drops);
+        p[x] = select(weight * dropout->factor, (VEC)(0.0f), drops);
+#endif
+        const VEC ds = weight * (z - g->delta[x % ROW_VECTORS]);
+        dt[x] = (GRAD_DERIVES ? ds * by[x] : ds) * t->scale;
+    }
+    if (!tile_all_see(t, j, KEY_BLOCK)) {
+#pragma unroll
+        for (int x = 0; x < KEY_BLOCK * ROW_VECTORS; x++) dt[x] = GRAD_SEES(t, x, j, dt[x]);
+    }
+    grad_keep(g, p, dt, j);
+}
+
+#if DROPOUT
+// The sign bit of the weights that are dropped. A block of keys may begin and end within a quad.
+void grad_drop(const grad_tiles *g, const tile_rows *t, const dropout_args *a) {
+    for (int quad = t->k0 / 4; 4 * quad < t->k0 + t->count; quad++)
+        for (int b = 0; b < ROW_VECTORS; b++) {
+            VEC_INT drops[4];
+            dropout_lanes(drops, a, t->b, TILE_HEADS(t, b), TILE_ROWS(t, b) + t->args->first_row,
+                          (VEC_INT)(quad));
+#pragma unroll
+            for (int n = 0; n < 4; n++) {
+                const int j = 4 * quad + n - t->k0;
+                if (j < 0 || j >= t->count) continue;
+                VEC *p = g->p + j * ROW_VECTORS + b;
+                *p = AS_VEC(AS_VEC_UINT(*p) | (AS_VEC_UINT(drops[n]) & 0x80000000u));
+            }
+        }
+}
+#endif
+
+// The tile of rows meets the block of keys at hand, which is in the tile of keys from row `first` on. dq points at the first row.
+void grad_meet(const grad_tiles *g, const tile_rows *t, int first, int wants, __global float *dq,
+               long stride DROPOUT_PARAMETER) {
+    const product_key_element *k = g->k + first * PITCH_K, *v = g->v + first * PITCH_V;
+#pragma unroll 1
+    for (int j = 0; j < t->count; j += KEY_BLOCK) grad_weigh_keys(g, t, k, j);
+#if DROPOUT
+    grad_drop(g, t, dropout);
+#endif
+#pragma unroll 1
+    for (int j = 0; j < t->count; j += KEY_BLOCK) grad_keys(g, t, v, j DROPOUT_PASSED);
+    const int keys = LANES_ROUND_UP(t->count, PRODUCT_STEP); // a step's second key may be hidden
+    if (!(g->keys_finite && g->rows_finite) && !tile_all_see(t, 0, keys)) {
+        grad_add_selected(g, t, first, wants & ARGS_WANTS_DQ ? dq : 0, stride);
+        return;
+    }
+    VEC_INT sees_first[ROW_VECTORS] LANES_ALIGNED, sees_last[ROW_VECTORS] LANES_ALIGNED;
+#pragma unroll
+    for (int b = 0; b < ROW_VECTORS; b++)
+        sees_first[b] = t->first[b] - t->k0, sees_last[b] = t->last[b] - t->k0;
+    const grad_block at = {(const int *)sees_first, (const int *)sees_last, t->count, t->rows};
+    if (wants & ARGS_WANTS_DV) grad_add_dv(g->dv + first * PITCH_V, g->p_rows, g->dout, &at);
+    if (wants & ARGS_WANTS_DK) grad_add_dk(g->dk + first * PITCH_K, g->dt_rows, g->q, &at);
+    if (wants & ARGS_WANTS_DQ)
+        grad_add_dq(dq, stride, g->dt_keys, g->k_steps + first / PRODUCT_STEP * PITCH_K, &at);
 }
 
 // What the tiles of a work-group share: where a head's rows lie, and their gradients of this range of keys.
@@ -386,6 +477,7 @@ void grad_take_head(grad_tiles *g, tile_rows *t, const grad_call *c, const mask_
         tile_begin_rows(t, bounds, i0, c->n_q);
         tile_begin_mods(t);
         tile_find_intervals(t, bounds, first, end);
+        t->begin -= (t->begin - first) % PRODUCT_STEP; // a tile of keys begins with a whole step
         tile_next(t, 0, t->begin);
         if (t->k0 >= t->end) continue;
         grad_take_rows(g, c->q, c->dout, rows, t);
@@ -413,13 +505,23 @@ backward_lanes(BACKWARD_INPUTS, __global float *dq, __global ELEMENT(TYPE_GRADIE
     const kv_buffers buffers = KV_BUFFERS;
     const kv_head keys = kv_keys(&item_args, &buffers, b, h_kv),
                   values = kv_values(&item_args, &buffers, b, h_kv);
-    float k_rows[GRAD_KEYS * PITCH_K] LANES_ALIGNED, v_rows[GRAD_KEYS * PITCH_V] LANES_ALIGNED,
-        dk_rows[GRAD_KEYS * PITCH_K] LANES_ALIGNED, dv_rows[GRAD_KEYS * PITCH_V] LANES_ALIGNED,
-        q_rows[LANE_ROWS * PITCH_K] LANES_ALIGNED, dout_rows[LANE_ROWS * PITCH_V] LANES_ALIGNED;
-    VEC q_tile[HEAD_DIM * ROW_VECTORS] LANES_ALIGNED, dout_tile[HEAD_DIM_V * ROW_VECTORS] LANES_ALIGNED,
+    product_key_element k_rows[GRAD_KEYS * PITCH_K] LANES_ALIGNED, v_rows[GRAD_KEYS * PITCH_V] LANES_ALIGNED;
+    float dk_rows[GRAD_KEYS * PITCH_K] LANES_ALIGNED, dv_rows[GRAD_KEYS * PITCH_V] LANES_ALIGNED,
+        q_steps[GRAD_WORDS * PITCH_K] LANES_ALIGNED, dout_steps[GRAD_WORDS * PITCH_V] LANES_ALIGNED;
+    VEC q_tile[PRODUCT_STEPS(HEAD_DIM) * ROW_VECTORS] LANES_ALIGNED,
+        dout_tile[PRODUCT_STEPS(HEAD_DIM_V) * ROW_VECTORS] LANES_ALIGNED,
         p_tile[TILE_KV * ROW_VECTORS] LANES_ALIGNED, dt_tile[TILE_KV * ROW_VECTORS] LANES_ALIGNED;
     VEC bias_tile[TILE_BIAS_VECTORS] LANES_ALIGNED, seen_tile[TILE_SEEN_VECTORS] LANES_ALIGNED;
-    grad_tiles g = {k_rows, v_rows, dk_rows, dv_rows, q_rows, dout_rows, q_tile, dout_tile, p_tile, dt_tile};
+#if DOT_BF16
+    float k_steps[GRAD_KEYS / 2 * PITCH_K] LANES_ALIGNED, p_rows[TILE_KV * GRAD_WORDS] LANES_ALIGNED,
+        dt_rows[TILE_KV * GRAD_WORDS] LANES_ALIGNED;
+    VEC dt_keys[TILE_KV / 2 * ROW_VECTORS] LANES_ALIGNED;
+#else // one and the same
+    float *k_steps = k_rows, *p_rows = (float *)p_tile, *dt_rows = (float *)dt_tile;
+    VEC *dt_keys = dt_tile;
+#endif
+    grad_tiles g = {k_rows, v_rows,    k_steps, dk_rows, dv_rows, q_steps, dout_steps,
+                    q_tile, dout_tile, p_tile,  dt_tile, p_rows,  dt_rows, dt_keys};
     tile_rows t;
     t.args = &item_args, t.call = &call, t.b = b, t.bias = bias_tile, t.seen_tile = seen_tile;
     t.derivatives = dt_tile;

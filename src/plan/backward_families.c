@@ -2,7 +2,7 @@
 #include "plan/backward_families.h"
 
 void cla_backward_complete_lanes(knobs *k, const knobs *row) {
-    k->row_vectors = k->lanes == 16 ? 2 : 1, k->key_block = 8, k->tile_kv = 128;
+    k->row_vectors = k->lanes == 16 ? 2 : 1, k->key_block = 8, k->tile_kv = k->lanes == 16 ? 256 : 128;
     cla_knobs_override(k, row);
 }
 
