@@ -50,6 +50,8 @@ double model_flops(const struct test_case *t) {
     const double gate = (double)case_gate_rows(t) * (double)t->width;
     const double projections =
         2.0 * b * ((double)t->n_q * (row_weights(t) + gate) + (double)t->n_kv * key_weights(t));
+    // Of gradients five products in place of two: those of forward once more, and dq, dk and dv.
+    if (t->op == CASE_BACKWARD) return 2.5 * attention;
     return t->op == CASE_LAYER ? attention + projections : attention;
 }
 
@@ -66,6 +68,10 @@ double model_bytes(const struct test_case *t) {
     if (t->op == CASE_LAYER)
         return q * (rows * (double)(t->width + t->width_out) + b * (double)t->n_kv * (double)t->width_y) +
                matrix * (row_weights(t) + key_weights(t) + (double)case_gate_rows(t) * (double)t->width);
-    return q * heads * (double)t->head_dim + out * heads * (double)t->head_dim_v +
-           kv * keys * (double)(t->head_dim + (t->latent ? 0 : t->head_dim_v));
+    const double of_q = heads * (double)t->head_dim, of_out = heads * (double)t->head_dim_v,
+                 of_kv = keys * (double)(t->head_dim + t->head_dim_v);
+    // Gradients read out and its derivative, and write as many numbers as q, k and v have.
+    const double more =
+        t->op == CASE_BACKWARD ? out * of_out + (double)clattn_type_size(t->grad_type) * (of_q + of_kv) : 0.0;
+    return q * of_q + out * of_out + kv * (t->latent ? keys * (double)t->head_dim : of_kv) + more;
 }

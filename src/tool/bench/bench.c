@@ -53,7 +53,9 @@ static const option_row bench_rows[] = {
      AS_WORDS(PRECISION, names_precisions)},
     {"packed", "LIST", "no, yes or both: whether their weights are packed before",
      AS_WORDS(PACKED, no_yes_both)},
-    {"op", "LIST", "attend, decode, layer, linear (the query projection of such a layer alone)",
+    {"op", "LIST",
+     "attend, decode, layer, linear (the query projection of such a layer alone), backward (the gradients of "
+     "attend, which count as 2.5 times its operations: five products for two)",
      AS_WORDS(OP, names_ops)},
     {"baselines", "LIST",
      "none, unfused, clblast (float32, Q K^T and P V as its products): a row more for each case they can do; "
@@ -135,7 +137,7 @@ static bool make_option_cases(bench *b, bool listed, char why[256]) {
     for (int i = 0; i < b->case_count; i++) {
         const struct test_case *t = &b->cases[i].test;
         snprintf(why, 256, "--options: options are of attend and decode alone");
-        if (!case_projects(t) && !t->composed) continue;
+        if (case_attends(t) && !t->composed) continue;
         return false;
     }
     return true;

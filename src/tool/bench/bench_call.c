@@ -119,9 +119,10 @@ static bench_status plan_call(bench_call *p, char kernel[32], char why[256]) {
     clattn_linear_choice choice = {0};
     const bench_status status =
         status_of(p,
-                  op == CASE_LINEAR  ? clattn_linear_plan(context, &p->arrays.linear, &choice)
-                  : op == CASE_LAYER ? clattn_layer_plan(context, &p->arrays.layer, &plan)
-                                     : clattn_attention_plan(context, &p->arrays.params, &plan),
+                  op == CASE_LINEAR     ? clattn_linear_plan(context, &p->arrays.linear, &choice)
+                  : op == CASE_LAYER    ? clattn_layer_plan(context, &p->arrays.layer, &plan)
+                  : op == CASE_BACKWARD ? clattn_attention_backward_plan(context, &p->arrays.backward, &plan)
+                                        : clattn_attention_plan(context, &p->arrays.params, &plan),
                   why);
     snprintf(kernel, 32, "%s", op == CASE_LINEAR ? choice.kernel_name : plan.kernel_name);
     return status;
@@ -181,6 +182,10 @@ static clattn_status ask_workspace(bench_call *p, size_t *bytes, cl_mem **worksp
         *workspace = &a->linear.workspace;
         return clattn_linear_workspace(context, &a->linear, bytes);
     }
+    if (a->op == CASE_BACKWARD) {
+        *workspace = &a->backward.workspace;
+        return clattn_attention_backward_workspace(context, &a->backward, bytes);
+    }
     *workspace = a->op == CASE_LAYER ? &a->layer.workspace : &a->params.workspace;
     return a->op == CASE_LAYER ? clattn_layer_workspace(context, &a->layer, bytes)
                                : clattn_attention_workspace(context, &a->params, bytes);
@@ -197,9 +202,10 @@ bench_status bench_call_prepare(bench_call *p, char why[256]) {
     if (status != BENCH_OK) return status;
     *workspace = p->scratch;
     return status_of(p,
-                     a->op == CASE_LINEAR  ? clattn_linear_prepare(context, &a->linear)
-                     : a->op == CASE_LAYER ? clattn_layer_prepare(context, &a->layer)
-                                           : clattn_attention_prepare(context, &a->params),
+                     a->op == CASE_LINEAR     ? clattn_linear_prepare(context, &a->linear)
+                     : a->op == CASE_LAYER    ? clattn_layer_prepare(context, &a->layer)
+                     : a->op == CASE_BACKWARD ? clattn_attention_backward_prepare(context, &a->backward)
+                                              : clattn_attention_prepare(context, &a->params),
                      why);
 }
 
@@ -215,7 +221,7 @@ void bench_call_watch(bench_call *p, double most_ms) {
     p->progress = (clattn_progress){in_time, p};
     p->watched_ms = most_ms;
     p->late = false;
-    p->arrays.params.progress = p->arrays.layer.progress = progress;
+    p->arrays.params.progress = p->arrays.layer.progress = p->arrays.backward.progress = progress;
 }
 
 static bench_status enqueue_case(bench_call *p, cl_event *event) {

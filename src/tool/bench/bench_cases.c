@@ -35,10 +35,9 @@ static const shape sizes[] = {
 
 // Without a preset, in the order of names_ops.
 static const shape plain[] = {
-    {CASE_ATTEND, false, 12, 12, 1024, 1024, 64, 0},
-    {CASE_DECODE, false, 32, 8, 1, 4096, 128, 0},
-    {CASE_LAYER, false, 12, 12, 512, 512, 64, 0},
-    {CASE_LINEAR, false, 12, 12, 512, 512, 64, 0},
+    {CASE_ATTEND, false, 12, 12, 1024, 1024, 64, 0},   {CASE_DECODE, false, 32, 8, 1, 4096, 128, 0},
+    {CASE_LAYER, false, 12, 12, 512, 512, 64, 0},      {CASE_LINEAR, false, 12, 12, 512, 512, 64, 0},
+    {CASE_BACKWARD, false, 12, 12, 1024, 1024, 64, 0},
 };
 
 static const char *const standard[] = {
@@ -64,7 +63,7 @@ static int64_t value(const option_list *lists, const int *at, int axis, int64_t 
 static struct test_case begin(const option_list *lists, const int *at, case_op op) {
     struct test_case c = {.op = op, .no_lse = true};
     const clattn_type type = (clattn_type)value(lists, at, BENCH_AXIS_DTYPE, CLATTN_TYPE_F32);
-    c.q_type = c.kv_type = c.out_type = c.matrix_type = c.bias_type = type;
+    c.q_type = c.kv_type = c.out_type = c.grad_type = c.matrix_type = c.bias_type = type;
     c.kernel = (clattn_kernel)value(lists, at, BENCH_AXIS_KERNEL, CLATTN_KERNEL_AUTO);
     c.projection = (clattn_projection)value(lists, at, BENCH_AXIS_PROJECTION, CLATTN_PROJECTION_AUTO);
     c.precision = (clattn_precision)value(lists, at, BENCH_AXIS_PRECISION, CLATTN_PRECISION_EXACT);
@@ -128,6 +127,8 @@ static bool valid(const struct test_case *c, char why[256]) {
     else if (c->kernel && c->op == CASE_LINEAR)
         snprintf(why, 256, "--kernel %s: --op linear has no attention: --projection says who multiplies",
                  names_kernels[c->kernel]);
+    else if (c->kernel && c->op == CASE_BACKWARD)
+        snprintf(why, 256, "--kernel %s: --op backward has kernels of its own", names_kernels[c->kernel]);
     else if (c->heads % c->kv_heads)
         snprintf(why, 256, "--kv-heads %lld: must divide --heads %lld", (long long)c->kv_heads,
                  (long long)c->heads);
@@ -198,11 +199,11 @@ static int add_baselines(const option_list *lists, const int *at, const option_l
     const bool unfused = is_listed(&lists[BENCH_AXIS_KERNEL], CLATTN_KERNEL_UNFUSED);
     int count = 0;
     if (at[BENCH_AXIS_KERNEL] || at[BENCH_AXIS_PROJECTION]) return 0;
-    if (is_listed(baselines, BENCH_UNFUSED) && !unfused && c->op != CASE_LINEAR) {
+    if (is_listed(baselines, BENCH_UNFUSED) && !unfused && c->op != CASE_LINEAR && c->op != CASE_BACKWARD) {
         to[count] = (bench_case){.test = *c, .baseline = BENCH_UNFUSED};
         to[count++].test.kernel = CLATTN_KERNEL_UNFUSED;
     }
-    if (is_listed(baselines, BENCH_CLBLAST) && !case_projects(c) && !c->latent) {
+    if (is_listed(baselines, BENCH_CLBLAST) && case_attends(c) && !c->latent) {
         to[count] = (bench_case){.test = *c, .baseline = BENCH_CLBLAST};
         to[count].test.kernel = CLATTN_KERNEL_AUTO;
         to[count++].test.composed = true;

@@ -91,7 +91,7 @@ static bench_status measure_pair_of(several *all, const bench *b, const bench_ca
     bench_call p;
     side sides[2] = {{.group = all->group, .host = &host}, {.host = &host}};
     all->sessions[0].message[0] = '\0';
-    if (case_projects(&pair->row.c.test) || c->test.composed) {
+    if (!case_attends(&pair->row.c.test) || c->test.composed) {
         snprintf(pair->row.why, sizeof pair->row.why, "several devices do attention alone");
         return BENCH_UNSUPPORTED;
     }
