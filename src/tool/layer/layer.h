@@ -30,6 +30,14 @@ typedef struct model {
 int model_load(const char *folder, int64_t layer, model *m);
 void model_free(model *m);
 
+// Gradients of a layer: what is given, and files that are asked for.
+#define LAYER_GRADIENTS 18
+typedef struct layer_gradients {
+    const char *out, *score_mod, *paths[LAYER_GRADIENTS]; // as given
+    array out_array, arrays[LAYER_GRADIENTS];
+    clattn_layer_backward_params params;
+} layer_gradients;
+
 typedef struct layer_run {
     layer_weights weights;
     const char *x, *y, *out, *attention_weights, *model_folder;
@@ -47,6 +55,7 @@ typedef struct layer_run {
     score_options score;
     kv_options kv;
     ragged_options ragged;
+    layer_gradients gradients;
     expect expect;
     common_options common;
     ranks ranks;
@@ -58,6 +67,15 @@ typedef struct layer_run {
 // a line printed.
 int layer_model_load(layer_run *r);
 int layer_upload(layer_run *r, tensors *t);
+
+// layer_backward.c: check the options and load the file, put all on the device beside forward's, run, write, in this order; nothing
+// where there is no --grad-out.
+option_group layer_gradients_group(layer_gradients *g);
+int layer_gradients_load(layer_run *r);
+int layer_gradients_begin(layer_run *r, tensors *t);
+int layer_gradients_run(layer_run *r, session *s);
+int layer_gradients_save(layer_run *r, tensors *t);
+void layer_gradients_free(layer_gradients *g);
 
 // Refuses options that --mpi does not take; layer_ranks.c: run, which is the exit status.
 int layer_shared_check(layer_run *r);
