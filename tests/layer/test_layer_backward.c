@@ -259,10 +259,83 @@ START_TEST(clblast_agrees) {
 }
 END_TEST
 
+// Of no rows the gradients of weights are 0, and what has no numbers is left alone. Buffers hold 77 before.
+enum { ROOM = 1 << 8, WIDTH = 4, HEADS = 2 };
+static cl_mem floats(float value) {
+    float values[ROOM];
+    cl_int code;
+    for (int n = 0; n < ROOM; n++) values[n] = value;
+    cl_mem buffer = clCreateBuffer(harness()->opencl, CL_MEM_COPY_HOST_PTR, sizeof values, values, &code);
+    harness_expect(code, "clCreateBuffer");
+    return buffer;
+}
+
+static void assert_floats(cl_mem buffer, int64_t count, const char *name) {
+    float got[ROOM];
+    harness_expect(clEnqueueReadBuffer(harness()->queue, buffer, CL_TRUE, 0, sizeof got, got, 0, NULL, NULL),
+                   "clEnqueueReadBuffer");
+    for (int n = 0; n < ROOM; n++)
+        ck_assert_msg(got[n] == (n < count ? 0.0f : 77.0f), "%s: element %d is %g", name, n, (double)got[n]);
+}
+
+static const int64_t zeros[][3] = {{0, 3, 5}, {2, 0, 5}, {2, 3, 0}}; // B, Nq, Nkv
+START_TEST(sizes_of_zero) {
+    const int64_t *n = zeros[_i], x[3] = {n[0], n[1], WIDTH}, y[3] = {n[0], n[2], WIDTH},
+                  w[2] = {2 * HEADS, WIDTH}, norm[1] = {2};
+    cl_mem in = floats(0.5f), to[6];
+    for (int i = 0; i < 6; i++) to[i] = floats(77.0f);
+    const clattn_tensor matrix = clattn_tensor_dense(in, CLATTN_TYPE_F32, 2, w);
+    clattn_layer_backward_params p = {
+        .forward = {.x = clattn_tensor_dense(in, CLATTN_TYPE_F32, 3, x),
+                    .y = clattn_tensor_dense(in, CLATTN_TYPE_F32, 3, y),
+                    .wq = matrix,
+                    .wk = matrix,
+                    .wv = matrix,
+                    .wo = matrix,
+                    .w_gate = matrix,
+                    .heads = HEADS,
+                    .norm = CLATTN_NORM_HEADS,
+                    .q_norm = clattn_tensor_dense(in, CLATTN_TYPE_F32, 1, norm)},
+        .dout = clattn_tensor_dense(in, CLATTN_TYPE_F32, 3, x),
+        .dx = clattn_tensor_dense(to[0], CLATTN_TYPE_F32, 3, x),
+        .dy = clattn_tensor_dense(to[1], CLATTN_TYPE_F32, 3, y),
+        .dwq = clattn_tensor_dense(to[2], CLATTN_TYPE_F32, 2, w),
+        .dwv = clattn_tensor_dense(to[3], CLATTN_TYPE_F32, 2, w),
+        .dw_gate = clattn_tensor_dense(to[4], CLATTN_TYPE_F32, 2, w),
+        .dq_norm = clattn_tensor_dense(to[5], CLATTN_TYPE_F32, 1, norm)};
+    const int64_t counts[6] = {n[0] * n[1] * WIDTH, n[0] * n[2] * WIDTH, 16, 16, 16, 2};
+    const clattn_status status =
+        clattn_layer_backward_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL);
+    ck_assert_msg(status == CLATTN_OK, "%s", harness_log_text());
+    // Without keys, or rows, nothing has a part in anything.
+    for (int i = 0; i < 6; i++) assert_floats(to[i], counts[i], "sizes of zero");
+    for (int i = 0; i < 6; i++) clReleaseMemObject(to[i]);
+    clReleaseMemObject(in);
+}
+END_TEST
+
+START_TEST(waits_for_its_list) {
+    struct gradients g;
+    open_case(&g, cases[5], CLATTN_PROJECTION_AUTO);
+    cl_command_queue queue = _i && harness()->out_of_order ? harness()->out_of_order : harness()->queue;
+    cl_event gate = harness_gate(), done = NULL;
+    const clattn_status status =
+        clattn_layer_backward_enqueue(harness()->context, queue, &g.params, 1, &gate, &done);
+    ck_assert_msg(status == CLATTN_OK, "%s", harness_log_text());
+    harness_open_gate(gate, done, queue);
+    make_wanted(&g);
+    for (int n = 0; n < RESULTS; n++)
+        if (g.want[n]) assert_result(&g, cases[5], n);
+    close_case(&g);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("layer_backward");
     TCase *group = harness_add(suite, "gradients", (const TTest *const[]){NULL});
     harness_add_loop(group, agrees_with_differences, CASES);
     harness_add_loop(group, clblast_agrees, CASES);
+    tcase_add_loop_test(group, sizes_of_zero, 0, 3);
+    tcase_add_loop_test(group, waits_for_its_list, 0, 2);
     return harness_run(suite);
 }
