@@ -1,7 +1,7 @@
 // layer.c: clattn layer: multi-head attention with a model's weights.
 #include "evidence/device/measure.h"
 #include "evidence/words/words.h"
-#include "tool/layer/layer.h"
+#include "tool/layer/layer_backward.h"
 #include "tool/cli/report.h"
 #include "tool/cli/progress.h"
 

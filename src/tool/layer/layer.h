@@ -68,15 +68,6 @@ typedef struct layer_run {
 int layer_model_load(layer_run *r);
 int layer_upload(layer_run *r, tensors *t);
 
-// layer_backward.c: check the options and load the file, put all on the device beside forward's, run, write, in this order; nothing
-// where there is no --grad-out.
-option_group layer_gradients_group(layer_gradients *g);
-int layer_gradients_load(layer_run *r);
-int layer_gradients_begin(layer_run *r, tensors *t);
-int layer_gradients_run(layer_run *r, session *s);
-int layer_gradients_save(layer_run *r, tensors *t);
-void layer_gradients_free(layer_gradients *g);
-
 // Refuses options that --mpi does not take; layer_ranks.c: run, which is the exit status.
 int layer_shared_check(layer_run *r);
 int layer_shared_run(layer_run *r, session *s, tensors *t);

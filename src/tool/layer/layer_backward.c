@@ -1,5 +1,5 @@
 // layer_backward.c: the gradients of a call of clattn layer: --grad-out and what is asked for with it.
-#include "tool/layer/layer.h"
+#include "tool/layer/layer_backward.h"
 
 // One result: its option, its view of the call, what it has the shape and type of, and the option of that.
 #define RESULT(option, field, of, with)                                                                      \
