@@ -201,6 +201,30 @@ def plans():
     refused("", clattn.opencl_load, "/no/such/library")
 
 
+def gradients():
+    """Those of a layer: by their names, of those that there are; a sum of the layer's results along each moves as they say."""
+    x, dout = numbers(2, 5, 12), numbers(2, 5, 6)
+    given = {"wq": numbers(16, 12), "wk": numbers(8, 12), "wv": numbers(8, 12), "wo": numbers(6, 16), "bq": numbers(16)}
+    given = {name: value / 4 for name, value in given.items()}
+    how = {"heads": 4, "kv_heads": 2, "causal": True, "rope": {"layout": "half"}}
+    found = clattn.layer_backward(x, dout, **given, **how)
+    check(list(found) == ["dx", "dwq", "dwk", "dwv", "dwo", "dbq"], "the gradients that there are")
+    for name, value in {"x": x, **given}.items():
+        along = numbers(*value.shape)
+        ends = [(clattn.layer(**{"x": x, **given, name: value + step * along}, **how).astype(np.float64) * dout).sum()
+                for step in (0.01, -0.01)]
+        along_it = (found[f"d{name}"].astype(np.float64) * along).sum()
+        close((ends[0] - ends[1]) / 0.02, along_it, f"d{name}", 0.02 + 0.01 * abs(along_it))
+    into, buffer = np.empty_like(x), clattn.Buffer(x)
+    some = clattn.layer_backward(x, dout, dx=into, dwq=False, dwk="float16", dsinks=True, sinks=np.zeros(4), **given, **how)
+    check("dwq" not in some and some["dx"] is into and some["dwk"].dtype == np.float16 and some["dsinks"].shape == (4,), "what is asked for")
+    check(isinstance(clattn.layer_backward(x, clattn.Buffer(dout), **given, **how)["dwv"], clattn.Buffer), "Buffers")
+    check(clattn.layer_backward_workspace(buffer, dout, **given, **how) > 0 and
+          clattn.layer_backward_prepare(buffer, dout, **given, **how) is None, "asked ahead")
+    refused("dy: is asked for without y", clattn.layer_backward, x, dout, dy=True, **given, **how)
+    refused("append: has no gradient", clattn.layer_backward, x, dout, append=True, **given, **how)
+
+
 def groups():
     q, k = numbers(2, 4, 40, 16), numbers(2, 2, 40, 16)
     with clattn.Context() as one, clattn.Context() as two:
@@ -258,5 +282,6 @@ calls()
 block()
 blocks()
 plans()
+gradients()
 groups()
 print(f"{python_checks.checks} checks of the calls")

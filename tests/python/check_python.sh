@@ -1,6 +1,6 @@
 #!/bin/sh
 # The Python module: its structs against a C compiler's, its calls against numpy, its refusals, its buffers, each function of the
-# header, and a decoder.   $1 build folder
+# header, a decoder, and a layer that learns.   $1 build folder
 # numpy comes from PyPI into the build folder's own environment where Python has none.
 set -eu
 build=$(cd "$1" && pwd)
@@ -14,3 +14,4 @@ fi
 for check in python buffers calls decoder; do
     "$python" "tests/python/check_$check.py" "$build"
 done
+PYTHONPATH=$build "$python" tests/examples/train.py

@@ -3,7 +3,7 @@
 #define CLATTN_TOOL_CALL_OPTIONS_TENSORS_H
 #include "tool/cli/session.h"
 
-#define TENSORS_MAX 32
+#define TENSORS_MAX 64
 
 // Buffers of one run; released together. `host`: they are host memory, for a group of devices.
 typedef struct tensors {

@@ -1,7 +1,7 @@
 // layer.c: clattn layer: multi-head attention with a model's weights.
 #include "evidence/device/measure.h"
 #include "evidence/words/words.h"
-#include "tool/layer/layer.h"
+#include "tool/layer/layer_backward.h"
 #include "tool/cli/report.h"
 #include "tool/cli/progress.h"
 
@@ -94,6 +94,7 @@ static int load_inputs(layer_run *r) {
     if (!r->x || !r->out)
         return tool_wrong("--%s FILE is needed; see clattn layer --help", r->x ? "out" : "x");
     int status = layer_shared_check(r);
+    if (status < 0) status = layer_gradients_load(r);
     if (status < 0) status = layer_model_load(r);
     r->score.rope = r->rope.rope.layout != CLATTN_ROPE_NONE;
     if (status < 0) status = rope_options_load(&r->rope);
@@ -139,6 +140,7 @@ static int run_layer(layer_run *r, session *s, tensors *t) {
     clattn_plan plan;
     watch seen;
     int status = layer_upload(r, t);
+    if (status < 0) status = layer_gradients_begin(r, t);
     if (status < 0) status = expect_fits(&r->expect, &r->out_array, 1);
     if (status >= 0) return status;
     const uint64_t start = measure_clock_ns();
@@ -151,8 +153,10 @@ static int run_layer(layer_run *r, session *s, tensors *t) {
     if (done != CLATTN_OK) return session_status(s, done);
     status = session_finish(s);
     const uint64_t end = measure_clock_ns();
+    if (status < 0) status = layer_gradients_run(r, s);
     if (status < 0) status = tensors_save(t, &r->params.out, &r->out_array, r->out);
     if (status < 0) status = tensors_save(t, &r->params.weights, &r->weights_array, r->attention_weights);
+    if (status < 0) status = layer_gradients_save(r, t);
     if (status >= 0) return status;
     status = expect_check(&r->expect, &r->out_array, 1);
     const int told =
@@ -183,6 +187,7 @@ static void free_layer(layer_run *r) {
     rope_options_free(&r->rope);
     ragged_options_free(&r->ragged);
     expect_free(&r->expect);
+    layer_gradients_free(&r->gradients);
 }
 
 int tool_layer(int argc, char **argv) {
@@ -193,6 +198,7 @@ int tool_layer(int argc, char **argv) {
                                    score_group(&r.score),
                                    kv_past_group(&r.kv),
                                    ragged_group(&r.ragged),
+                                   layer_gradients_group(&r.gradients),
                                    ranks_group(&r.ranks),
                                    expect_group(&r.expect),
                                    common_group(&r.common)};

@@ -30,6 +30,14 @@ typedef struct model {
 int model_load(const char *folder, int64_t layer, model *m);
 void model_free(model *m);
 
+// Gradients of a layer: what is given, and files that are asked for.
+#define LAYER_GRADIENTS 18
+typedef struct layer_gradients {
+    const char *out, *score_mod, *paths[LAYER_GRADIENTS]; // as given
+    array out_array, arrays[LAYER_GRADIENTS];
+    clattn_layer_backward_params params;
+} layer_gradients;
+
 typedef struct layer_run {
     layer_weights weights;
     const char *x, *y, *out, *attention_weights, *model_folder;
@@ -47,6 +55,7 @@ typedef struct layer_run {
     score_options score;
     kv_options kv;
     ragged_options ragged;
+    layer_gradients gradients;
     expect expect;
     common_options common;
     ranks ranks;
