@@ -35,6 +35,14 @@ static void take_parts(const problem *p, backward_variant *v) {
     v->parts = v->part_keys > 0 ? divide_up(p->n_kv, v->part_keys) : 1;
 }
 
+// All four operands of the products are bfloat16, and its dot product is proven and the faster engine.
+static bool takes_dot(const plan_input *in, const problem *p, const knobs *k) {
+    const float *rate = in->probes.rate;
+    return !cla_family_dot_refusal(p) && p->type_out == CLATTN_TYPE_BF16 && k->lanes == 16 &&
+           k->key_block % 2 == 0 && (in->probes.proven >> PROBE_DOT_BF16 & 1u) &&
+           rate[PROBE_DOT_BF16] > rate[PROBE_FMA];
+}
+
 static const char *fit_lanes(const plan_input *in, const problem *p, const tuned_row *row,
                              backward_variant *v) {
     if (!row && !cla_plan_has_lanes(in)) return "the device's work-items own no vector registers";
@@ -44,13 +52,15 @@ static const char *fit_lanes(const plan_input *in, const problem *p, const tuned
     cla_backward_complete_lanes(&v->knobs, row ? &row->knobs : &none);
     while (v->knobs.tile_kv >= 32 && lanes_bytes(&v->knobs, p) > PRIVATE_BYTES_MOST / 4)
         v->knobs.tile_kv /= 2;
+    v->knobs.dot_bf16 = takes_dot(in, p, &v->knobs);
     v->one_pass = true;
     v->work_group = 1;
     v->own_rows = v->knobs.tile_kv;
     take_parts(p, v);
     snprintf(v->why, sizeof v->why,
-             "query rows in %d vectors of %d lanes, five products in one pass; keys in %d parts",
-             v->knobs.row_vectors, v->knobs.lanes, v->parts);
+             "query rows in %d vectors of %d lanes, five products in one pass; keys in %d parts%s",
+             v->knobs.row_vectors, v->knobs.lanes, v->parts,
+             v->knobs.dot_bf16 ? "; bfloat16 dot product" : "");
     return NULL;
 }
 
