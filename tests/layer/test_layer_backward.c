@@ -33,6 +33,7 @@ static const char *const cases[] = {
     "layer-f32-b2-h4-hkv2-n5-d4-m6-biases-headscales-window1:2-padded",
     "layer-f32-b2-h4-hkv2-n6-d4-m6-biases-causal-ropehalf-normheads-gateall-spaced",
     "layer-f32-b2-h4-hkv2-n6-d4-m6-biases-dropout0.3:7",
+    "layer-f32-b2-h4-hkv2-n5-d4-m6-biases-causal-softcap2-mods",
     "layer-f32-b2-h4-hkv2-n20-d32-m64-split",
     "layer-f16-b2-h4-hkv2-n5-d4-m6-causal-biases-ropehalf-normheads-gateall",
     "layer-bf16-b2-h4-hkv2-n5-nkv7-d4-m6-my5-biases-normwidth-gateheads-gatebias",
