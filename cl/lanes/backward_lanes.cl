@@ -134,6 +134,9 @@ void grad_take_rows(grad_tiles *g, __global const ELEMENT(TYPE_Q) * q,
                     const tile_rows *t) {
     const attention_args *a = t->args;
     q += view_row(&a->q, t->b, t->h, t->i0), dout += view_row(&a->out, t->b, t->h, t->i0);
+    const bool q_finite = GRAD_COPY(TYPE_Q, g->q, 0, q, a->q.row, t->rows, LANE_ROWS, HEAD_DIM);
+    const bool dout_finite =
+        GRAD_COPY(TYPE_OUT, g->dout, 0, dout, a->out.row, t->rows, LANE_ROWS, HEAD_DIM_V);
 #if DOT_BF16
     LOAD_ROWS(pair, g->q_tile, q, a->q.row, t->rows, HEAD_DIM);
     LOAD_ROWS(pair, g->dout_tile, dout, a->out.row, t->rows, HEAD_DIM_V);
@@ -141,9 +144,6 @@ void grad_take_rows(grad_tiles *g, __global const ELEMENT(TYPE_Q) * q,
     LOAD_ROWS_SCALED(TYPE_Q, g->q_tile, q, a->q.row, t->rows, HEAD_DIM, t->scale * SCORE_UNIT);
     LOAD_ROWS(TYPE_OUT, g->dout_tile, dout, a->out.row, t->rows, HEAD_DIM_V);
 #endif
-    const bool q_finite = GRAD_COPY(TYPE_Q, g->q, 0, q, a->q.row, t->rows, LANE_ROWS, HEAD_DIM);
-    const bool dout_finite =
-        GRAD_COPY(TYPE_OUT, g->dout, 0, dout, a->out.row, t->rows, LANE_ROWS, HEAD_DIM_V);
     g->rows_finite = q_finite && dout_finite;
     float lse[LANE_ROWS] LANES_ALIGNED, delta[LANE_ROWS] LANES_ALIGNED;
     for (int x = 0; x < LANE_ROWS; x++) {
