@@ -459,12 +459,36 @@ void grad_drop(const grad_tiles *g, const tile_rows *t, const dropout_args *a) {
 }
 #endif
 
+// The rows of the tile after this one, asked for a few with each block of scores: the second-level cache does not hold all of a head.
+typedef struct grad_ahead {
+    __global const ELEMENT(TYPE_Q) * q;
+    __global const ELEMENT(TYPE_OUT) * dout;
+    __global const float *dq;
+    long q_row, dout_row, dq_row;
+    int rows;
+} grad_ahead;
+
+#define GRAD_ASK(p, width)                                                                                   \
+    for (int d = 0; d < (width); d += 64 / (int)sizeof *(p)) PREFETCH_FAR((p) + d)
+REGISTER_INLINE void grad_ask(const grad_ahead *to, int j) {
+    const int end = min(to->rows, (j + KEY_BLOCK) * LANE_ROWS / TILE_KV);
+#pragma unroll 1
+    for (int r = j * LANE_ROWS / TILE_KV; r < end; r++) {
+        GRAD_ASK(to->q + r * to->q_row, HEAD_DIM);
+        GRAD_ASK(to->dout + r * to->dout_row, HEAD_DIM_V);
+        GRAD_ASK(to->dq + r * to->dq_row, HEAD_DIM);
+    }
+}
+
 // The tile of rows meets the block of keys at hand, which is in the tile of keys from row `first` on. dq points at the first row.
-void grad_meet(const grad_tiles *g, const tile_rows *t, int first, int wants, __global float *dq,
-               long stride DROPOUT_PARAMETER) {
+void grad_meet(const grad_tiles *g, const tile_rows *t, int first, int wants, __global float *dq, long stride,
+               const grad_ahead *next DROPOUT_PARAMETER) {
     const product_key_element *k = g->k + first * PITCH_K, *v = g->v + first * PITCH_V;
 #pragma unroll 1
-    for (int j = 0; j < t->count; j += KEY_BLOCK) grad_weigh_keys(g, t, k, j);
+    for (int j = 0; j < t->count; j += KEY_BLOCK) {
+        grad_ask(next, j);
+        grad_weigh_keys(g, t, k, j);
+    }
 #if DROPOUT
     grad_drop(g, t, dropout);
 #endif
@@ -512,9 +536,18 @@ void grad_take_head(grad_tiles *g, tile_rows *t, const grad_call *c, const mask_
         if (t->k0 >= t->end) continue;
         grad_take_rows(g, c->q, c->dout, rows, t);
         __global float *dq = c->dq + view_row(view, t->b, t->h, i0);
+        const long i = i0 + LANE_ROWS;
+        const args_view *vq = &t->args->q, *vd = &t->args->VIEW_DOUT;
+        const grad_ahead next = {c->q + view_row(vq, t->b, t->h, i0) + LANE_ROWS * vq->row,
+                                 c->dout + view_row(vd, t->b, t->h, i0) + LANE_ROWS * vd->row,
+                                 dq + LANE_ROWS * view->row,
+                                 vq->row,
+                                 vd->row,
+                                 view->row,
+                                 (int)min((long)LANE_ROWS, c->n_q - i)};
         for (; t->k0 < t->end; tile_next(t, 0, t->next)) {
             tile_load_bias(t, t->call);
-            grad_meet(g, t, t->k0 - first, c->grads->wants, dq, view->row DROPOUT_PASSED);
+            grad_meet(g, t, t->k0 - first, c->grads->wants, dq, view->row, &next DROPOUT_PASSED);
         }
     }
 }
