@@ -50,14 +50,15 @@
 
 // A tile of keys, and a tile of query rows that meets it; sizes of steps are PRODUCT_STEP.
 typedef struct grad_tiles {
-    product_key_element *k, *v; // [key][column]
-    float *k_steps;             // [step of keys][column]
-    float *dk, *dv;             // [key][column]
-    float *q, *dout;            // [step of rows][column]
-    VEC *q_tile, *dout_tile;    // [column][row], as lanes_product.clh takes a query
-    VEC *p, *derivatives;       // [key][row], numbers
-    float *p_rows, *dt_rows;    // [key][step of rows]
-    VEC *dt_keys;               // [step of keys][row]
+    product_key_element *k, *v;              // [key][column]
+    product_key_element *q_rows, *dout_rows; // [row][column]
+    float *k_steps;                          // [step of keys][column]
+    float *dk, *dv;                          // [key][column]
+    float *q, *dout;                         // [step of rows][column]
+    VEC *q_tile, *dout_tile;                 // [column][row], as lanes_product.clh takes a query
+    VEC *p, *derivatives;                    // [key][row], numbers
+    float *p_rows, *dt_rows;                 // [key][step of rows]
+    VEC *dt_keys;                            // [step of keys][row]
     VEC lse[ROW_VECTORS], delta[ROW_VECTORS];
     bool keys_finite, rows_finite; // K; Q and dO
 } grad_tiles;
@@ -128,26 +129,55 @@ void grad_take_keys(grad_tiles *g, const kv_head *keys, const kv_head *values, i
     for (int i = 0; i < GRAD_KEYS * PITCH_V; i += LANES) *(VEC *)(g->dv + i) = (VEC)(0.0f);
 }
 
+// A round of transpose_lanes whose loops have constant ends: those of zip_lanes PoCL 3.1 unrolled in part alone, so that each round went
+// through memory.
+REGISTER_INLINE void grad_zip(VEC t[LANES]) {
+    VEC u[LANES];
+#pragma unroll
+    for (int i = 0; i < LANES / 2; i++) {
+        u[2 * i] = LANES_ZIP_FIRST(t[i], t[i + LANES / 2]);
+        u[2 * i + 1] = LANES_ZIP_SECOND(t[i], t[i + LANES / 2]);
+    }
+#pragma unroll
+    for (int i = 0; i < LANES; i++) t[i] = u[i];
+}
+
+// Rows in private memory, transposed: `columns` words of each, 0 in lanes without a row.
+REGISTER_INLINE void grad_transpose(VEC *tile, const float *rows, const int pitch, const int columns,
+                                    float factor) {
+#pragma unroll 1
+    for (int d = 0; d < columns; d += LANES, rows += LANES)
+#pragma unroll 1
+        for (int b = 0; b < ROW_VECTORS; b++) {
+            VEC t[LANES];
+#pragma unroll
+            for (int r = 0; r < LANES; r++) t[r] = VLOAD(0, rows + (b * LANES + r) * pitch);
+            grad_zip(t);
+            grad_zip(t);
+            if (LANES >= 8) grad_zip(t);
+            if (LANES >= 16) grad_zip(t);
+#pragma unroll
+            for (int c = 0; c < LANES; c++) tile[(d + c) * ROW_VECTORS + b] = DOT_BF16 ? t[c] : t[c] * factor;
+        }
+}
+
 // The tile's rows of Q and dO, as they lie and transposed, and what is known of them.
 void grad_take_rows(grad_tiles *g, __global const ELEMENT(TYPE_Q) * q,
                     __global const ELEMENT(TYPE_OUT) * dout, __global const float2 *rows,
                     const tile_rows *t) {
     const attention_args *a = t->args;
     q += view_row(&a->q, t->b, t->h, t->i0), dout += view_row(&a->out, t->b, t->h, t->i0);
-#if DOT_BF16
-    LOAD_ROWS(pair, g->q_tile, q, a->q.row, t->rows, HEAD_DIM);
-    LOAD_ROWS(pair, g->dout_tile, dout, a->out.row, t->rows, HEAD_DIM_V);
-#else
-    LOAD_ROWS_SCALED(TYPE_Q, g->q_tile, q, a->q.row, t->rows, HEAD_DIM, t->scale * SCORE_UNIT);
-    LOAD_ROWS(TYPE_OUT, g->dout_tile, dout, a->out.row, t->rows, HEAD_DIM_V);
-#endif
-    const bool q_finite = GRAD_COPY(TYPE_Q, g->q, 0, q, a->q.row, t->rows, LANE_ROWS, HEAD_DIM);
+    const bool q_finite = GRAD_COPY(TYPE_Q, g->q, g->q_rows, q, a->q.row, t->rows, LANE_ROWS, HEAD_DIM);
     const bool dout_finite =
-        GRAD_COPY(TYPE_OUT, g->dout, 0, dout, a->out.row, t->rows, LANE_ROWS, HEAD_DIM_V);
+        GRAD_COPY(TYPE_OUT, g->dout, g->dout_rows, dout, a->out.row, t->rows, LANE_ROWS, HEAD_DIM_V);
+    grad_transpose(g->q_tile, (const float *)g->q_rows, PITCH_K / PRODUCT_STEP, PRODUCT_STEPS(HEAD_DIM),
+                   t->scale * SCORE_UNIT);
+    grad_transpose(g->dout_tile, (const float *)g->dout_rows, PITCH_V / PRODUCT_STEP,
+                   PRODUCT_STEPS(HEAD_DIM_V), 1.0f);
     g->rows_finite = q_finite && dout_finite;
     float lse[LANE_ROWS] LANES_ALIGNED, delta[LANE_ROWS] LANES_ALIGNED;
     for (int x = 0; x < LANE_ROWS; x++) {
-        const float2 row = rows[t->i0 + min(x, t->rows - 1)];
+        const float2 row = x < t->rows ? rows[t->i0 + x] : (float2)(INFINITY, 0.0f);
         lse[x] = row.x * SCORE_UNIT, delta[x] = row.y;
     }
 #pragma unroll
@@ -429,12 +459,36 @@ void grad_drop(const grad_tiles *g, const tile_rows *t, const dropout_args *a) {
 }
 #endif
 
+// The rows of the tile after this one, asked for a few with each block of scores: the second-level cache does not hold all of a head.
+typedef struct grad_ahead {
+    __global const ELEMENT(TYPE_Q) * q;
+    __global const ELEMENT(TYPE_OUT) * dout;
+    __global const float *dq;
+    long q_row, dout_row, dq_row;
+    int rows;
+} grad_ahead;
+
+#define GRAD_ASK(p, width)                                                                                   \
+    for (int d = 0; d < (width); d += 64 / (int)sizeof *(p)) PREFETCH_FAR((p) + d)
+REGISTER_INLINE void grad_ask(const grad_ahead *to, int j) {
+    const int end = min(to->rows, (j + KEY_BLOCK) * LANE_ROWS / TILE_KV);
+#pragma unroll 1
+    for (int r = j * LANE_ROWS / TILE_KV; r < end; r++) {
+        GRAD_ASK(to->q + r * to->q_row, HEAD_DIM);
+        GRAD_ASK(to->dout + r * to->dout_row, HEAD_DIM_V);
+        GRAD_ASK(to->dq + r * to->dq_row, HEAD_DIM);
+    }
+}
+
 // The tile of rows meets the block of keys at hand, which is in the tile of keys from row `first` on. dq points at the first row.
-void grad_meet(const grad_tiles *g, const tile_rows *t, int first, int wants, __global float *dq,
-               long stride DROPOUT_PARAMETER) {
+void grad_meet(const grad_tiles *g, const tile_rows *t, int first, int wants, __global float *dq, long stride,
+               const grad_ahead *next DROPOUT_PARAMETER) {
     const product_key_element *k = g->k + first * PITCH_K, *v = g->v + first * PITCH_V;
 #pragma unroll 1
-    for (int j = 0; j < t->count; j += KEY_BLOCK) grad_weigh_keys(g, t, k, j);
+    for (int j = 0; j < t->count; j += KEY_BLOCK) {
+        grad_ask(next, j);
+        grad_weigh_keys(g, t, k, j);
+    }
 #if DROPOUT
     grad_drop(g, t, dropout);
 #endif
@@ -482,9 +536,18 @@ void grad_take_head(grad_tiles *g, tile_rows *t, const grad_call *c, const mask_
         if (t->k0 >= t->end) continue;
         grad_take_rows(g, c->q, c->dout, rows, t);
         __global float *dq = c->dq + view_row(view, t->b, t->h, i0);
+        const long i = i0 + LANE_ROWS;
+        const args_view *vq = &t->args->q, *vd = &t->args->VIEW_DOUT;
+        const grad_ahead next = {c->q + view_row(vq, t->b, t->h, i0) + LANE_ROWS * vq->row,
+                                 c->dout + view_row(vd, t->b, t->h, i0) + LANE_ROWS * vd->row,
+                                 dq + LANE_ROWS * view->row,
+                                 vq->row,
+                                 vd->row,
+                                 view->row,
+                                 (int)min((long)LANE_ROWS, c->n_q - i)};
         for (; t->k0 < t->end; tile_next(t, 0, t->next)) {
             tile_load_bias(t, t->call);
-            grad_meet(g, t, t->k0 - first, c->grads->wants, dq, view->row DROPOUT_PASSED);
+            grad_meet(g, t, t->k0 - first, c->grads->wants, dq, view->row, &next DROPOUT_PASSED);
         }
     }
 }
@@ -505,23 +568,27 @@ backward_lanes(BACKWARD_INPUTS, __global float *dq, __global ELEMENT(TYPE_GRADIE
     const kv_buffers buffers = KV_BUFFERS;
     const kv_head keys = kv_keys(&item_args, &buffers, b, h_kv),
                   values = kv_values(&item_args, &buffers, b, h_kv);
+    // The last rows are read as whole vectors.
+    product_key_element q_rows[LANE_ROWS * PITCH_K + 2 * LANES] LANES_ALIGNED,
+        dout_rows[LANE_ROWS * PITCH_V + 2 * LANES] LANES_ALIGNED;
     product_key_element k_rows[GRAD_KEYS * PITCH_K] LANES_ALIGNED, v_rows[GRAD_KEYS * PITCH_V] LANES_ALIGNED;
-    float dk_rows[GRAD_KEYS * PITCH_K] LANES_ALIGNED, dv_rows[GRAD_KEYS * PITCH_V] LANES_ALIGNED,
-        q_steps[GRAD_WORDS * PITCH_K] LANES_ALIGNED, dout_steps[GRAD_WORDS * PITCH_V] LANES_ALIGNED;
-    VEC q_tile[PRODUCT_STEPS(HEAD_DIM) * ROW_VECTORS] LANES_ALIGNED,
-        dout_tile[PRODUCT_STEPS(HEAD_DIM_V) * ROW_VECTORS] LANES_ALIGNED,
+    float dk_rows[GRAD_KEYS * PITCH_K] LANES_ALIGNED, dv_rows[GRAD_KEYS * PITCH_V] LANES_ALIGNED;
+    VEC q_tile[LANES_ROUND_UP(PRODUCT_STEPS(HEAD_DIM), LANES) * ROW_VECTORS] LANES_ALIGNED,
+        dout_tile[LANES_ROUND_UP(PRODUCT_STEPS(HEAD_DIM_V), LANES) * ROW_VECTORS] LANES_ALIGNED,
         p_tile[TILE_KV * ROW_VECTORS] LANES_ALIGNED, dt_tile[TILE_KV * ROW_VECTORS] LANES_ALIGNED;
     VEC bias_tile[TILE_BIAS_VECTORS] LANES_ALIGNED, seen_tile[TILE_SEEN_VECTORS] LANES_ALIGNED;
 #if DOT_BF16
+    float q_steps[GRAD_WORDS * PITCH_K] LANES_ALIGNED, dout_steps[GRAD_WORDS * PITCH_V] LANES_ALIGNED;
     float k_steps[GRAD_KEYS / 2 * PITCH_K] LANES_ALIGNED, p_rows[TILE_KV * GRAD_WORDS] LANES_ALIGNED,
         dt_rows[TILE_KV * GRAD_WORDS] LANES_ALIGNED;
     VEC dt_keys[TILE_KV / 2 * ROW_VECTORS] LANES_ALIGNED;
 #else // one and the same
-    float *k_steps = k_rows, *p_rows = (float *)p_tile, *dt_rows = (float *)dt_tile;
+    float *q_steps = q_rows, *dout_steps = dout_rows, *k_steps = k_rows, *p_rows = (float *)p_tile,
+          *dt_rows = (float *)dt_tile;
     VEC *dt_keys = dt_tile;
 #endif
-    grad_tiles g = {k_rows, v_rows,    k_steps, dk_rows, dv_rows, q_steps, dout_steps,
-                    q_tile, dout_tile, p_tile,  dt_tile, p_rows,  dt_rows, dt_keys};
+    grad_tiles g = {k_rows,     v_rows, q_rows,    dout_rows, k_steps, dk_rows, dv_rows, q_steps,
+                    dout_steps, q_tile, dout_tile, p_tile,    dt_tile, p_rows,  dt_rows, dt_keys};
     tile_rows t;
     t.args = &item_args, t.call = &call, t.b = b, t.bias = bias_tile, t.seen_tile = seen_tile;
     t.derivatives = dt_tile;
