@@ -8,14 +8,15 @@
 #include "peer_shim.h"
 #include "evidence/device/choose_device.h"
 
-enum { MAX_BUFFERS = 8, MAX_DEVICES = 64, MAX_ENGINES = 64 };
+enum { MAX_BUFFERS = 12, MAX_DEVICES = 64, MAX_ENGINES = 64 };
 
 struct peer_call {
     peer_device *device;
-    enum { CALL_ATTENTION, CALL_LAYER, CALL_LINEAR } op;
+    enum { CALL_ATTENTION, CALL_LAYER, CALL_LINEAR, CALL_BACKWARD } op;
     clattn_layer_params layer;
     clattn_attention_params attention;
     clattn_linear_params linear;
+    clattn_attention_backward_params backward;
     clattn_plan plan;
     cl_mem out, weights, buffers[MAX_BUFFERS];
     size_t out_bytes, weights_bytes;
@@ -147,12 +148,21 @@ static clattn_status prepare_linear(peer_call *call, size_t *bytes) {
     return clattn_linear_workspace(c, l, bytes);
 }
 
+static clattn_status prepare_backward(peer_call *call, size_t *bytes) {
+    clattn_context *c = call->device->context;
+    const clattn_attention_backward_params *b = &call->backward;
+    clattn_status status = clattn_attention_backward_prepare(c, b);
+    if (status == CLATTN_OK) status = clattn_attention_backward_plan(c, b, &call->plan);
+    return status == CLATTN_OK ? clattn_attention_backward_workspace(c, b, bytes) : status;
+}
+
 static clattn_status prepare(peer_call *call, size_t *bytes) {
     clattn_context *c = call->device->context;
     const clattn_layer_params *l = &call->layer;
     const clattn_attention_params *a = &call->attention;
     const bool is_layer = call->op == CALL_LAYER;
     if (call->op == CALL_LINEAR) return prepare_linear(call, bytes);
+    if (call->op == CALL_BACKWARD) return prepare_backward(call, bytes);
     clattn_status status = is_layer ? clattn_layer_prepare(c, l) : clattn_attention_prepare(c, a);
     if (status == CLATTN_OK)
         status = is_layer ? clattn_layer_plan(c, l, &call->plan) : clattn_attention_plan(c, a, &call->plan);
@@ -167,7 +177,7 @@ static peer_call *complete(peer_call *call, int inputs) {
     bool ok = call->buffer_count == inputs && fail_status(call->device, prepare(call, &bytes)) == 0;
     if (ok && bytes)
         ok = (call->layer.workspace = call->attention.workspace = call->linear.workspace =
-                  add_buffer(call, NULL, bytes)) != NULL;
+                  call->backward.workspace = add_buffer(call, NULL, bytes)) != NULL;
     if (ok) return call;
     peer_destroy(call);
     return NULL;
@@ -193,6 +203,27 @@ peer_call *peer_attention_create(peer_device *device, const peer_attention *a) {
     call->out_bytes = (size_t)(a->b * a->h * a->nq * a->dv) * clattn_type_size(type);
     set_causal(&p->score, a->causal);
     return complete(call, 4);
+}
+
+peer_call *peer_backward_create(peer_device *device, const peer_attention *a) {
+    peer_call *call = create(device, CALL_BACKWARD);
+    if (!call) return NULL;
+    clattn_attention_backward_params *b = &call->backward;
+    clattn_attention_params *p = &b->forward;
+    const clattn_type type = (clattn_type)a->type;
+    const int64_t q[] = {a->b, a->h, a->nq, a->d}, k[] = {a->b, a->hkv, a->nkv, a->d},
+                  v[] = {a->b, a->hkv, a->nkv, a->dv}, out[] = {a->b, a->h, a->nq, a->dv};
+    p->q = add(call, a->q, type, 4, q), p->kv.k = add(call, a->k, type, 4, k);
+    p->kv.v = add(call, a->v, type, 4, v), p->out = add(call, NULL, type, 4, out);
+    p->lse = add(call, NULL, CLATTN_TYPE_F32, 3, out), b->dout = add(call, a->dout, type, 4, out);
+    b->dq = add(call, NULL, type, 4, q), b->dk = add(call, NULL, type, 4, k);
+    b->dv = add(call, NULL, type, 4, v);
+    set_causal(&p->score, a->causal);
+    if (call->buffer_count == 9 &&
+        fail_status(device, clattn_attention_enqueue(device->context, device->queue, p, 0, NULL, NULL)) == 0)
+        return complete(call, 9);
+    peer_destroy(call);
+    return NULL;
 }
 
 peer_call *peer_layer_create(peer_device *device, const peer_layer *l) {
@@ -256,7 +287,9 @@ int peer_run(peer_call *call) {
     const clattn_status status =
         call->op == CALL_LAYER    ? clattn_layer_enqueue(d->context, d->queue, l, 0, NULL, NULL)
         : call->op == CALL_LINEAR ? clattn_linear_enqueue(d->context, d->queue, p, 0, NULL, NULL)
-                                  : clattn_attention_enqueue(d->context, d->queue, a, 0, NULL, NULL);
+        : call->op == CALL_BACKWARD
+            ? clattn_attention_backward_enqueue(d->context, d->queue, &call->backward, 0, NULL, NULL)
+            : clattn_attention_enqueue(d->context, d->queue, a, 0, NULL, NULL);
     if (status != CLATTN_OK) return fail_status(d, status);
     const cl_int code = clFinish(d->queue);
     if (code == CL_SUCCESS) return 0;
@@ -270,6 +303,21 @@ int peer_read(peer_call *call, void *out, void *weights) {
     if (code == CL_SUCCESS && weights && call->weights)
         code = clEnqueueReadBuffer(queue, call->weights, CL_TRUE, 0, call->weights_bytes, weights, 0, NULL,
                                    NULL);
+    if (code == CL_SUCCESS) return 0;
+    peer_fail(call->device, "clEnqueueReadBuffer: OpenCL error %d", (int)code);
+    return CLATTN_DRIVER;
+}
+
+int peer_read_gradients(peer_call *call, void *dq, void *dk, void *dv) {
+    const clattn_tensor *const views[] = {&call->backward.dq, &call->backward.dk, &call->backward.dv};
+    void *const to[] = {dq, dk, dv};
+    cl_int code = CL_SUCCESS;
+    for (int n = 0; n < 3 && code == CL_SUCCESS; n++) {
+        size_t bytes = clattn_type_size(views[n]->type);
+        for (int axis = 0; axis < 4; axis++) bytes *= (size_t)views[n]->shape[axis];
+        code = clEnqueueReadBuffer(call->device->queue, views[n]->buffer, CL_TRUE, 0, bytes, to[n], 0, NULL,
+                                   NULL);
+    }
     if (code == CL_SUCCESS) return 0;
     peer_fail(call->device, "clEnqueueReadBuffer: OpenCL error %d", (int)code);
     return CLATTN_DRIVER;

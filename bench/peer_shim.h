@@ -15,12 +15,12 @@ typedef struct peer_device {
 
 enum { PEER_FULL, PEER_CAUSAL_TOP_LEFT, PEER_CAUSAL_BOTTOM_RIGHT };
 
-// Host arrays, dense: q [b, h, nq, d], k [b, hkv, nkv, d], v [b, hkv, nkv, dv].
+// Host arrays, dense: q [b, h, nq, d], k [b, hkv, nkv, d], v [b, hkv, nkv, dv]; of gradients dout [b, h, nq, dv].
 typedef struct peer_attention {
     int32_t type; // a clattn_type: f32, f16, bf16
     int32_t causal;
     int64_t b, h, hkv, nq, nkv, d, dv;
-    const void *q, *k, *v;
+    const void *q, *k, *v, *dout;
 } peer_attention;
 
 // Host arrays of a torch.nn.MultiheadAttention: x [b, n, m], in_weight [3m, m], out_weight [m, m].
@@ -57,6 +57,8 @@ PEER_API int peer_units(const peer_device *device); // compute units
 
 // Copy the arrays to the device and compile; NULL on an error.
 PEER_API peer_call *peer_attention_create(peer_device *device, const peer_attention *a);
+// The gradients of it, whose forward call is made once, here: its out and lse are there when it is run.
+PEER_API peer_call *peer_backward_create(peer_device *device, const peer_attention *a);
 PEER_API peer_call *peer_layer_create(peer_device *device, const peer_layer *l);
 PEER_API peer_call *peer_linear_create(peer_device *device, const peer_linear *l);
 PEER_API void peer_destroy(peer_call *call);
@@ -65,6 +67,8 @@ PEER_API const char *peer_kernel(const peer_call *call);
 PEER_API int peer_run(peer_call *call);
 // Read the output, and the attention weights where `weights` is not NULL. 0 or a status.
 PEER_API int peer_read(peer_call *call, void *out, void *weights);
+// Read dq, dk and dv.
+PEER_API int peer_read_gradients(peer_call *call, void *dq, void *dk, void *dv);
 
 // The register-only loop of fused multiply-adds, and the sum over an array of `bytes`: work that costs what
 // the device's limit allows (evidence/limits/limits.h). NULL on an error.

@@ -34,7 +34,7 @@ def same(**target):
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    op: str  # attend, decode, layer, linear
+    op: str  # attend, decode, layer, linear, backward
     dtype: str
     b: int
     heads: int
@@ -75,10 +75,13 @@ class Case:
 
     @property
     def flops(self):
-        """4 B H Nq Nkv D, half of it for a causal square; a layer adds its four projections of 2 B N M^2, one of which is linear's."""
+        """4 B H Nq Nkv D, half of it for a causal square, 2.5 times that for gradients; a layer adds its four projections of
+        2 B N M^2, one of which is linear's."""
         if self.op == "linear":
             return 2 * self.b * self.n * self.width**2
         attention = 4 * self.b * self.heads * self.n * self.n_kv * self.d / (2 if self.causal else 1)
+        if self.op == "backward":
+            return 2.5 * attention
         return attention + (8 * self.b * self.n * self.width**2 if self.op == "layer" else 0)
 
     @property
@@ -92,6 +95,10 @@ def attend(dtype, shape, targets, **options):
 
 def decode(dtype, b, **options):
     return Case("decode", dtype, b, 32, 1, 128, same(limit=85), n_kv=4096, kv_heads=8, **options)
+
+
+def backward(dtype, shape, **options):
+    return Case("backward", dtype, *shape, NONE, **options)
 
 
 def layer(model, b, n, width, heads, targets=None, dtype="f32", **options):
@@ -139,6 +146,12 @@ CASES = (
     attend("f32", (1, 8, 1024, 80), PREFILL, quick=True),
     attend("f32", (1, 8, 1024, 96), NONE),
     attend("f32", (1, 8, 1024, 256), NONE),
+    backward("f32", (1, 12, 1024, 64), quick=True),
+    backward("f32", (1, 12, 2048, 64), causal=True),
+    backward("f32", (1, 16, 2048, 128)),
+    backward("f32", (1, 16, 1024, 128), kv_heads=4, causal=True),
+    backward("bf16", (1, 12, 1024, 64), quick=True),
+    backward("bf16", (1, 16, 2048, 128), causal=True),
     linear(512, 768, quick=True),
     linear(2048, 2048),
     linear(512, 768, dtype="bf16"),

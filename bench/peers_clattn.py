@@ -14,7 +14,7 @@ TOP_LEFT = 1
 class Attention(c.Structure):
     _fields_ = ([(name, c.c_int32) for name in ("type", "causal")]
                 + [(name, c.c_int64) for name in ("b", "h", "hkv", "nq", "nkv", "d", "dv")]
-                + [(name, c.c_void_p) for name in ("q", "k", "v")])
+                + [(name, c.c_void_p) for name in ("q", "k", "v", "dout")])
 
 
 class Layer(c.Structure):
@@ -32,6 +32,8 @@ FUNCTIONS = {  # name: (result, arguments)
     "peer_open": (c.c_void_p, (c.c_char_p, c.c_char_p)), "peer_error": (c.c_char_p, (c.c_void_p,)),
     "peer_text": (c.c_char_p, (c.c_void_p, c.c_int)),
     "peer_attention_create": (c.c_void_p, (c.c_void_p, c.POINTER(Attention))),
+    "peer_backward_create": (c.c_void_p, (c.c_void_p, c.POINTER(Attention))),
+    "peer_read_gradients": (c.c_int, (c.c_void_p,) * 4),
     "peer_layer_create": (c.c_void_p, (c.c_void_p, c.POINTER(Layer))),
     "peer_linear_create": (c.c_void_p, (c.c_void_p, c.POINTER(Linear))),
     "peer_engine": (c.c_char_p, (c.c_void_p, c.c_int, c.POINTER(c.c_float))), "peer_units": (c.c_int, (c.c_void_p,)),
@@ -95,12 +97,14 @@ class Clattn:
             shape, create = (case.b, case.n, case.width), self.lib.peer_linear_create
             args = Linear(type=TYPES[case.dtype], b=case.b, n=case.n, m=case.width, columns=case.width, **pointers)
         else:
-            shape, create = (case.b, case.heads, case.n, case.d), self.lib.peer_attention_create
+            shape = (case.b, case.heads, case.n, case.d)
+            create = self.lib.peer_backward_create if case.op == "backward" else self.lib.peer_attention_create
             args = Attention(type=TYPES[case.dtype], causal=TOP_LEFT * case.causal, b=case.b, h=case.heads, hkv=case.kv_heads,
                              nq=case.n, nkv=case.n_kv, d=case.d, dv=case.d, **pointers)
         handle = create(self.device, args)
         self.check(handle)
-        way = Way(self.lib.peer_kernel(handle).decode(), self.runner(self.lib.peer_run, handle), lambda: self.read(case, handle, shape))
+        read = self.read_gradients if case.op == "backward" else self.read
+        way = Way(self.lib.peer_kernel(handle).decode(), self.runner(self.lib.peer_run, handle), lambda: read(case, handle, shape))
         way.close = lambda: self.lib.peer_destroy(handle)
         return way
 
@@ -113,6 +117,12 @@ class Clattn:
             out = out.view(np.float16)
         out = to_f32(out, case.dtype)
         return [out, weights] if case.weights else [out]
+
+    def read_gradients(self, case, handle, shape):
+        keys = (case.b, case.kv_heads, case.n_kv, case.d)
+        made = [np.empty(s, np.uint16 if SIZE[case.dtype] == 2 else np.float32) for s in (shape, keys, keys)]
+        self.check(self.lib.peer_read_gradients(handle, *(x.ctypes.data for x in made)) == 0)
+        return [to_f32(x.view(np.float16) if case.dtype == "f16" else x, case.dtype) for x in made]
 
     def limit_handle(self, case):
         """(handle or None, name, unit): the loop of the fastest engine that the type may use; None where there is no loop of it."""

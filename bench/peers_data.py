@@ -32,7 +32,7 @@ def aligned(x):
 
 
 def make(case):
-    """q, k, v; a layer's x, in_weight, in_bias, out_weight, out_bias; a projection's x, weight, bias; by name."""
+    """q, k, v, of gradients dout; a layer's x, in_weight, in_bias, out_weight, out_bias; a projection's x, weight, bias; by name."""
     rng = np.random.default_rng(7)
 
     def normal(*shape, scale=1.0):
@@ -40,6 +40,8 @@ def make(case):
 
     if not case.projects:
         sizes = {"q": (case.heads, case.n), "k": (case.kv_heads, case.n_kv), "v": (case.kv_heads, case.n_kv)}
+        if case.op == "backward":
+            sizes["dout"] = sizes["q"]
         return {name: aligned(stored(normal(case.b, *hn, case.d), case.dtype)) for name, hn in sizes.items()}
     m = case.width
     if case.op == "linear":
@@ -79,9 +81,37 @@ def heads(case, q, k, v, weights=None):
     return out
 
 
+def gradients_of_head(q, k, v, dout, causal):
+    """dq, dk, dv of one head, float64."""
+    scale, dq, dk, dv = q.shape[1]**-0.5, np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
+    weights = np.zeros((len(q), len(k)))
+    out = attention(q, k, v, causal, weights)
+    for first in range(0, len(q), BLOCK):
+        rows = slice(first, min(first + BLOCK, len(q)))
+        p = weights[rows]
+        ds = p * (dout[rows] @ v.T - np.sum(dout[rows] * out[rows], axis=1, keepdims=True)) * scale
+        dq[rows] = ds @ k
+        dk += ds.T @ q[rows]
+        dv += p.T @ dout[rows]
+    return dq, dk, dv
+
+
+def gradients(case, q, k, v, dout):
+    group = case.heads // case.kv_heads
+    made = tuple(np.zeros_like(x) for x in (q, k, v))
+    for b in range(case.b):
+        for h in range(case.heads):
+            parts = gradients_of_head(q[b, h], k[b, h // group], v[b, h // group], dout[b, h], case.causal)
+            for to, part, of in zip(made, parts, (h, h // group, h // group)):
+                to[b, of] += part
+    return made
+
+
 def reference(case, data):
-    """The output, and the attention weights or None."""
+    """The output, and the attention weights or None; or the gradients of q, k and v."""
     a = {name: to_f32(x, case.dtype).astype(np.float64) for name, x in data.items()}
+    if case.op == "backward":
+        return gradients(case, a["q"], a["k"], a["v"], a["dout"])
     if not case.projects:
         return heads(case, a["q"], a["k"], a["v"]), None
     if case.op == "linear":

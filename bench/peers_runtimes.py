@@ -31,7 +31,7 @@ class Torch:
         return t.view(self.torch.bfloat16) if dtype == "bf16" else t
 
     def ways(self, case, data):
-        ways = {"layer": self.layer_ways, "linear": self.linear_ways}.get(case.op, self.attention_ways)
+        ways = {"layer": self.layer_ways, "linear": self.linear_ways, "backward": self.backward_ways}.get(case.op, self.attention_ways)
         return ways(case, data)
 
     def linear_ways(self, case, data):
@@ -58,6 +58,21 @@ class Torch:
                 kept[:] = [attend(q, k, v, is_causal=case.causal, **options)]
 
         return Way("enable_gqa" if options else "SDPA", run, lambda: [kept[0].float().numpy().reshape(shape)])
+
+    def backward_ways(self, case, data):
+        """Autograd goes back through one call of forward, again and again."""
+        yield lambda: self.backward_way(case, data)
+
+    def backward_way(self, case, data):
+        torch, options = self.torch, {"enable_gqa": True} if case.heads != case.kv_heads else {}
+        inputs = [self.tensor(data[name], case.dtype).requires_grad_() for name in "qkv"]
+        out = torch.nn.functional.scaled_dot_product_attention(*inputs, is_causal=case.causal, **options)
+        kept, dout = [], self.tensor(data["dout"], case.dtype)
+
+        def run():
+            kept[:] = torch.autograd.grad(out, inputs, dout, retain_graph=True)
+
+        return Way("autograd of SDPA", run, lambda: [t.float().numpy() for t in kept])
 
     def module_of(self, case, data):
         m = self.torch.nn.MultiheadAttention(case.width, case.heads, batch_first=True).eval()
@@ -147,7 +162,7 @@ class OnnxRuntime:
         return way
 
     def ways(self, case, data):
-        if case.projects or case.dtype == "bf16":
+        if case.projects or case.op == "backward" or case.dtype == "bf16":
             return
         make, a = self.onnx.helper.make_node, folded(case, data)
         shape = data["q"].shape
@@ -171,7 +186,7 @@ class OpenVino:
         self.core = openvino.Core()
 
     def ways(self, case, data):
-        if not case.projects:
+        if not case.projects and case.op != "backward":
             yield lambda: self.way(case, folded(case, data), data["q"].shape)
 
     def way(self, case, arrays, shape):
