@@ -24,7 +24,8 @@ few\ test_measure | few\ test_mods | few\ test_places | few\ test_resources | fe
 few\ *) unset CLATTN_TEST_CACHE ;;
 esac
 case "${CLATTN_TEST_OPTIMISED:-all} ${1##*/}" in
-few\ test_pairs | few\ test_hostile | few\ test_linear | few\ test_probe* | few\ test_spills | few\ test_tiles) ;;
+few\ test_pairs | few\ test_hostile | few\ test_linear) ;;
+few\ test_fallback | few\ test_measure | few\ test_probe* | few\ test_spills | few\ test_timed) ;;
 few\ *)
     export CLATTN_LAYER_OPTIONS=-cl-opt-disable
     [ -z "${CLATTN_TEST_CACHE:-}" ] || export CLATTN_TEST_CACHE="$CLATTN_TEST_CACHE-unoptimised"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Test on a fresh Debian or Ubuntu machine: install what is needed (as root or through sudo), build, test.
-#   sh tests/run.sh          every promise once, every family and option by its best cases: 20 to 35 minutes on two cores
+#   sh tests/run.sh          every promise once, every family and option by its best cases: about 20 minutes on two cores
 #   sh tests/run.sh --all    all of it, most of an hour: tests/README.md says what this alone finds
 # CLATTN_INTEL=off leaves out of --all Intel's CPU runtime, a second OpenCL compiler of about 830 MB from PyPI, which goes into
 # the build folder's own environment; CLATTN_INTEL=full runs every suite on it and not only those that ask its compiler
@@ -40,11 +40,11 @@ step "driver" choose_driver
 step "build" build_folder build
 suite "host" build host
 # Two at a time: one that has the driver compile kernels beside one that does not, and after one whose kernels it has, too.
-later "bench and compare" sh tests/program/check_bench.sh build
-later "Oclgrind: races and bounds" sh tests/kernels/check_oclgrind.sh build $([ $all = on ] || echo half)
+later "bench and compare" env $plainly sh tests/program/check_bench.sh build
+later "Oclgrind: races and bounds" sh tests/kernels/check_oclgrind.sh build $([ $all = on ] || echo third)
 later "verify: hard cases in every kernel" sh tests/program/check_verify.sh build $([ $all = on ] || echo half)
 later "kernels alone through clang" sh tests/kernels/check_kernels.sh
-later "a newcomer's walk: every line of README and --help" python3 tests/program/check_walk.py build
+later "a newcomer's walk: every line of README and --help" env $plainly python3 tests/program/check_walk.py build
 later "install; pkg-config, CMake and Meson consume it" sh tests/package/check_install.sh build
 later "no OpenCL loader, no CLBlast" sh tests/package/check_no_loader.sh build
 later "Python module" env $plainly sh tests/python/check_python.sh build
@@ -79,7 +79,11 @@ fi
 run_queued
 suite "device, default" build device
 suite "guard pages around every buffer" build pages
-step "build with sanitizers" build_folder build/sanitized -Dmpi=disabled -Db_sanitize=address,undefined -Db_lundef=false
+# By default what is run of it alone, and unoptimised: it runs for a minute, and its warnings are those of the other folder.
+unoptimised=
+[ $all = on ] || build_targets=$(programs_of build host sanitized) unoptimised="-Doptimization=0 -Dwerror=false"
+step "build with sanitizers" build_folder build/sanitized -Dmpi=disabled -Db_sanitize=address,undefined -Db_lundef=false $unoptimised
+build_targets=
 suite "sanitized, host" build/sanitized host
 if [ $all = on ]; then kind=device-once; else kind=sanitized; fi
 suite "sanitized, device" build/sanitized $kind

@@ -5,6 +5,7 @@
 #include <CL/cl_layer.h>
 
 #include "cl_layer/cl_layer_inside.h"
+#include "cl_layer/cl_layer_options.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -380,6 +381,7 @@ __attribute__((visibility("default"))) CL_API_ENTRY cl_int CL_API_CALL clInitLay
     memcpy(&layer, target, common * sizeof(void *));
     fill_dispatch();
     layer_object_report_at_exit();
+    layer_options_begin();
     *entries_ret = common;
     *dispatch = &layer;
     return CL_SUCCESS;

@@ -27,11 +27,6 @@ void layer_fault_arm(int nth, int code);
 struct layer_armed layer_fault_disarm(void);
 const char *layer_fault_call(int nth);
 
-// cl_layer_options.c: the options that a program is built with in place of these, to be freed; NULL: these.
-struct _cl_icd_dispatch;
-struct _cl_program;
-char *layer_options(const struct _cl_icd_dispatch *next, struct _cl_program *program, const char *options);
-
 // cl_layer_extensions.c: what a driver gave by this name, or the layer's own function before it.
 void *layer_extension(void *found, const char *name);
 
