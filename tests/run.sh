@@ -1,6 +1,6 @@
 #!/bin/sh
 # Test on a fresh Debian or Ubuntu machine: install what is needed (as root or through sudo), build, test.
-#   sh tests/run.sh          every promise once, every family and option by its best cases: 20 to 35 minutes on two cores
+#   sh tests/run.sh          every promise once, every family and option by its best cases: about 20 minutes on two cores
 #   sh tests/run.sh --all    all of it, most of an hour: tests/README.md says what this alone finds
 # CLATTN_INTEL=off leaves out of --all Intel's CPU runtime, a second OpenCL compiler of about 830 MB from PyPI, which goes into
 # the build folder's own environment; CLATTN_INTEL=full runs every suite on it and not only those that ask its compiler
@@ -40,33 +40,34 @@ fi
 step "driver" choose_driver
 step "build" build_folder build
 suite "host" build host
+# Two at a time: one that has the driver compile kernels beside one that does not, and after one whose kernels it has, too.
+later "bench and compare" env $plainly sh tests/program/check_bench.sh build
+later "Oclgrind: races and bounds" sh tests/kernels/check_oclgrind.sh build $([ $all = on ] || echo third)
 later "verify: hard cases in every kernel" sh tests/program/check_verify.sh build $([ $all = on ] || echo half)
-later "Oclgrind: races and bounds" sh tests/kernels/check_oclgrind.sh build $([ $all = on ] || echo half)
-later "bench and compare" sh tests/program/check_bench.sh build
-later "a newcomer's walk: every line of README and --help" python3 tests/program/check_walk.py build
-later "program: real layers, refusals, JSON" sh tests/program/check_program.sh build
-later "options: each with its effect, checks that check" sh tests/program/check_options.sh build
-later "options: what is refused" sh tests/program/check_refusals.sh build
-later "answers: JSON, full disks, progress" python3 tests/program/check_answers.py build
+later "kernels alone through clang" sh tests/kernels/check_kernels.sh
+later "a newcomer's walk: every line of README and --help" env $plainly python3 tests/program/check_walk.py build
+later "install; pkg-config, CMake and Meson consume it" sh tests/package/check_install.sh build
+later "no OpenCL loader, no CLBlast" sh tests/package/check_no_loader.sh build
+later "Python module" env $plainly sh tests/python/check_python.sh build
 later "tuned rows, batches of cases, settings in turns" sh tests/program/check_tune.sh build
-later "ONNX's own cases" sh tests/onnx/check_onnx.sh build
-later "help, manual pages, completions" sh tests/program/check_shells.sh build
+later "answers: JSON, full disks, progress" python3 tests/program/check_answers.py build
+later "ONNX's own cases" env $plainly sh tests/onnx/check_onnx.sh build
+later "program: real layers, refusals, JSON" env $plainly sh tests/program/check_program.sh build
+later "examples" env $plainly sh tests/package/check_examples.sh build
+later "options: each with its effect, checks that check" env $plainly sh tests/program/check_options.sh build
+later "options: what is refused" sh tests/program/check_refusals.sh build
+later "folders of published kinds of models, by numpy" env $plainly python3 tests/program/check_models.py build
 later "decode reads K and V once" sh tests/kernels/check_decode_loads.sh build
-later "folders of published kinds of models, by numpy" python3 tests/program/check_models.py build
+later "help, manual pages, completions" sh tests/program/check_shells.sh build
 later "a left OpenCL object fails its suite" sh tests/cl_layer/check_layer.sh build
 later "exported symbols" sh tests/package/check_exports.sh build
-later "Python module" sh tests/python/check_python.sh build
-later "install; pkg-config, CMake and Meson consume it" sh tests/package/check_install.sh build
-later "examples" sh tests/package/check_examples.sh build
 later "header alone as C11 and C++17, README example" sh tests/package/check_header.sh build
-later "kernels alone through clang" sh tests/kernels/check_kernels.sh
 later "the rules of the house: includes, circles, sizes, columns, names" python3 tests/source/check_structure.py
 later "what is counted" sh tests/source/check_steps.sh
 later "the cost model of several ranks" python3 tests/mpi/check_scale.py
 later "formatting" sh tests/source/check_format.sh build
 later "one door to OpenCL, CLBlast and the system" sh tests/source/check_doors.sh
 later "no OpenCL platform" sh tests/package/check_no_platform.sh build
-later "no OpenCL loader, no CLBlast" sh tests/package/check_no_loader.sh build
 if [ $all = on ]; then
     later "ThreadSanitizer" sh tests/package/check_threads.sh build/threads
     later "PyTorch: attention with gradients, and its operators" sh tests/python/check_torch.sh build
@@ -80,7 +81,11 @@ fi
 run_queued
 suite "device, default" build device
 suite "guard pages around every buffer" build pages
-step "build with sanitizers" build_folder build/sanitized -Dmpi=disabled -Db_sanitize=address,undefined -Db_lundef=false
+# By default what is run of it alone, and unoptimised: it runs for a minute, and its warnings are those of the other folder.
+unoptimised=
+[ $all = on ] || build_targets=$(programs_of build host sanitized) unoptimised="-Doptimization=0 -Dwerror=false"
+step "build with sanitizers" build_folder build/sanitized -Dmpi=disabled -Db_sanitize=address,undefined -Db_lundef=false $unoptimised
+build_targets=
 suite "sanitized, host" build/sanitized host
 if [ $all = on ]; then kind=device-once; else kind=sanitized; fi
 suite "sanitized, device" build/sanitized $kind

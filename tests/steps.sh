@@ -163,6 +163,19 @@ build_folder() {
     ninja -C "$folder" ${build_targets:-}
 }
 
+# The programs of suites, what counts their objects and what they load, by a folder that is built.   $1 folder, then suites
+programs_of() {
+    python3 - "$@" <<'PYTHON'
+import glob, json, os, sys
+folder, wanted = os.path.abspath(sys.argv[1]), set(sys.argv[2:])
+programs = {"tests/libclattn_layer.so"} | {os.path.basename(name) for name in glob.glob(folder + "/libclattn-clblast-*.so")}
+for test in json.load(open(folder + "/meson-info/intro-tests.json")):
+    if wanted & {name.split(":")[-1] for name in test["suite"]} and test["cmd"][0].startswith(folder + "/"):
+        programs.add(os.path.relpath(test["cmd"][0], folder))
+print(" ".join(sorted(programs)))
+PYTHON
+}
+
 # Run the Check programs of a Meson suite and add up their checks. $1 name, $2 folder, $3 suite, $4 runtime.
 suite() {
     name=$1 folder=$2 kind=$3 runtime=${4:-}

@@ -165,10 +165,10 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARG
         keep = exp(x.m - softmax_base(with.m));
         x = with;
     }
-    // Not a return: PoCL 3.1 ignored one here, after the barriers, in a kernel that has another before them.
+    // No return, and no condition at the end: PoCL 3.1 ignored the one after barriers and, unoptimised, left the group at the other.
     const int columns = i0 + r < rows_end ? HEAD_DIM_V : 0;
     __global ELEMENT(TYPE_OUT) *to = out + split * args.split_out + view_row(&args.out, b, h, i0 + r);
-    store_row(to, &x, DROPOUT_SCALED(keep), acc, c, columns);
     if ((args.flags & ARGS_LSE) && c == 0 && columns)
         softmax_store(lse, split * args.split_lse + view_row(&args.lse, b, h, i0 + r), args.flags, x);
+    store_row(to, &x, DROPOUT_SCALED(keep), acc, c, columns);
 }

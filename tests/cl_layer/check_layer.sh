@@ -1,7 +1,7 @@
 #!/bin/sh
 # The layer of the device suites: it wraps every OpenCL entry point that the library, CLBlast or a suite imports, since a
 # call that it does not know could neither fail nor be counted; and a program that leaves an object or releases one twice
-# fails through it.
+# fails through it. What it is told to build with is built with.
 #   check_layer.sh BUILD
 set -eu
 build=$(cd "$1" && pwd)
@@ -34,4 +34,8 @@ ends nothing-left 0
 for kind in context queue buffer program kernel event; do ends "$kind" 70; done
 ends released-twice 70
 ends used-after-release 70
+# More options reach a program, and no probe.
+CLATTN_LAYER_OPTIONS=-no-such-option ends nothing-left 70
+CLATTN_LAYER_OPTIONS=-no-such-option "$build/clattn" devices --verbose --cache-dir off 2>&1 | grep -q 'multiply-add in vectors: works' ||
+    { echo "the layer builds probes with other options"; exit 1; }
 echo "$count entry points are imported and wrapped"

@@ -5,9 +5,11 @@
 #include <CL/cl_layer.h>
 
 #include "cl_layer/cl_layer_inside.h"
+#include "cl_layer/cl_layer_options.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct _cl_icd_dispatch layer;
@@ -140,12 +142,19 @@ PLAIN(clGetEventInfo, (cl_event e, cl_event_info what, size_t size, void *to, si
       (e, what, size, to, got))
 PLAIN(clGetEventProfilingInfo, (cl_event e, cl_profiling_info what, size_t size, void *to, size_t *got),
       (e, what, size, to, got))
-PLAIN(clBuildProgram,
-      (cl_program p, cl_uint n, const cl_device_id *d, const char *o, program_notify f, void *user),
-      (p, n, d, o, f, user))
 PLAIN(clSetUserEventStatus, (cl_event e, cl_int status), (e, status))
 PLAIN(clSetMemObjectDestructorCallback, (cl_mem m, memory_notify f, void *user), (m, f, user))
 PLAIN(clSetEventCallback, (cl_event e, cl_int status, event_notify f, void *user), (e, status, f, user))
+
+static cl_int CL_API_CALL layer_clBuildProgram(cl_program p, cl_uint n, const cl_device_id *d, const char *o,
+                                               program_notify f, void *user) {
+    const int code = layer_fault("clBuildProgram", false);
+    if (code != 0) return code;
+    char *options = layer_options(next, p, o);
+    const cl_int built = next->clBuildProgram(p, n, d, options ? options : o, f, user);
+    free(options);
+    return built;
+}
 
 static cl_uint pretended;
 static const void *pretended_bytes;
@@ -372,6 +381,7 @@ __attribute__((visibility("default"))) CL_API_ENTRY cl_int CL_API_CALL clInitLay
     memcpy(&layer, target, common * sizeof(void *));
     fill_dispatch();
     layer_object_report_at_exit();
+    layer_options_begin();
     *entries_ret = common;
     *dispatch = &layer;
     return CL_SUCCESS;

@@ -141,7 +141,8 @@ START_TEST(by_every_kernel) {
     clattn_context *c = harness_open(
         (clattn_context_params){.context = harness()->opencl, .log = harness_log(), .tuned_rows = ways[_i]});
     packs = 0;
-    for (int n = 0; n < CASES; n++) run(c, n, ways[_i]);
+    for (int n = 0; n < CASES; n++)
+        if (harness_takes(n + CASES * _i)) run(c, n, ways[_i]);
     ck_assert_msg(packs > 0 || strcmp(ways[_i], "linear_matrix :") != 0 ||
                       !clattn_context_capabilities(c)->is_cpu,
                   "nothing was packed");

@@ -36,6 +36,8 @@ else
     ls kept/tuned-* 2>/dev/null && fail "kept what it says it did not"
 fi
 rm -f kept/tuned-*
+"$clattn" tune --case $case --quick --quiet --cache-dir kept >printed && [ -s printed ] || fail "tune --quiet prints no row"
+if ls kept/tuned-* 2>/dev/null; then fail "tune --case keeps rows unasked"; fi
 
 # Rows that are kept are taken, by this device, driver and version alone; broken ones are worth no failure.
 shipped=$(kernel)

@@ -1,0 +1,51 @@
+// cl_layer_options.c: see cl_layer_options.h. CLATTN_LAYER_OPTIONS of the environment is added for what is built from source: by it
+// tests/look_again.sh has kernels compiled without optimising. The library's probes are left as they are: plans depend on their rates.
+#define CL_TARGET_OPENCL_VERSION 300
+#include <CL/cl_icd.h>
+
+#include "cl_layer/cl_layer_options.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *more;
+
+// Once, since a suite counts who asks for variables.
+void layer_options_begin(void) {
+    more = getenv("CLATTN_LAYER_OPTIONS");
+}
+
+// A function of this name is called or defined, and not only a file named.
+static bool is_probe(const char *source) {
+    for (const char *at = strstr(source, "probe_"); at != NULL; at = strstr(at + 1, "probe_"))
+        if (at[strspn(at, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '(') return true;
+    return false;
+}
+
+// NULL for one that was made of a binary.
+static char *source_of(const struct _cl_icd_dispatch *next, cl_program program) {
+    size_t size = 0;
+    if (next->clGetProgramInfo(program, CL_PROGRAM_SOURCE, 0, NULL, &size) != CL_SUCCESS || size <= 1)
+        return NULL;
+    char *source = malloc(size);
+    if (source != NULL &&
+        next->clGetProgramInfo(program, CL_PROGRAM_SOURCE, size, source, NULL) == CL_SUCCESS)
+        return source;
+    free(source);
+    return NULL;
+}
+
+char *layer_options(const struct _cl_icd_dispatch *next, cl_program program, const char *options) {
+    const char *given = options ? options : "";
+    if (more == NULL) return NULL;
+    char *source = source_of(next, program), *all = NULL;
+    if (source != NULL && !is_probe(source)) {
+        const size_t size = strlen(given) + strlen(more) + 2;
+        all = malloc(size);
+        if (all != NULL) snprintf(all, size, "%s %s", given, more);
+    }
+    free(source);
+    return all;
+}
