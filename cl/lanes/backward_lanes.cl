@@ -15,29 +15,17 @@
 #define SCORE_GRADIENTS
 #include "lanes/lanes_product.clh"
 #include "backward/backward.clh"
-
-#if PAST || PAGED || WEIGHTS || KV_SCALED
-#error "keys lie in one view, as floats of some size, and no weights are returned"
-#endif
-#if DOT_BF16 && (TYPE_OUT != STORE_BF16 || KEY_BLOCK % 2 != 0)
-#error "DOT_BF16 takes bfloat16 in dout, too, and whole pairs of keys"
+#if PAST || PAGED || WEIGHTS || KV_SCALED || (DOT_BF16 && (TYPE_OUT != STORE_BF16 || KEY_BLOCK % 2 != 0))
+#error                                                                                                       \
+    "keys lie in one view, no weights are returned, and DOT_BF16 takes bfloat16 in dout, too, and whole pairs of keys"
 #endif
 
-// Tiles of keys and of query rows in private memory, and the three products with columns in lanes, which add to the gradients. Their
-// sums go by steps, of one row or key, or with DOT_BF16 of two, as those of lanes_product.clh: an operand is then a word with a
-// bfloat16 of each.
-
-// Accumulators of the products with columns in lanes: GRAD_ROWS rows (or keys) of GRAD_VECTORS vectors; and keys whose K stays in
+// The products with columns in lanes go by steps, of one row or key, or with DOT_BF16 of two, as those of lanes_product.clh: an operand
+// is then a word with a bfloat16 of each. Their accumulators: GRAD_ROWS rows (or keys) of GRAD_VECTORS vectors; and keys whose K stays in
 // the first-level cache while all rows of a tile meet it.
-#ifndef GRAD_ROWS
 #define GRAD_ROWS 4
-#endif
-#ifndef GRAD_VECTORS
 #define GRAD_VECTORS (LANES == 16 ? 4 : 2)
-#endif
-#ifndef GRAD_CHUNK
 #define GRAD_CHUNK 64
-#endif
 #if LANE_ROWS % GRAD_ROWS != 0 || TILE_KV % GRAD_ROWS != 0
 #error "GRAD_ROWS divides a tile's rows and its keys"
 #endif
