@@ -28,7 +28,7 @@ extern "C" {
  * reaches nothing, NaN or not. A weight is made of its score and lse, which are float32: where scores are in the millions, lse is
  * rounded to whole numbers, and gradients are off by the factor that this makes.
  * Storage is f32, f16 or bf16; sums are float32. Each result may have any of these types, dk and dv one.
- * Sources: Dao et al. 2022 (FlashAttention, appendix B.4); Dao 2023 (FlashAttention-2); Williams and Zipser 1989 (gradients). */
+ * Sources: Dao et al. 2022 (FlashAttention, appendix B.4); Dao 2023 (FlashAttention-2). */
 typedef struct clattn_attention_backward_params {
     /* The forward call. out and lse hold what it wrote, both are needed, and all of it is only read.
      *   read      q, kv.k, kv.v, out, lse, score, rope, cu_seqlens of host and device, sequences, max_q, max_kv
@@ -43,7 +43,7 @@ typedef struct clattn_attention_backward_params {
     const char *score_mod_gradient;
 
     clattn_tensor dout; /* [B, H, Nq, Dv], f32, f16 or bf16 */
-    clattn_tensor dlse; /* optional, f32 [B, H, Nq]; that of a row that sees nothing is not looked at */
+    clattn_tensor dlse; /* optional, f32 [B, H, Nq]; that of a row whose lse is -inf is not looked at */
 
     /* The results, each optional, but one at least. */
     clattn_tensor dq;            /* [B, H, Nq, D] */
