@@ -9,6 +9,10 @@
 // The last three have columns in lanes and broadcast P and dT: nothing but Q and dO is ever transposed, once for TILE_KV keys.
 // Every sum has one order. Keys past an item's, rows past an item's, and rows that see nothing are 0 or left alone as the header says.
 // Global size: (parts, Hkv, batch), local size 1. Enqueued by the backward entry, after backward_rows.cl.
+// Measured on PoCL 3.1, Sapphire Rapids (AVX-512), as a part of a register-only FMA loop in turns, five products counted, of causal calls
+// half: f32, and bf16 by conversion, N = 512 80 %, 1024 84 %, 2048 and 4096 86 % and more, causal 71, 78, 83 and 86 %, D = 64 and 128
+// alike. DOT_BF16, whose instruction has half of that rate there: 87 to 91 % of its own.
+// Tried and left out: tiles of 128 keys: 2 to 4 points less; 3 or 4 vectors of rows, 12 keys in registers: no gain, causal calls slower.
 #define PRODUCT_PRIVATE
 #define PRODUCT_PADDED // rows in private memory end in 0
 #define TILE_ALIGN (1 + DOT_BF16)
@@ -295,18 +299,14 @@ void grad_add_dq(__global float *dq, long stride, const VEC *dt_keys, const floa
     }
 }
 
-// Number n of row r of steps, `pitch` words each; and of elements.
+// Number n of row r of steps, `pitch` words each; and of rows of p or dt. `odd`: in the upper half of a word.
 #if DOT_BF16
-#define GRAD_AT_STEP(x, r, pitch, n)                                                                         \
-    as_float((r) % 2 ? as_uint((x)[(r) / 2 * (pitch) + (n)]) & 0xffff0000u                                   \
-                     : as_uint((x)[(r) / 2 * (pitch) + (n)]) << 16)
-#define GRAD_AT_ROW(x, r, n)                                                                                 \
-    as_float((n) % 2 ? as_uint((x)[(r)*GRAD_WORDS + (n) / 2]) & 0xffff0000u                                  \
-                     : as_uint((x)[(r)*GRAD_WORDS + (n) / 2]) << 16)
+#define GRAD_NUMBER(x, odd) as_float((odd) ? as_uint(x) & 0xffff0000u : as_uint(x) << 16)
 #else
-#define GRAD_AT_STEP(x, r, pitch, n) ((x)[(r) * (pitch) + (n)])
-#define GRAD_AT_ROW(x, r, n) ((x)[(r)*GRAD_WORDS + (n)])
+#define GRAD_NUMBER(x, odd) (x)
 #endif
+#define GRAD_AT_STEP(x, r, pitch, n) GRAD_NUMBER((x)[(r) / PRODUCT_STEP * (pitch) + (n)], (r) % 2)
+#define GRAD_AT_ROW(x, r, n) GRAD_NUMBER((x)[(r)*GRAD_WORDS + (n) / PRODUCT_STEP], (n) % 2)
 
 // The three products where a number of K, Q or dO is not finite and some row does not see some key: 0 * NaN must reach neither.
 // dq may be 0.

@@ -122,6 +122,14 @@ done
 lint -DDROPOUT=1 -DWEIGHTS=1 cl/matrix/flash_matrix.cl
 lint_x86 -DDROPOUT=1 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 cl/lanes/flash_lanes.cl
 lint_x86 -DDROPOUT=1 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 cl/lanes/decode_lanes.cl
+# Gradients: each option, and what two keys or rows in a word need.
+for ops in 1 2 4 8 15; do lint -DSCORE_OPS=$ops -DDROPOUT=1 -DRAGGED=1 -DHEAD_DIM=77 -DHEAD_DIM_V=33 cl/lanes/backward_lanes.cl; done
+for vectors in 1 2 3; do
+    lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DROW_VECTORS=$vectors -DSCORE_OPS=15 -DDROPOUT=1 -DHEAD_DIM=77 \
+        cl/lanes/backward_lanes.cl
+done
+refuse -DKEY_BLOCK=4 -DTILE_KV=30 cl/lanes/backward_lanes.cl
+refuse -DTYPE_KV=4 cl/lanes/backward_lanes.cl
 refuse -DDROPOUT=2 cl/portable/flash.cl
 # Every way in which partial sums of a score meet, with sub-groups and without.
 for head in 8 64 80 96 128 256 576; do
