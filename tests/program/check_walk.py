@@ -31,7 +31,7 @@ def run(line, cut=""):
 
 def prepare(line):
     """The inputs that the line names, of the shapes that its model has."""
-    for name in "q", "k", "v":
+    for name in "q", "k", "v", "dout":
         npy(name + ".npy", (1, 2, 8, 16))
     shutil.copy(data + "/minilm_layer0_weights.npy", "weights.npy")
     shutil.copy(data + "/minilm_layer0_weights.npy", "w.npy")

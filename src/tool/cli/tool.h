@@ -99,7 +99,7 @@ typedef struct option_group {
 } option_group;
 #define OPTION_ROWS(rows) rows, (int)(sizeof(rows) / sizeof(rows)[0])
 
-enum { OPTIONS_MOST = 96 }; // of a command
+enum { OPTIONS_MOST = 128 }; // of a command
 typedef struct command_line {
     const char *command, *summary, *example;
     const option_group *groups;
