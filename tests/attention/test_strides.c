@@ -210,8 +210,8 @@ static bool is_named_of_mpi(const char *structure, const char *field, size_t len
 
 // Each field of clattn_tensor in the headers' structs is a tensor of a call here.
 START_TEST(no_tensor_is_forgotten) {
-    static const char *const headers[] = {"rope.h",  "append.h", "attention.h", "layer.h",
-                                          "block.h", "group.h",  "mpi.h"};
+    static const char *const headers[] = {"rope.h",  "append.h", "attention.h", "backward.h",
+                                          "layer.h", "block.h",  "group.h",     "mpi.h"};
     int found = 0;
     for (size_t n = 0; n < sizeof headers / sizeof headers[0]; n++) {
         char *text = harness_header(headers[n]);

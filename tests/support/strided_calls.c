@@ -422,6 +422,102 @@ static void open_sample(struct strided_call *c) {
     c->enqueue = draw;
 }
 
+static const float two_numbers[] = {0.5f, 0.25f};
+
+// What forward wrote is read, and does not repeat.
+static void add_written(struct strided_call *c, clattn_attention_params *p, struct sizes s) {
+    ADD(clattn_attention_params, p->, out, READ, F32, 4, s.b, s.h, s.n, s.dv);
+    c->tensor[c->count - 1].repeats = false;
+    ADD(clattn_attention_params, p->, lse, READ | ANY, F32, 3, s.b, s.h, s.n);
+    c->tensor[c->count - 1].repeats = false;
+}
+
+static clattn_status attend_back(const struct strided_call *c, clattn_context *context,
+                                 cl_command_queue queue) {
+    return clattn_attention_backward_enqueue(context, queue, &c->attention_backward, 0, NULL, NULL);
+}
+
+static void open_attention_backward(struct strided_call *c) {
+    clattn_attention_backward_params *p = &c->attention_backward;
+    const struct sizes s = sizes_of(c);
+    ADD(clattn_attention_params, p->forward., q, READ, F32, 4, s.b, s.h, s.n, s.d);
+    add_kv(c, &p->forward.kv, s, F32, READ);
+    add_written(c, &p->forward, s);
+    ADD(clattn_score, p->forward.score., bias, READ | ANY, F32, 4, s.b, s.h, s.n, s.keys);
+    c->tensor[c->count - 1].repeats = false; // dbias has its axes
+    ADD(clattn_score, p->forward.score., sinks_device, READ | ANY, F32, 1, s.h);
+    ADD(clattn_attention_backward_params, p->, dout, READ, F32, 4, s.b, s.h, s.n, s.dv);
+    ADD(clattn_attention_backward_params, p->, dlse, READ | ANY, F32, 3, s.b, s.h, s.n);
+    ADD(clattn_attention_backward_params, p->, dq, WRITTEN, F32, 4, s.b, s.h, s.n, s.d);
+    ADD(clattn_attention_backward_params, p->, dk, WRITTEN, F32, 4, s.b, s.h, s.keys, s.d);
+    ADD(clattn_attention_backward_params, p->, dv, WRITTEN, F32, 4, s.b, s.h, s.keys, s.dv);
+    ADD(clattn_attention_backward_params, p->, dbias, WRITTEN | ANY, F32, 4, s.b, s.h, s.n, s.keys);
+    ADD(clattn_attention_backward_params, p->, dsinks, WRITTEN | ANY, F32, 1, s.h);
+    ADD(clattn_attention_backward_params, p->, dalibi_slopes, WRITTEN | ANY, F32, 1, s.h);
+    ADD(clattn_attention_backward_params, p->, dhead_scales, WRITTEN | ANY, F32, 1, s.h);
+    p->forward.score.alibi_slopes = p->forward.score.head_scales = two_numbers;
+    c->enqueue = attend_back;
+}
+
+static clattn_status project_back(const struct strided_call *c, clattn_context *context,
+                                  cl_command_queue queue) {
+    return clattn_linear_backward_enqueue(context, queue, &c->linear_backward, 0, NULL, NULL);
+}
+
+static void open_linear_backward(struct strided_call *c) {
+    clattn_linear_backward_params *p = &c->linear_backward;
+    const struct sizes s = sizes_of(c);
+    ADD(clattn_linear_backward_params, p->, x, READ, F32, 3, s.b, s.n, s.keys);
+    ADD(clattn_linear_backward_params, p->, w, READ, F32, 2, s.dv, s.keys);
+    ADD(clattn_linear_backward_params, p->, dout, READ, F32, 3, s.b, s.n, s.dv);
+    ADD(clattn_linear_backward_params, p->, dx, WRITTEN, F32, 3, s.b, s.n, s.keys);
+    ADD(clattn_linear_backward_params, p->, dw, WRITTEN, F32, 2, s.dv, s.keys);
+    ADD(clattn_linear_backward_params, p->, db, WRITTEN | ANY, F32, 1, s.dv);
+    p->projection = CLATTN_PROJECTION_NATIVE;
+    c->enqueue = project_back;
+}
+
+static clattn_status lay_back(const struct strided_call *c, clattn_context *context, cl_command_queue queue) {
+    return clattn_layer_backward_enqueue(context, queue, &c->layer_backward, 0, NULL, NULL);
+}
+
+// A gradient and what it is of; those of one axis have any last stride.
+#define PAIR(field, gradient, LAST, ...)                                                                     \
+    ADD(clattn_layer_params, f->, field, READ, F32, __VA_ARGS__);                                            \
+    ADD(clattn_layer_backward_params, p->, gradient, WRITTEN | LAST, F32, __VA_ARGS__)
+
+static void open_layer_backward(struct strided_call *c) {
+    clattn_layer_backward_params *p = &c->layer_backward;
+    clattn_layer_params *f = &p->forward;
+    const struct sizes s = sizes_of(c);
+    const int64_t m = c->small ? 1 : 12, q = s.h * s.d, v = s.h * s.dv;
+    PAIR(x, dx, 0, 3, s.b, s.n, m);
+    PAIR(y, dy, 0, 3, s.b, s.keys, m);
+    ADD(clattn_layer_backward_params, p->, dout, READ, F32, 3, s.b, s.n, m);
+    PAIR(wq, dwq, 0, 2, q, m);
+    PAIR(wk, dwk, 0, 2, q, m);
+    PAIR(wv, dwv, 0, 2, v, m);
+    PAIR(wo, dwo, 0, 2, m, v);
+    PAIR(bq, dbq, ANY, 1, q);
+    PAIR(bk, dbk, ANY, 1, q);
+    PAIR(bv, dbv, ANY, 1, v);
+    PAIR(bo, dbo, ANY, 1, m);
+    PAIR(q_norm, dq_norm, ANY, 1, s.d);
+    PAIR(k_norm, dk_norm, ANY, 1, s.d);
+    PAIR(w_gate, dw_gate, 0, 2, v, m);
+    PAIR(b_gate, db_gate, ANY, 1, v);
+    ADD(clattn_score, f->score., bias, READ | ANY, F32, 4, s.b, s.h, s.n, s.keys);
+    c->tensor[c->count - 1].repeats = false;
+    ADD(clattn_score, f->score., sinks_device, READ | ANY, F32, 1, s.h);
+    ADD(clattn_layer_backward_params, p->, dbias, WRITTEN | ANY, F32, 4, s.b, s.h, s.n, s.keys);
+    ADD(clattn_layer_backward_params, p->, dsinks, WRITTEN | ANY, F32, 1, s.h);
+    ADD(clattn_layer_backward_params, p->, dalibi_slopes, WRITTEN | ANY, F32, 1, s.h);
+    ADD(clattn_layer_backward_params, p->, dhead_scales, WRITTEN | ANY, F32, 1, s.h);
+    f->score.alibi_slopes = f->score.head_scales = two_numbers;
+    f->heads = (int32_t)s.h, f->norm = CLATTN_NORM_HEADS, f->projection = CLATTN_PROJECTION_NATIVE;
+    c->enqueue = lay_back;
+}
+
 static const struct {
     const char *name;
     void (*open)(struct strided_call *c);
@@ -445,7 +541,10 @@ static const struct {
              {"activation", open_activation},
              {"embedding", open_embedding},
              {"argmax", open_argmax},
-             {"sample", open_sample}};
+             {"sample", open_sample},
+             {"gradients of attention", open_attention_backward},
+             {"gradients of a projection", open_linear_backward},
+             {"gradients of a layer", open_layer_backward}};
 const int strided_count = (int)(sizeof calls / sizeof calls[0]);
 
 void strided_open(struct strided_call *c, int n, bool small, struct place *place) {

@@ -6,7 +6,7 @@
 
 #include "evidence/device/guarded.h"
 
-#define STRIDED_TENSORS 28
+#define STRIDED_TENSORS 48
 
 struct strided_tensor {
     const char *field; // such as "clattn_kv.k_scale"
@@ -29,6 +29,9 @@ struct strided_call {
         clattn_attention_params attention;
         clattn_layer_params layer;
         clattn_layer_kv_params layer_kv;
+        clattn_attention_backward_params attention_backward;
+        clattn_layer_backward_params layer_backward;
+        clattn_linear_backward_params linear_backward;
         clattn_linear_params linear;
         clattn_pack_params pack;
         clattn_append_params append;
