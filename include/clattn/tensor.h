@@ -42,12 +42,13 @@ CLATTN_API const char *clattn_type_name(clattn_type type);
 
 /* A view of a buffer. Element (x0, x1, ...) is at offset + x0*stride[0] + x1*stride[1] + ..., counted in
  * elements. Strides are not negative; 0 repeats (allowed on inputs); that of an axis of one element is not looked at. The last
- * axis is contiguous, with a stride of 1, or the call is refused. These alone take any last stride: boolean masks (mask, block_mask,
- * that of dropout), bias, mod_buffers, sinks_device, lse, dlse, gradients of bias and of one axis, scales of rows, cos and sin, and what is of i32 (positions,
- * block_table, cu_seqlens, lengths). Every element of the view lies inside
- * the buffer, or the call is refused. A view with buffer == NULL is absent, whatever else it says; only the functions
- * that plan or prepare take views without buffers, and there one of rank 0 is absent. Buffers (no images) are made from the
- * context's cl_context and must live until the commands that use them have finished. One that a call reads must not be
+ * axis is contiguous, with a stride of 1, or the call is refused. These alone take any last stride: boolean
+ * masks (mask, block_mask, that of dropout), bias, mod_buffers, sinks_device, lse, dlse, gradients of bias
+ * and of one axis, scales of rows, cos and sin, and what is of i32 (positions, block_table, cu_seqlens,
+ * lengths). Every element of the view lies inside the buffer, or the call is refused. A view with buffer ==
+ * NULL is absent, whatever else it says; only the functions that plan or prepare take views without
+ * buffers, and there one of rank 0 is absent. Buffers (no images) are made from the context's cl_context
+ * and must live until the commands that use them have finished. One that a call reads must not be
  * CL_MEM_WRITE_ONLY, one that it writes not CL_MEM_READ_ONLY; it reads and writes what it merges into, attention
  * weights, a workspace, and the result of a projection or layer unless that is asked for as NATIVE.
  *
