@@ -412,11 +412,11 @@ REGISTER_INLINE void grad_keys(const grad_tiles *g, const tile_rows *t, const pr
 #pragma unroll
     for (int x = 0; x < KEY_BLOCK * ROW_VECTORS; x++) {
         VEC z = dp[x / ROW_VECTORS][x % ROW_VECTORS], weight = p[x];
-#if DROPOUT // a dropped weight has the sign bit
+#if DROPOUT // a dropped weight has the sign bit; it is multiplied by 0, so that a NaN stays one
         const VEC_INT drops = AS_VEC_INT(weight) < 0;
         weight = AS_VEC(AS_VEC_INT(weight) & 0x7fffffff);
-        z = select(z * dropout->factor, (VEC)(0.0f), drops);
-        p[x] = select(weight * dropout->factor, (VEC)(0.0f), drops);
+        const VEC factor = select((VEC)(dropout->factor), (VEC)(0.0f), drops);
+        z *= factor, p[x] = weight * factor;
 #endif
         const VEC ds = weight * (z - g->delta[x % ROW_VECTORS]);
         dt[x] = (GRAD_DERIVES ? ds * by[x] : ds) * t->scale;

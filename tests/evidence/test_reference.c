@@ -138,7 +138,7 @@ START_TEST(steps_of_storage_are_right) {
     enum { COUNT = 64 };
     double ref[COUNT], got[COUNT];
     char why[256] = "";
-    struct budget b = {"out", CLATTN_TYPE_F16, got, ref, NULL, COUNT, 0};
+    struct budget b = {.what = "out", .type = CLATTN_TYPE_F16, .got = got, .ref = ref, .count = COUNT};
     for (int n = 0; n < COUNT; n++) ref[n] = 1e-8 * n, got[n] = storage_round(CLATTN_TYPE_F16, ref[n]);
     ck_assert_msg(budget_holds(&b, why, sizeof why), "%s", why);
     got[40] += ldexp(1, -23);

@@ -93,7 +93,7 @@ static bool gradient_agrees(const struct judged *j, int gradient, char *why, siz
     double *near = reference_alloc(budget.count);
     budget.type = type_of(j, gradient);
     budget.plain = budget.type != CLATTN_TYPE_F32 && j->sample == NULL ? j->plain.x[gradient] : NULL;
-    budget.got = near;
+    budget.got = near, budget.as_plain = true;
     const bool good = bring_near(j, gradient, near, why, size) && budget_holds(&budget, why, size);
     free(near);
     return good;

@@ -7,6 +7,7 @@
 // A comparison of `count` results with the exact ones.
 //   normalised mean squared error <= 1e-11 (f32), 1e-6 (f16), 5e-5 (bf16); of a float16 below 2^-14 the half step of 2^-25 that
 //            its storage takes is none
+//            where `as_plain` asks for it, twice that of `plain`, where that is more
 //   f32:     max|got - ref| <= 2e-5 max(1, max|ref|), so that one wrong element among many shows
 //   16-bit:  max|got - ref| <= 2 max|plain - ref| + 2 max|((ref + 0.3) - 0.3) - ref|, where `plain` is given
 // NaN must meet NaN, an infinity the same infinity, 0 in all of ref 0 in all of got.
@@ -16,6 +17,8 @@ struct budget {
     const double *got, *ref, *plain; // plain may be NULL
     int64_t count;
     double max_error; // a tighter limit on |got - ref|; 0: none
+    // Whether the mean may also be twice that of `plain`: of a result that magnifies what is rounded before it.
+    bool as_plain;
 };
 
 // False with one line in why[size] when the result is not good enough.

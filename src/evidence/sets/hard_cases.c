@@ -256,6 +256,8 @@ const struct hard_case hard_cases[] = {
      "raggedcache"},
     {"backward-seen-nan", "backward-f32-b1-h2-n40-d64-causal-dlse-seennan"},
     {"backward-row-nan", "backward-f32-b1-h2-n12-nkv33-d64-causal-sinks-rownan"},
+    {"backward-dropout-nan", "backward-f32-b1-h2-n12-nkv33-d64-causal-dlse-dropout0.5:7-rownan"},
+    {"backward-dropout-seen-nan", "backward-f32-b1-h4-hkv2-n40-d64-causal-dropout0.5:7-seennan"},
     {"backward-dominant", "backward-f32-b1-h2-n12-nkv100-d64-full-dlse-dominant"},
     {"backward-one-key", "backward-f32-b2-h3-n1-d64-full-dlse"},
     {"backward-one-row", "backward-f32-b2-h6-hkv3-n1-nkv127-d80-full-dlse"},
