@@ -152,7 +152,7 @@ steps_of() {
 build_folder() {
     folder=$1
     shift
-    set -- --werror -Ddefault_library=both -Dtests=enabled -Dtool=enabled "$@"
+    set -- -Dwerror=true -Ddefault_library=both -Dtests=enabled -Dtool=enabled "$@"
     if [ ! -f "$folder/build.ninja" ]; then
         meson setup "$folder" "$@" || return 1
     elif [ "$(cat "$folder/steps.options" 2>/dev/null)" != "$*" ]; then
