@@ -76,8 +76,8 @@ static void check_merge(const struct parts *parts, int a) {
     ck_assert_msg(intact, "bytes around the merged result changed");
     ck_assert_msg(guarded_intact(&parts->out_array[1 - a], harness()->queue), "part b changed");
     reference_merge(parts->out[a], parts->lse[a], parts->out[1 - a], parts->lse[1 - a], ROWS, SIZE);
-    struct budget out_budget = {"out", parts->type, out, parts->out[a], NULL, ROWS * SIZE, 0};
-    struct budget lse_budget = {"lse", CLATTN_TYPE_F32, lse, parts->lse[a], NULL, ROWS, 1e-5};
+    struct budget out_budget = {"out", parts->type, out, parts->out[a], NULL, ROWS * SIZE, 0, false};
+    struct budget lse_budget = {"lse", CLATTN_TYPE_F32, lse, parts->lse[a], NULL, ROWS, 1e-5, false};
     ck_assert_msg(budget_holds(&out_budget, why, sizeof why), "part %d: %s", a, why);
     ck_assert_msg(budget_holds(&lse_budget, why, sizeof why), "part %d: %s", a, why);
     free(out);
