@@ -151,8 +151,12 @@ static double run(const turning *t, const char *what) {
         largest = fmax(largest, fabs(b.values[n]));
         error = fmax(error, fabs(got[n] - b.values[n]));
     }
-    const struct budget budget = {
-        "y", t->y, got, b.values, NULL, count, 1.01 * storage_roundoff(t->y) * largest + 3e-6};
+    const struct budget budget = {.what = "y",
+                                  .type = t->y,
+                                  .got = got,
+                                  .ref = b.values,
+                                  .count = count,
+                                  .max_error = 1.01 * storage_roundoff(t->y) * largest + 3e-6};
     ck_assert_msg(budget_holds(&budget, why, sizeof why), "%s: %s", what, why);
     free(got);
     unbind(&b);
