@@ -170,7 +170,7 @@ import glob, json, os, sys
 folder, wanted = os.path.abspath(sys.argv[1]), set(sys.argv[2:])
 programs = {"tests/libclattn_layer.so"} | {os.path.basename(name) for name in glob.glob(folder + "/libclattn-clblast-*.so")}
 for test in json.load(open(folder + "/meson-info/intro-tests.json")):
-    if wanted & {name.split(":")[-1] for name in test["suite"]} and test["cmd"][0].startswith(folder + "/"):
+    if wanted & {name.split(":")[-1] for name in test["suite"]} and test["cmd"][0].startswith(folder + "/tests/"):
         programs.add(os.path.relpath(test["cmd"][0], folder))
 print(" ".join(sorted(programs)))
 PYTHON
