@@ -22,7 +22,6 @@ static const struct {
 #define VARIANT(name, path, pairs, takes, row) {name, CLATTN_KERNEL_##path, pairs, TAKES_##takes, row},
 #include <clattn/families.def>
     {"planner", CLATTN_KERNEL_AUTO, "planner", TAKES_ANY, ""},
-    {"backward", CLATTN_KERNEL_AUTO, "backward", TAKES_ANY, ""},
 };
 #define VARIANTS ((int)(sizeof variants / sizeof variants[0]))
 
