@@ -13,9 +13,9 @@ typedef struct backward_args {
     args_i64 pairs,
         marks; // where the rows' pairs begin in scratch memory, in pairs, and those of backward_marks.cl
     args_i64 rows_batch, rows_head; // pairs from one batch item, and one head, to the next
-    args_i32 parts, part_keys;      // ranges of keys whose shares of dq are made apart, and keys of each
-    args_i32 packed_keys; // 1: keys are packed as sequences are, and those past a length are nobody's
-    args_i32 wants;       // which results there are
+    args_i32 part_keys;             // of a range of keys whose share of dq is made apart
+    args_i32 packed_keys;   // 1: keys are packed as sequences are, and those past a length are nobody's
+    args_i32 wants, unused; // which results there are
 } backward_args;
 ARGS_SIZE(backward_args, 56);
 #define ARGS_WANTS_DQ 1
@@ -37,13 +37,13 @@ typedef struct backward_store_args {
     args_view x, y;
     args_i64 part;     // elements between two parts
     args_i64 position; // of row 0; with shifts the table's shift is added
-    args_i32 parts, batch, heads, n, head_dim, rotary_dim;
+    args_i32 parts, n, head_dim, rotary_dim;
     args_i32 flags;  // of the call: ARGS_BATCH_ROWS
     args_i32 shifts; // 1: rows stand at the table's shift
     args_i32 keys;   // 1: rows are keys, else queries
     args_f32 amplitude;
 } backward_store_args;
-ARGS_SIZE(backward_store_args, 136);
+ARGS_SIZE(backward_store_args, 128);
 
 // backward_bias.cl: the sizes of dbias, of which those of 1 repeat in the call.
 typedef struct backward_bias_args {
@@ -52,7 +52,8 @@ typedef struct backward_bias_args {
 ARGS_SIZE(backward_bias_args, 16);
 
 // backward_heads.cl adds what backward_marks.cl found of each row, a pair of numbers beside its pair: what its score options with a
-// number a head say. Results are [H], a stride apart.
+// number a head say, in ARGS_HEAD_SUMS sums, each of every ARGS_HEAD_SUMS-th row. Results are [H], a stride apart.
+#define ARGS_HEAD_SUMS 64
 enum { ARGS_DSINKS, ARGS_DSLOPES, ARGS_DSCALES, ARGS_HEAD_RESULTS };
 typedef struct backward_heads_args {
     args_i64 offset[3], stride[3]; // of dsinks, dalibi_slopes, dhead_scales
@@ -60,9 +61,11 @@ typedef struct backward_heads_args {
 } backward_heads_args;
 ARGS_SIZE(backward_heads_args, 56);
 
-// transpose.cl: y[column][row] = x[row][column], of rows of several items that follow one another in y; and column_sums.cl: rows of
-// sums y[part][column], each over part_rows rows of every item. Where `word` is not 0, that word of an item in the table of args.h says how
-// many rows it has: those behind are taken for 0, whatever lies there.
+// transpose.cl: y[column][row] = x[row][column], of rows of several items that follow one another in y, a block of ARGS_TRANSPOSE by
+// ARGS_TRANSPOSE numbers a work-item; and column_sums.cl: rows of sums y[part][column], each over part_rows rows of every item.
+// Where `word` is not 0, that word of an item in the table of args.h says how many rows it has: those behind are taken for 0,
+// whatever lies there.
+#define ARGS_TRANSPOSE 8
 typedef struct transpose_args {
     args_i64 x_offset, x_batch, x_row, y_offset, y_row, y_part;
     args_i32 batch, rows, columns, word; // rows of an item

@@ -349,12 +349,6 @@ void grad_clear(__global float *dq, long stride, int rows) {
 
 // From a tile's scores to its weights and to dT.
 
-#if DROPOUT
-#define DROPOUT_PASSED , dropout // of a function that has DROPOUT_PARAMETER
-#else
-#define DROPOUT_PASSED
-#endif
-
 #define GRAD_DERIVES ((bool)(SCORE_OPS & (ARGS_SOFTCAP | ARGS_SCORE_MOD)))
 #define GRAD_SEES(t, x, j, seen)                                                                             \
     select((VEC)(0.0f), seen, tile_sees(t, (x) % ROW_VECTORS, (j) + (x) / ROW_VECTORS))

@@ -1,20 +1,18 @@
 // transpose.cl: a matrix with its rows and columns exchanged, for the products of a projection's gradients: y[column][row] =
-// x[row][column]. A work-item moves a block of TRANSPOSE by TRANSPOSE numbers, so that what it reads and writes are whole pieces of
-// rows. Rows of all batch items follow one another in y; rows past an item's length are 0 there, so that a product sees nothing of them.
+// x[row][column]. A work-item moves a block of numbers, so that what it reads and writes are whole pieces of rows. Rows of all
+// batch items follow one another in y; rows past an item's length are 0 there, so that a product sees nothing of them.
 // Global size (blocks of columns, blocks of rows, batch).
 #include "args/backward_args.h"
 #include "base/common.clh"
 
-#define TRANSPOSE 8
-
 __kernel void transpose(__global const ELEMENT(TYPE_Q) * x, __global ELEMENT(TYPE_OUT) * y,
                         __global const int *table, const transpose_args args) {
-    const int c0 = (int)get_global_id(0) * TRANSPOSE, r0 = (int)get_global_id(1) * TRANSPOSE;
+    const int c0 = (int)get_global_id(0) * ARGS_TRANSPOSE, r0 = (int)get_global_id(1) * ARGS_TRANSPOSE;
     const long b = (long)get_global_id(2);
     if (c0 >= args.columns || r0 >= args.rows) return;
-    const int columns = min(TRANSPOSE, args.columns - c0), rows = min(TRANSPOSE, args.rows - r0);
+    const int columns = min(ARGS_TRANSPOSE, args.columns - c0), rows = min(ARGS_TRANSPOSE, args.rows - r0);
     const int there = args.word ? clamp(table[ARGS_ITEM_WORDS * b + args.word] - r0, 0, rows) : rows;
-    float block[TRANSPOSE][TRANSPOSE];
+    float block[ARGS_TRANSPOSE][ARGS_TRANSPOSE];
     x += args.x_offset + b * args.x_batch + r0 * args.x_row + c0;
     y += args.y_offset + c0 * args.y_row + b * args.rows + r0;
     for (int r = 0; r < there; r++)

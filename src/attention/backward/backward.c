@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "attention/call/forms.h"
 #include "attention/call/views.h"
@@ -36,70 +37,63 @@ static clattn_status refuse_unbuilt(clattn_context *c, const clattn_attention_pa
     return CLATTN_OK;
 }
 
-// The tensors of gradients: which shape each must have, where it may be given.
-typedef struct gradient_rule {
-    size_t field;
-    tensor_rule rule;
-    const clattn_tensor *like; // its shape; NULL: [H]
-    bool with;                 // what it is the gradient of is there
-    const char *needs;
-} gradient_rule;
+// The tensors of gradients, a row each: what each is the gradient of, without which it may not be given, and whose shape it has.
+#define FORWARD(field) offsetof(clattn_attention_params, field)
+#define ROW(name, of, field, axes, types, use)                                                               \
+    { offsetof(clattn_attention_backward_params, name), FORWARD(field), #name, of, axes, types, use }
+#define HEADS "[H]" // and forward's is no tensor
+static const struct gradient_rule {
+    size_t field, like;
+    const char *name, *of, *axes;
+    unsigned types;
+    view_use use; // what is written is a result
+} gradient_rules[] = {
+    ROW(dout, "out", out, "[B, H, Nq, Dv]", TYPES_FLOAT, VIEW_READ), // the one that is always given
+    ROW(dlse, "lse", lse, "[B, H, Nq]", TYPES_F32 | ANY_LAST_STRIDE, VIEW_READ),
+    ROW(dq, "q", q, "[B, H, Nq, D]", TYPES_FLOAT, VIEW_WRITE),
+    ROW(dk, "k", kv.k, "[B, Hkv, Nkv, D]", TYPES_FLOAT, VIEW_WRITE),
+    ROW(dv, "v", kv.v, "[B, Hkv, Nkv, Dv]", TYPES_FLOAT, VIEW_WRITE),
+    ROW(dbias, "bias", score.bias, "as bias", TYPES_F32 | ANY_LAST_STRIDE, VIEW_WRITE),
+    ROW(dsinks, "sinks", score.sinks, HEADS, TYPES_F32 | ANY_LAST_STRIDE, VIEW_WRITE),
+    ROW(dalibi_slopes, "alibi_slopes", score.alibi_slopes, HEADS, TYPES_F32 | ANY_LAST_STRIDE, VIEW_WRITE),
+    ROW(dhead_scales, "head_scales", score.head_scales, HEADS, TYPES_F32 | ANY_LAST_STRIDE, VIEW_WRITE)};
+#define GRADIENT_RULES (sizeof gradient_rules / sizeof gradient_rules[0])
 
-static clattn_status check_gradient(backward_job *job, const gradient_rule *g) {
+static clattn_tensor *gradient_of(backward_job *job, const struct gradient_rule *g) {
+    return (clattn_tensor *)((char *)&job->params + g->field);
+}
+
+static clattn_status check_gradient(backward_job *job, const struct gradient_rule *g, bool planning) {
     clattn_context *c = job->call.context;
-    const clattn_tensor *t = (const clattn_tensor *)((const char *)&job->params + g->field);
-    const int64_t heads[1] = {job->call.problem.heads};
+    const clattn_tensor *t = gradient_of(job, g);
+    const char *forward = (const char *)&job->call.params + g->like;
+    const bool of_heads = !strcmp(g->axes, HEADS);
+    clattn_tensor like = {.rank = 1, .shape = {job->call.problem.heads}};
+    bool with = of_heads && *(const float *const *)forward;
+    if (!of_heads) like = *(const clattn_tensor *)forward, with = cla_tensor_given(&like);
+    if (g->like == FORWARD(score.sinks)) with |= cla_tensor_given(&job->call.params.score.sinks_device);
     if (!cla_tensor_given(t)) return CLATTN_OK;
-    if (!g->with)
-        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: is asked for without %s", g->rule.name,
-                                g->needs);
-    const int rank = g->like ? g->like->rank : 1;
-    TRY(cla_tensor_check(c, t, rank, &g->rule));
-    const int64_t *shape = g->like ? g->like->shape : heads;
-    for (int i = 0; i < rank; i++)
-        if (t->shape[i] != shape[i])
+    if (!with)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: is asked for without %s", g->name, g->of);
+    const tensor_rule rule = {g->name, g->axes, g->types, g->use == VIEW_WRITE, planning};
+    TRY(cla_tensor_check(c, t, like.rank, &rule));
+    for (int i = 0; i < like.rank; i++)
+        if (t->shape[i] != like.shape[i])
             return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                                    "%s: size %lld of axis %d does not fit: %s has %lld there", g->rule.name,
-                                    (long long)t->shape[i], i, g->needs, (long long)shape[i]);
+                                    "%s: size %lld of axis %d does not fit: %s has %lld there", g->name,
+                                    (long long)t->shape[i], i, g->of, (long long)like.shape[i]);
     return CLATTN_OK;
 }
 
-#define FIELD(name) offsetof(clattn_attention_backward_params, name)
 static clattn_status check_gradients(backward_job *job, bool planning) {
-    const clattn_attention_params *f = &job->call.params;
     const clattn_attention_backward_params *p = &job->params;
-    const unsigned any = TYPES_F32 | ANY_LAST_STRIDE;
-    const bool sinks = f->score.sinks || cla_tensor_given(&f->score.sinks_device);
-    const gradient_rule rules[] = {
-        {FIELD(dout), {"dout", "[B, H, Nq, Dv]", TYPES_FLOAT, false, planning}, &f->out, true, "out"},
-        {FIELD(dlse), {"dlse", "[B, H, Nq]", any, false, planning}, &f->lse, true, "lse"},
-        {FIELD(dq), {"dq", "[B, H, Nq, D]", TYPES_FLOAT, true, planning}, &f->q, true, "q"},
-        {FIELD(dk), {"dk", "[B, Hkv, Nkv, D]", TYPES_FLOAT, true, planning}, &f->kv.k, true, "k"},
-        {FIELD(dv), {"dv", "[B, Hkv, Nkv, Dv]", TYPES_FLOAT, true, planning}, &f->kv.v, true, "v"},
-        {FIELD(dbias),
-         {"dbias", "as bias", any, true, planning},
-         &f->score.bias,
-         cla_tensor_given(&f->score.bias),
-         "bias"},
-        {FIELD(dsinks), {"dsinks", "[H]", any, true, planning}, NULL, sinks, "sinks"},
-        {FIELD(dalibi_slopes),
-         {"dalibi_slopes", "[H]", any, true, planning},
-         NULL,
-         f->score.alibi_slopes != NULL,
-         "alibi_slopes"},
-        {FIELD(dhead_scales),
-         {"dhead_scales", "[H]", any, true, planning},
-         NULL,
-         f->score.head_scales != NULL,
-         "head_scales"}};
     bool wanted = false;
     if (!cla_tensor_given(&p->dout))
         return cla_context_fail(job->call.context, CLATTN_INVALID_ARGUMENT,
                                 "dout: is absent: [B, H, Nq, Dv] is needed");
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
-        TRY(check_gradient(job, &rules[i]));
-        wanted = wanted || (rules[i].rule.output &&
-                            cla_tensor_given((const clattn_tensor *)((const char *)p + rules[i].field)));
+    for (const struct gradient_rule *g = gradient_rules; g < gradient_rules + GRADIENT_RULES; g++) {
+        TRY(check_gradient(job, g, planning));
+        wanted |= g->use == VIEW_WRITE && cla_tensor_given(gradient_of(job, g));
     }
     if (!wanted)
         return cla_context_fail(job->call.context, CLATTN_INVALID_ARGUMENT,
@@ -114,29 +108,14 @@ static clattn_status check_gradients(backward_job *job, bool planning) {
 
 // All of forward is read, its results, too.
 static clattn_status check_memory(backward_job *job) {
-    clattn_attention_backward_params *p = &job->params;
-    clattn_context *c = job->call.context;
-    const struct {
-        const char *name;
-        const clattn_tensor *t;
-        view_use use;
-    } own[] = {{"dout", &p->dout, VIEW_READ},
-               {"dlse", &p->dlse, VIEW_READ},
-               {"dq", &p->dq, VIEW_WRITE},
-               {"dk", &p->dk, VIEW_WRITE},
-               {"dv", &p->dv, VIEW_WRITE},
-               {"dbias", &p->dbias, VIEW_WRITE},
-               {"dsinks", &p->dsinks, VIEW_WRITE},
-               {"dalibi_slopes", &p->dalibi_slopes, VIEW_WRITE},
-               {"dhead_scales", &p->dhead_scales, VIEW_WRITE}};
     call_views v;
-    cla_views_begin(&v, c);
+    cla_views_begin(&v, job->call.context);
     for (const view_rule *rule = cla_view_rules; rule < cla_view_rules + VIEW_RULES; rule++)
         cla_views_add(&v, rule->name, cla_view_of(&job->call.params, rule->field), VIEW_READ);
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
-        cla_views_add(&v, own[i].name, own[i].t, own[i].use);
+    for (const struct gradient_rule *g = gradient_rules; g < gradient_rules + GRADIENT_RULES; g++)
+        cla_views_add(&v, g->name, gradient_of(job, g), g->use);
     TRY(cla_views_check(&v));
-    return cla_views_check_workspace(&v, p->workspace, job->workspace_bytes);
+    return cla_views_check_workspace(&v, job->params.workspace, job->workspace_bytes);
 }
 
 static uint64_t part_of(uint64_t *at, uint64_t count, size_t element) {
@@ -148,13 +127,27 @@ static uint64_t part_of(uint64_t *at, uint64_t count, size_t element) {
 // Which results are sums first. dk and dv are written by one kernel, as numbers of one type.
 static void find_results(backward_job *job) {
     const clattn_attention_backward_params *p = &job->params;
-    const bool turns = job->call.turns, one_pass = job->variant.one_pass;
-    const bool turns_k = turns && cla_tensor_given(&p->dk);
-    job->result[DQ] = (backward_result){
-        .t = &p->dq, .sums = one_pass || turns, .parts = job->variant.parts, .turned = turns};
-    job->result[DK] = (backward_result){.t = &p->dk, .sums = turns, .parts = 1, .turned = turns};
-    job->result[DV] =
-        (backward_result){.t = &p->dv, .sums = turns_k && p->dv.type != CLATTN_TYPE_F32, .parts = 1};
+    const clattn_attention_params *f = &job->call.params;
+    const bool turns = job->call.turns, one_pass = job->variant.one_pass, ragged = job->call.problem.ragged,
+               dk = cla_tensor_given(&p->dk), dv = cla_tensor_given(&p->dv),
+               keys_packed = job->call.ragged.packed_keys;
+    job->result[DQ] = (backward_result){.t = &p->dq,
+                                        .like = &f->q,
+                                        .packed = ragged,
+                                        .sums = one_pass || (turns && cla_tensor_given(&p->dq)),
+                                        .parts = job->variant.parts,
+                                        .turned = turns};
+    job->result[DK] = (backward_result){.t = &p->dk,
+                                        .like = &f->kv.k,
+                                        .packed = keys_packed,
+                                        .sums = turns && dk,
+                                        .parts = 1,
+                                        .turned = turns};
+    job->result[DV] = (backward_result){.t = &p->dv,
+                                        .like = &f->kv.v,
+                                        .packed = keys_packed,
+                                        .sums = turns && dk && dv && p->dv.type != CLATTN_TYPE_F32,
+                                        .parts = 1};
 }
 
 // Behind RoPE's copies.
@@ -165,25 +158,20 @@ static void lay_out_workspace(backward_job *job) {
     job->marks_rows = cla_tensor_given(&p->dalibi_slopes) || cla_tensor_given(&p->dhead_scales);
     job->pairs = part_of(&at, rows, 2 * sizeof(float));
     if (job->marks_rows) job->marks = part_of(&at, rows, 2 * sizeof(float));
-    for (backward_result *r = job->result; r < job->result + MAIN_RESULTS; r++) {
-        const bool always = r == &job->result[DQ] && job->variant.one_pass;
-        const uint64_t count = r == &job->result[DQ] ? rows * (uint64_t)job->call.problem.head_dim
-                                                     : (uint64_t)cla_tensor_count(r->t);
-        r->sums = r->sums && (always || cla_tensor_given(r->t));
-        if (r->sums) r->at = part_of(&at, count, sizeof(float) * (size_t)r->parts);
-    }
+    for (backward_result *r = job->result; r < job->result + MAIN_RESULTS; r++)
+        if (r->sums)
+            r->at = part_of(&at, (uint64_t)cla_tensor_count(r->like), sizeof(float) * (size_t)r->parts);
     job->workspace_bytes = at;
 }
 
 static clattn_status plan(backward_job *job) {
-    static const family rows_alone = {.name = "backward"}; // units of the order of a ragged batch
     call *c = &job->call;
     const clattn_attention_backward_params *p = &job->params;
     c->problem.type_out = p->dout.type;
     const plan_input in = cla_planner_input(c->context, &c->problem);
     const char *why = cla_backward_choose(&in, &c->problem, &job->variant);
     if (why) return cla_context_fail(c->context, CLATTN_UNSUPPORTED, "backward: %s", why);
-    c->variant = (variant){.family = &rows_alone, .rows_per_group = 1, .splits = 1};
+    c->variant = (variant){.family = job->variant.family, .rows_per_group = 1, .splits = 1};
     const int64_t n = c->problem.ragged ? c->problem.packed_rows : c->problem.n_q;
     job->rows = (c->problem.ragged ? 1 : c->problem.batch) * c->problem.heads * n;
     find_results(job);
@@ -193,7 +181,6 @@ static clattn_status plan(backward_job *job) {
                                 .pairs = (int64_t)(job->pairs / (2 * sizeof(float))),
                                 .marks = (int64_t)(job->marks / (2 * sizeof(float))),
                                 .part_dq = job->rows * c->problem.head_dim,
-                                .parts = job->variant.parts,
                                 .part_keys = job->variant.part_keys,
                                 .packed_keys = c->ragged.packed_keys,
                                 .wants = (cla_tensor_given(&p->dq) ? ARGS_WANTS_DQ : 0) |
@@ -205,20 +192,20 @@ static clattn_status plan(backward_job *job) {
 clattn_status cla_backward_check(clattn_context *context, const clattn_attention_backward_params *params,
                                  entry_purpose purpose, unsigned how, backward_job *job) {
     clattn_attention_backward_params *p = &job->params;
-    const bool planning = purpose != ENTRY_ENQUEUE;
+    const bool planning = purpose != ENTRY_ENQUEUE || how & CALL_PARTS;
     cla_bytes_zero(job, sizeof *job);
     cla_bytes_copy(p, params, sizeof *p);
     TRY(refuse_unbuilt(context, &p->forward));
     p->forward.cascade = CLATTN_CASCADE_AUTO;
     p->forward.workspace = NULL, p->forward.progress = NULL;
     TRY(cla_call_check(context, &p->forward, purpose, CALL_UNPLANNED | how, &job->call));
-    CLA_GIVEN(&((given_views){.context = context, .planning = planning}), false, &p->dout);
-    CLA_GIVEN(&((given_views){.context = context, .planning = planning || how & CALL_PARTS}), true, &p->dlse,
-              &p->dq, &p->dk, &p->dv, &p->dbias, &p->dsinks, &p->dalibi_slopes, &p->dhead_scales);
+    const given_views all = {context, .planning = planning, .inner = false};
+    for (const struct gradient_rule *g = gradient_rules; g < gradient_rules + GRADIENT_RULES; g++)
+        CLA_GIVEN(&all, g != gradient_rules, gradient_of(job, g));
     if (!cla_tensor_given(&job->call.params.lse))
         return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
                                 "lse: is absent: gradients need what forward wrote there");
-    TRY(check_gradients(job, planning || how & CALL_PARTS));
+    TRY(check_gradients(job, planning));
     TRY(cla_mods_find_gradient(context, &job->call.params.score, p->score_mod_gradient, &job->call.mods));
     return plan(job);
 }

@@ -9,7 +9,9 @@
 // back by RoPE, or stands beside one that is.
 enum { DQ, DK, DV, MAIN_RESULTS };
 typedef struct backward_result {
-    const clattn_tensor *t; // the caller's; not given: not wanted
+    const clattn_tensor *t;    // the caller's; not given: not wanted
+    const clattn_tensor *like; // of forward, with its shape
+    bool packed;               // a ragged batch's
     bool sums;
     uint64_t at; // bytes from the workspace's start of its sums
     int parts;

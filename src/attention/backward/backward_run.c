@@ -17,8 +17,6 @@ _Static_assert(sizeof(attention_args) + sizeof(mod_args) + sizeof(backward_args)
                    LAUNCH_MAX_BYTES,
                "the arguments of a launch fit every device");
 
-#define HEAD_ITEMS 64 // backward_heads.cl
-
 typedef enum backward_step { STEP_DQ, STEP_DKV, STEP_BIAS, STEP_MARKS, STEPS } backward_step;
 
 // The type in which the main kernels write a result.
@@ -62,34 +60,30 @@ static args_view bias_view(const clattn_tensor *t) {
                        .column = last[0]};
 }
 
-// The same in all launches: forward's numbers with the views of gradients in their places (backward_args.h).
-static attention_args args_of(const backward_job *job) {
-    const clattn_attention_backward_params *p = &job->params;
-    const bool ragged = job->call.problem.ragged, packed = job->call.ragged.packed_keys;
-    attention_args a = job->call.args;
-    a.out = cla_tensor_view(&p->dout);
-    if (ragged) a.out.batch = 0;
-    args_view *const to[MAIN_RESULTS] = {&a.lse, &a.k_scale, &a.v_scale};
-    for (int n = 0; n < MAIN_RESULTS; n++) {
-        const backward_result *r = &job->result[n];
-        const clattn_tensor *like = n == DQ   ? &job->call.params.q
-                                    : n == DK ? &job->call.params.kv.k
-                                              : &job->call.params.kv.v;
-        const int64_t rows = like->shape[2], d = like->shape[3];
-        if (r->sums)
-            *to[n] = (args_view){(int64_t)(r->at / sizeof(float)), like->shape[1] * rows * d, rows * d, d, 1};
-        else if (cla_tensor_given(r->t))
-            *to[n] = cla_tensor_view(r->t);
-        if (n == DQ ? ragged : packed) to[n]->batch = 0;
-    }
-    if (cla_tensor_given(&p->dbias)) a.weights = bias_view(&p->dbias);
-    return a;
-}
-
 static args_view gradient_view(const clattn_tensor *t, bool packed) {
     args_view v = cla_tensor_view(t);
     if (packed) v.batch = 0;
     return v;
+}
+
+// Where the main kernels write: dense sums, or the caller's.
+static args_view result_view(const backward_result *r) {
+    clattn_tensor t = *r->t;
+    if (r->sums) t = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, r->like->rank, r->like->shape);
+    if (r->sums) t.offset = (int64_t)(r->at / sizeof(float));
+    return cla_tensor_given(r->t) || r->sums ? gradient_view(&t, r->packed) : (args_view){0};
+}
+
+// The same in all launches: forward's numbers with the views of gradients in their places (backward_args.h).
+static attention_args args_of(const backward_job *job) {
+    const clattn_attention_backward_params *p = &job->params;
+    attention_args a = job->call.args;
+    a.out = gradient_view(&p->dout, job->call.problem.ragged);
+    a.lse = result_view(&job->result[DQ]);
+    a.k_scale = result_view(&job->result[DK]);
+    a.v_scale = result_view(&job->result[DV]);
+    if (cla_tensor_given(&p->dbias)) a.weights = bias_view(&p->dbias);
+    return a;
 }
 
 static knobs rows_knobs(const backward_job *job) {
@@ -188,7 +182,6 @@ static clattn_status enqueue_step(const backward_job *job, backward_step step, c
     const attention_args a = args_of(job);
     const int ops = spec.knobs.score_ops;
     launch l = {.flops = step_flops(job, step)};
-    if (!wants(job, step)) return CLATTN_OK;
     const backward_bias_args sizes = bias_sizes(job);
     TRY(cla_program_get_spec(c->context, &spec, &l.program));
     cla_launch_buffer(&l, &c->q);
@@ -215,8 +208,7 @@ static clattn_status enqueue_step(const backward_job *job, backward_step step, c
 static clattn_status store_program(const backward_job *job, int n, knobs *k, program **p) {
     const backward_result *r = &job->result[n];
     const rope_rows rope = cla_rope_rows_of(&job->call, n == DQ);
-    *k = (knobs){.type_gradient = (int)r->t->type,
-                 .ragged = n == DQ ? job->call.problem.ragged : job->call.ragged.packed_keys};
+    *k = (knobs){.type_gradient = (int)r->t->type, .ragged = r->packed};
     if (r->turned) k->rope = rope.interleaved ? 2 : 1;
     if (r->turned && rope.positions) k->positions = cla_rope_positions_knob(&job->call.params.rope);
     return cla_program_get(job->call.context, KERNEL_BACKWARD_STORE, k, p);
@@ -229,27 +221,18 @@ static bool stores(const backward_result *r) {
 static clattn_status enqueue_store(const backward_job *job, int n, chain *steps) {
     const backward_result *r = &job->result[n];
     const call *c = &job->call;
-    const attention_args views = args_of(job);
-    rope_rows rope = r->turned ? cla_rope_rows_of(c, n == DQ) : (rope_rows){0};
-    const int heads = n == DQ ? c->problem.heads : c->problem.kv_heads,
-              width = n == DV ? c->problem.head_dim_v : c->problem.head_dim,
-              rows = n == DQ ? c->problem.n_q : c->problem.n_kv;
-    const size_t items[3] = {(size_t)rows * (size_t)(width - rope.rotary_dim / 2), (size_t)heads,
+    const rope_rows rope = r->turned ? cla_rope_rows_of(c, n == DQ) : (rope_rows){0};
+    const int width = (int)r->like->shape[3], rows = n == DQ ? c->problem.n_q : c->problem.n_kv;
+    const size_t items[3] = {(size_t)rows * (size_t)(width - rope.rotary_dim / 2), (size_t)r->like->shape[1],
                              (size_t)c->problem.batch};
     launch l = {.flops = r->parts * cla_rope_turn_flops(r->t), .cuts_first = true};
-    const bool packed = n == DQ ? c->problem.ragged : c->ragged.packed_keys;
     const rope_source_args source = cla_rope_source(&c->params.rope, rope.positions);
     knobs k;
-    if (!stores(r)) return CLATTN_OK;
-    const backward_store_args a = {.x = n == DQ   ? views.lse
-                                        : n == DK ? views.k_scale
-                                                  : views.v_scale,
-                                   .y = gradient_view(r->t, packed),
+    const backward_store_args a = {.x = result_view(r),
+                                   .y = gradient_view(r->t, r->packed),
                                    .part = job->args.part_dq,
                                    .position = rope.position,
                                    .parts = r->parts,
-                                   .batch = c->problem.batch,
-                                   .heads = heads,
                                    .n = rows,
                                    .head_dim = width,
                                    .rotary_dim = rope.rotary_dim,
@@ -269,9 +252,19 @@ static clattn_status enqueue_store(const backward_job *job, int n, chain *steps)
     return cla_launch_enqueue(steps, &l);
 }
 
+static int heads_group(const backward_job *job) {
+    const plan_input in = cla_planner_linear_input(job->call.context);
+    const uint64_t most = cla_family_group_limit(&in, KERNEL_BACKWARD_HEADS);
+    int group = ARGS_HEAD_SUMS;
+    while (group > 1 && (uint64_t)group > most) group /= 2;
+    return group;
+}
+
 static clattn_status heads_program(const backward_job *job, program **p) {
-    const knobs k = {.ragged = job->call.problem.ragged};
-    return cla_program_get(job->call.context, KERNEL_BACKWARD_HEADS, &k, p);
+    const int group = heads_group(job);
+    const program_spec spec = {.id = KERNEL_BACKWARD_HEADS,
+                               .knobs = {.work_group = group, .ragged = job->call.problem.ragged}};
+    return cla_planner_program(job->call.context, &spec, group, 0, p);
 }
 
 static clattn_status enqueue_heads(const backward_job *job, chain *steps) {
@@ -279,7 +272,8 @@ static clattn_status enqueue_heads(const backward_job *job, chain *steps) {
     const clattn_tensor *const results[ARGS_HEAD_RESULTS] = {&p->dsinks, &p->dalibi_slopes, &p->dhead_scales};
     const call *c = &job->call;
     backward_heads_args a = {.wants = 0};
-    launch l = {.global = {HEAD_ITEMS, (size_t)c->problem.heads, 1}, .local = {HEAD_ITEMS, 1, 1}};
+    const size_t group = (size_t)heads_group(job);
+    launch l = {.global = {group, (size_t)c->problem.heads, 1}, .local = {group, 1, 1}};
     for (int n = 0; n < ARGS_HEAD_RESULTS; n++) {
         if (!cla_tensor_given(results[n])) continue;
         a.wants |= 1 << n, a.offset[n] = results[n]->offset, a.stride[n] = results[n]->stride[0];
@@ -312,7 +306,8 @@ clattn_status cla_backward_prepare(backward_job *job) {
     TRY(cla_program_get(job->call.context, KERNEL_BACKWARD_ROWS, &rows, &made));
     for (backward_step step = STEP_DQ; step < STEPS; step++) {
         const program_spec spec = spec_of(job, step);
-        if (wants(job, step)) TRY(cla_program_get_spec(job->call.context, &spec, &made));
+        const int group = step < STEP_BIAS ? job->variant.work_group : 1;
+        if (wants(job, step)) TRY(cla_planner_program(job->call.context, &spec, group, 0, &made));
     }
     for (int n = 0; n < MAIN_RESULTS; n++)
         if (stores(&job->result[n])) TRY(store_program(job, n, &k, &made));
@@ -332,7 +327,9 @@ clattn_status cla_backward_run(backward_job *job, chain *steps) {
     cla_chain_hear(steps, p->progress, cla_backward_flops(job));
     if (c->turns) TRY(cla_rope_enqueue(c, steps));
     TRY(enqueue_rows(job, steps));
-    for (backward_step step = STEP_DQ; step < STEPS; step++) TRY(enqueue_step(job, step, steps));
-    for (int n = 0; n < MAIN_RESULTS; n++) TRY(enqueue_store(job, n, steps));
+    for (backward_step step = STEP_DQ; step < STEPS; step++)
+        if (wants(job, step)) TRY(enqueue_step(job, step, steps));
+    for (int n = 0; n < MAIN_RESULTS; n++)
+        if (stores(&job->result[n])) TRY(enqueue_store(job, n, steps));
     return enqueue_heads(job, steps);
 }

@@ -146,7 +146,7 @@ static clattn_status check_optional_tensors(call *c, bool planning) {
 }
 
 // Check the buffers that score_mod and mask_mod read, and turn the texts into functions.
-static clattn_status check_mods(call *c, bool planning) {
+static clattn_status check_mods(call *c, bool planning, unsigned how) {
     const clattn_score *s = &c->params.score;
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) {
         const clattn_tensor *t = &s->mod_buffers[n];
@@ -162,6 +162,7 @@ static clattn_status check_mods(call *c, bool planning) {
             return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
                                     "%s: has no elements: each axis must have 1 or more", name);
     }
+    if (how & CALL_UNPLANNED) return CLATTN_OK;
     TRY(cla_mods_find(c->context, s, &c->mods));
     for (int n = 0; n < 2; n++)
         c->problem.lane_by_lane[n] = c->mods.lane_by_lane[n][0] ? c->mods.lane_by_lane[n] : NULL;
@@ -313,7 +314,7 @@ clattn_status cla_call_check(clattn_context *context, const clattn_attention_par
     fill_problem(c);
     TRY(check_optional_tensors(c, planning));
     TRY(cla_sinks_check(c, planning));
-    TRY(check_mods(c, planning));
+    TRY(check_mods(c, planning, how));
     TRY(check_blocks(c, planning));
     TRY(cla_score_take_arrays(c, !planning));
     TRY(cla_kv_check_new(c, planning || parts));

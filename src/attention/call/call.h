@@ -61,7 +61,7 @@ typedef struct call {
 #define CALL_PARTS 1
 #define CALL_KEYS_TURNED 2 // RoPE is of q alone
 #define CALL_SIZES 4       // buffers of keys are not looked at: views with axes are there
-#define CALL_UNPLANNED 8   // no kernel is chosen: the caller has its own
+#define CALL_UNPLANNED 8   // no kernel is chosen and no expressions are looked up: the caller has its own
 clattn_status cla_call_check(clattn_context *context, const clattn_attention_params *params,
                              entry_purpose purpose, unsigned how, call *c);
 // The parts q, k, v and out lie elsewhere in the workspace than when they were checked; then they have their buffer.

@@ -30,18 +30,20 @@ static clattn_status refuse_unbuilt(clattn_context *c, const clattn_layer_params
                    {cla_tensor_given(&p->weights), "weights"},
                    {cla_tensor_given(&p->scores), "scores"},
                    {p->kernel != CLATTN_KERNEL_AUTO, "kernel"},
-                   {p->splits != 0, "splits"},
-                   {clattn_type_numbers(p->wq.type) > 1, "wq"},
-                   {clattn_type_numbers(p->wk.type) > 1, "wk"},
-                   {clattn_type_numbers(p->wv.type) > 1, "wv"},
-                   {clattn_type_numbers(p->wo.type) > 1, "wo"},
-                   {clattn_type_numbers(p->w_gate.type) > 1, "w_gate"}};
+                   {p->splits != 0, "splits"}};
+    const struct {
+        const clattn_tensor *w;
+        const char *name;
+    } matrices[] = {{&p->wq, "wq"}, {&p->wk, "wk"}, {&p->wv, "wv"}, {&p->wo, "wo"}, {&p->w_gate, "w_gate"}};
     for (size_t i = 0; i < sizeof unbuilt / sizeof unbuilt[0]; i++)
         if (unbuilt[i].given)
-            return cla_context_fail(
-                c, CLATTN_UNSUPPORTED, "%s: has no gradient in a layer: %s", unbuilt[i].name,
-                unbuilt[i].name[0] == 'w' && unbuilt[i].name[1] != 'e' ? "it must be f32, f16 or bf16"
-                                                                       : "it must be absent");
+            return cla_context_fail(c, CLATTN_UNSUPPORTED,
+                                    "%s: has no gradient in a layer: it must be absent", unbuilt[i].name);
+    for (size_t i = 0; i < sizeof matrices / sizeof matrices[0]; i++)
+        if (clattn_type_numbers(matrices[i].w->type) > 1)
+            return cla_context_fail(c, CLATTN_UNSUPPORTED,
+                                    "%s: its type %s has no gradient in a layer: it must be f32, f16 or bf16",
+                                    matrices[i].name, clattn_type_name(matrices[i].w->type));
     return CLATTN_OK;
 }
 
@@ -275,8 +277,6 @@ static clattn_status enqueue_sum(layer_gradients *g, int input, chain *steps) {
                                    .y = cla_tensor_view(&to),
                                    .part = s->stride,
                                    .parts = s->count,
-                                   .batch = (int)to.shape[0],
-                                   .heads = 1,
                                    .n = (int)to.shape[2],
                                    .head_dim = (int)to.shape[3]};
     const size_t items[3] = {(size_t)(to.shape[2] * to.shape[3]), 1, (size_t)to.shape[0]};

@@ -181,8 +181,7 @@ static clattn_status plan_products(layer_gradients *g, uint64_t *most) {
         if (!g->wants[i]) continue;
         *l = product_of(g, i);
         TRY(cla_linear_gradients_plan(g->forward.context, l, f->projection, g->params.workspace, g->scratch));
-        if (l->of_x.y.rank) g->native = g->native && l->of_x.native;
-        if (l->of_w.y.rank) g->native = g->native && l->of_w.native;
+        g->native = g->native && cla_linear_gradients_native(l);
         if (l->scratch_bytes > *most) *most = l->scratch_bytes;
     }
     return CLATTN_OK;

@@ -8,8 +8,6 @@
 #include "launch/workspace.h"
 #include "layer/projection/projector.h"
 
-#define TRANSPOSE 8 // transpose.cl
-
 static int64_t rows_of(const clattn_tensor *t) {
     return t->rank == 2 ? t->shape[0] : t->shape[0] * t->shape[1];
 }
@@ -138,8 +136,8 @@ static clattn_status enqueue_turn(chain *steps, const linear_gradients *g, const
     transpose_args a = args_of(t);
     a.y_offset = copy->offset, a.y_row = copy->stride[1];
     a.word = t == &g->w ? 0 : g->word;
-    const size_t items[3] = {((size_t)a.columns + TRANSPOSE - 1) / TRANSPOSE,
-                             ((size_t)a.rows + TRANSPOSE - 1) / TRANSPOSE, (size_t)a.batch};
+    const size_t items[3] = {((size_t)a.columns + ARGS_TRANSPOSE - 1) / ARGS_TRANSPOSE,
+                             ((size_t)a.rows + ARGS_TRANSPOSE - 1) / ARGS_TRANSPOSE, (size_t)a.batch};
     launch l = {.flops = PACE_MOVE_FLOPS * (double)cla_tensor_count(t), .cuts_first = true};
     TRY(turn_program(steps->context, t, &l.program));
     cla_launch_items(&l, steps->context, items, (const size_t[3]){16, 4, 1});
@@ -182,6 +180,10 @@ static clattn_status clear_weights(chain *steps, const linear_gradients *g) {
         TRY(cla_linear_sums_enqueue(steps, &none));
     }
     return CLATTN_OK;
+}
+
+bool cla_linear_gradients_native(const linear_gradients *g) {
+    return (!g->of_x.y.rank || g->of_x.native) && (!g->of_w.y.rank || g->of_w.native);
 }
 
 double cla_linear_gradients_flops(const linear_gradients *g) {
@@ -299,10 +301,8 @@ static clattn_status run_once(gradients_job *job, chain *steps) {
 static clattn_status run(void *from, chain *steps) {
     gradients_job *job = from;
     const clattn_status status = run_once(job, steps);
-    const bool native = !cla_tensor_given(&job->g.dx) || job->g.of_x.native;
-    if (status == CLATTN_OK ||
-        !cla_projector_falls_back(job->context, job->wanted, native && job->g.of_w.native))
-        return status;
+    const bool native = cla_linear_gradients_native(&job->g);
+    if (status == CLATTN_OK || !cla_projector_falls_back(job->context, job->wanted, native)) return status;
     TRY(cla_linear_gradients_plan(job->context, &job->g, job->wanted, job->given, 0));
     return run_once(job, steps);
 }

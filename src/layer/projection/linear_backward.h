@@ -23,6 +23,8 @@ void cla_linear_gradients_bind(linear_gradients *g, cl_mem scratch);
 clattn_status cla_linear_gradients_prepare(clattn_context *context, const linear_gradients *g);
 clattn_status cla_linear_gradients_enqueue(chain *steps, linear_gradients *g, cl_mem scratch);
 double cla_linear_gradients_flops(const linear_gradients *g);
+// Whether clattn's own kernels make all of its products.
+bool cla_linear_gradients_native(const linear_gradients *g);
 // Rows that a projection can sum over, which counts its reduction in 32 bits.
 #define LINEAR_MOST_REDUCED (INT32_MAX - 65536)
 
