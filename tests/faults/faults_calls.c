@@ -352,4 +352,7 @@ const struct subject faults_calls[] = {
     SMALL(SMALL_EMBEDDING),
     SMALL(SMALL_ARGMAX),
     SMALL(SMALL_SAMPLE),
+    SMALL(SMALL_BACKWARD),
+    SMALL(SMALL_LINEAR_BACKWARD),
+    SMALL(SMALL_LAYER_BACKWARD),
     {.name = NULL}};

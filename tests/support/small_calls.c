@@ -6,9 +6,19 @@
 
 enum { BATCH = 2, HEADS = 2, ROWS = 5, CAPACITY = 9, SIZE = 8, WIDTH = 12 };
 
-const char *const small_names[SMALL_CALLS] = {"append",       "rope",  "dropout mask", "block mask",
-                                              "layer's keys", "norm",  "activation",   "embedding",
-                                              "argmax",       "sample"};
+const char *const small_names[SMALL_CALLS] = {"append",
+                                              "rope",
+                                              "dropout mask",
+                                              "block mask",
+                                              "layer's keys",
+                                              "norm",
+                                              "activation",
+                                              "embedding",
+                                              "argmax",
+                                              "sample",
+                                              "gradients",
+                                              "gradients of a projection",
+                                              "gradients of a layer"};
 
 static const int32_t starts[BATCH] = {0, 3}, lengths[BATCH] = {5, 2};
 
@@ -114,10 +124,63 @@ static void open_sample(struct small_call *c, struct place *place) {
     c->sample.x = add(c, place, READ, block_rows), c->sample.out = add(c, place, WRITTEN, block_ids);
 }
 
+static void open_backward(struct small_call *c, struct place *place) {
+    const struct guarded_shape rows = {CLATTN_TYPE_F16, 4, {BATCH, HEADS, ROWS, SIZE}, LAYOUT_PADDED},
+                               keys = {CLATTN_TYPE_BF16, 4, {BATCH, 1, CAPACITY, SIZE}, LAYOUT_BSHD},
+                               lse = {CLATTN_TYPE_F32, 3, {BATCH, HEADS, ROWS}, LAYOUT_DENSE},
+                               bias = {CLATTN_TYPE_F32, 4, {1, HEADS, ROWS, CAPACITY}, LAYOUT_PADDED},
+                               heads = {CLATTN_TYPE_F32, 1, {HEADS}, LAYOUT_DENSE};
+    clattn_attention_backward_params *p = &c->backward;
+    p->forward.rope = (clattn_rope){.layout = CLATTN_ROPE_HALF, .rotary_dim = 6};
+    p->forward.score.kv_lengths = lengths;
+    p->forward.q = add(c, place, READ, rows), p->forward.out = add(c, place, READ, rows);
+    p->forward.kv.k = add(c, place, READ, keys), p->forward.kv.v = add(c, place, READ, keys);
+    p->forward.lse = add(c, place, READ, lse), p->forward.score.bias = add(c, place, READ, bias);
+    p->forward.score.sinks_device = add(c, place, READ, heads);
+    p->dout = add(c, place, READ, rows);
+    p->dq = add(c, place, WRITTEN, rows);
+    p->dk = add(c, place, WRITTEN, keys), p->dv = add(c, place, WRITTEN, keys);
+    p->dbias = add(c, place, WRITTEN, bias), p->dsinks = add(c, place, WRITTEN, heads);
+}
+
+static const struct guarded_shape layer_rows = {CLATTN_TYPE_F32, 3, {BATCH, ROWS, WIDTH}, LAYOUT_DENSE},
+                                  layer_matrix = {CLATTN_TYPE_F32, 2, {HEADS * SIZE, WIDTH}, LAYOUT_DENSE},
+                                  layer_columns = {CLATTN_TYPE_F32, 1, {HEADS * SIZE}, LAYOUT_DENSE};
+
+static void open_linear_backward(struct small_call *c, struct place *place) {
+    const struct guarded_shape dout = {CLATTN_TYPE_F32, 3, {BATCH, ROWS, HEADS * SIZE}, LAYOUT_PADDED};
+    clattn_linear_backward_params *p = &c->linear_backward;
+    p->projection = CLATTN_PROJECTION_NATIVE;
+    p->x = add(c, place, READ, layer_rows), p->w = add(c, place, READ, layer_matrix);
+    p->dout = add(c, place, READ, dout);
+    p->dx = add(c, place, WRITTEN, layer_rows), p->dw = add(c, place, WRITTEN, layer_matrix);
+    p->db = add(c, place, WRITTEN, layer_columns);
+}
+
+static void open_layer_backward(struct small_call *c, struct place *place) {
+    const struct guarded_shape wo = {CLATTN_TYPE_F32, 2, {WIDTH, HEADS * SIZE}, LAYOUT_DENSE},
+                               norm = {CLATTN_TYPE_F32, 1, {SIZE}, LAYOUT_DENSE};
+    clattn_layer_backward_params *p = &c->layer_backward;
+    clattn_layer_params *f = &p->forward;
+    f->projection = CLATTN_PROJECTION_NATIVE;
+    f->heads = f->kv_heads = HEADS;
+    f->norm = CLATTN_NORM_HEADS, f->rope.layout = CLATTN_ROPE_HALF;
+    f->x = add(c, place, READ, layer_rows), f->wq = add(c, place, READ, layer_matrix);
+    f->wk = add(c, place, READ, layer_matrix), f->wv = add(c, place, READ, layer_matrix);
+    f->wo = add(c, place, READ, wo), f->q_norm = add(c, place, READ, norm);
+    f->k_norm = add(c, place, READ, norm);
+    p->dout = add(c, place, READ, layer_rows), p->dx = add(c, place, WRITTEN, layer_rows);
+    p->dwq = add(c, place, WRITTEN, layer_matrix), p->dwk = add(c, place, WRITTEN, layer_matrix);
+    p->dwv = add(c, place, WRITTEN, layer_matrix), p->dwo = add(c, place, WRITTEN, wo);
+    p->dq_norm = add(c, place, WRITTEN, norm);
+}
+
 void small_open(struct small_call *c, int which, struct place *place) {
     static void (*const open[SMALL_CALLS])(struct small_call *, struct place *) = {
-        open_append, open_rope,       open_dropout,   open_block_mask, open_layer_kv,
-        open_norm,   open_activation, open_embedding, open_argmax,     open_sample};
+        open_append,        open_rope,   open_dropout,    open_block_mask,
+        open_layer_kv,      open_norm,   open_activation, open_embedding,
+        open_argmax,        open_sample, open_backward,   open_linear_backward,
+        open_layer_backward};
     *c = (struct small_call){.which = which};
     open[which](c, place);
 }
@@ -147,6 +210,12 @@ clattn_status small_enqueue(const struct small_call *c, clattn_context *context,
         return clattn_argmax_enqueue(context, queue, &c->argmax, count, list, event);
     case SMALL_SAMPLE:
         return clattn_sample_enqueue(context, queue, &c->sample, count, list, event);
+    case SMALL_BACKWARD:
+        return clattn_attention_backward_enqueue(context, queue, &c->backward, count, list, event);
+    case SMALL_LINEAR_BACKWARD:
+        return clattn_linear_backward_enqueue(context, queue, &c->linear_backward, count, list, event);
+    case SMALL_LAYER_BACKWARD:
+        return clattn_layer_backward_enqueue(context, queue, &c->layer_backward, count, list, event);
     default:
         return clattn_layer_kv_enqueue(context, queue, &c->layer_kv, count, list, event);
     }
@@ -165,12 +234,22 @@ void small_empty(struct small_call *c) {
     c->embedding.ids.shape[1] = c->embedding.out.shape[1] = 0;
     c->argmax.x.shape[1] = c->argmax.out.shape[1] = 0;
     c->sample.x.shape[1] = c->sample.out.shape[1] = 0;
+    clattn_attention_backward_params *p = &c->backward;
+    clattn_tensor *const of_batch[] = {&p->forward.q,    &p->forward.out, &p->forward.kv.k,
+                                       &p->forward.kv.v, &p->forward.lse, &p->dout,
+                                       &p->dq,           &p->dk,          &p->dv};
+    for (size_t n = 0; n < sizeof of_batch / sizeof of_batch[0]; n++) of_batch[n]->shape[0] = 0;
+    p->forward.score.kv_lengths = NULL;
+    c->linear_backward.x.shape[1] = c->linear_backward.dout.shape[1] = c->linear_backward.dx.shape[1] = 0;
+    c->layer_backward.forward.x.shape[0] = c->layer_backward.dout.shape[0] = c->layer_backward.dx.shape[0] =
+        0;
 }
 
 void small_spoil(struct small_call *c) {
     c->append.k.rank = c->rope.y.rank = c->dropout.mask.rank = c->attention.score.block_mask.rank =
         c->layer_kv.k.rank = c->norm.out.rank = c->activation.out.rank = c->embedding.out.rank =
-            c->argmax.x.rank = c->sample.x.rank = 2;
+            c->argmax.x.rank = c->sample.x.rank = c->backward.dq.rank = c->linear_backward.dx.rank =
+                c->layer_backward.dx.rank = 2;
 }
 
 // NaN counts as a number of its own.

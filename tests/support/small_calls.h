@@ -1,6 +1,6 @@
 // small_calls.h: the calls beside attention, layer and linear, each ready on small tensors of its own: new rows into a cache, RoPE
-// alone, dropout's mask, a block mask, the keys and values of a layer, and those of block.h. For suites that ask of every call the
-// same: events, faults, threads, guard pages. Leaves out what is right: each call's own suite says it.
+// alone, dropout's mask, a block mask, the keys and values of a layer, those of block.h, and gradients. For suites that ask of every
+// call the same: events, faults, threads, guard pages. Leaves out what is right: each call's own suite says it.
 #ifndef CLATTN_TESTS_SMALL_CALLS_H
 #define CLATTN_TESTS_SMALL_CALLS_H
 
@@ -17,13 +17,16 @@ enum {
     SMALL_EMBEDDING,
     SMALL_ARGMAX,
     SMALL_SAMPLE,
+    SMALL_BACKWARD,
+    SMALL_LINEAR_BACKWARD,
+    SMALL_LAYER_BACKWARD,
     SMALL_CALLS
 };
 extern const char *const small_names[SMALL_CALLS];
 
 struct small_call {
     int which;
-    struct guarded tensors[7];
+    struct guarded tensors[16];
     int count, outputs; // of the tensors; the last `outputs` are written
     clattn_append_params append;
     clattn_rope_params rope;
@@ -35,6 +38,9 @@ struct small_call {
     clattn_embedding_params embedding;
     clattn_argmax_params argmax;
     clattn_sample_params sample;
+    clattn_attention_backward_params backward;
+    clattn_linear_backward_params linear_backward;
+    clattn_layer_backward_params layer_backward;
 };
 
 void small_open(struct small_call *call, int which, struct place *place);
