@@ -4,23 +4,26 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "peer_shim.h"
 #include "evidence/device/choose_device.h"
 
-enum { MAX_BUFFERS = 12, MAX_DEVICES = 64, MAX_ENGINES = 64 };
+enum { MAX_BUFFERS = 16, MAX_RESULTS = 6, MAX_DEVICES = 64, MAX_ENGINES = 64 };
 
 struct peer_call {
     peer_device *device;
-    enum { CALL_ATTENTION, CALL_LAYER, CALL_LINEAR, CALL_BACKWARD } op;
+    enum { CALL_ATTENTION, CALL_LAYER, CALL_LINEAR, CALL_BACKWARD, CALL_TRAIN } op;
     clattn_layer_params layer;
     clattn_attention_params attention;
     clattn_linear_params linear;
     clattn_attention_backward_params backward;
+    clattn_layer_backward_params layer_backward;
     clattn_plan plan;
     cl_mem out, weights, buffers[MAX_BUFFERS];
     size_t out_bytes, weights_bytes;
-    int buffer_count;
+    clattn_tensor results[MAX_RESULTS]; // of what has more than `out` and `weights`
+    int buffer_count, result_count;
 };
 
 // Keep a line in device->error and return NULL.
@@ -156,6 +159,19 @@ static clattn_status prepare_backward(peer_call *call, size_t *bytes) {
     return status == CLATTN_OK ? clattn_attention_backward_workspace(c, b, bytes) : status;
 }
 
+// One workspace serves both calls, which run one after the other.
+static clattn_status prepare_train(peer_call *call, size_t *bytes) {
+    clattn_context *c = call->device->context;
+    size_t more = 0;
+    clattn_status status = clattn_layer_prepare(c, &call->layer);
+    if (status == CLATTN_OK) status = clattn_layer_plan(c, &call->layer, &call->plan);
+    if (status == CLATTN_OK) status = clattn_layer_workspace(c, &call->layer, bytes);
+    if (status == CLATTN_OK) status = clattn_layer_backward_prepare(c, &call->layer_backward);
+    if (status == CLATTN_OK) status = clattn_layer_backward_workspace(c, &call->layer_backward, &more);
+    if (more > *bytes) *bytes = more;
+    return status;
+}
+
 static clattn_status prepare(peer_call *call, size_t *bytes) {
     clattn_context *c = call->device->context;
     const clattn_layer_params *l = &call->layer;
@@ -163,6 +179,7 @@ static clattn_status prepare(peer_call *call, size_t *bytes) {
     const bool is_layer = call->op == CALL_LAYER;
     if (call->op == CALL_LINEAR) return prepare_linear(call, bytes);
     if (call->op == CALL_BACKWARD) return prepare_backward(call, bytes);
+    if (call->op == CALL_TRAIN) return prepare_train(call, bytes);
     clattn_status status = is_layer ? clattn_layer_prepare(c, l) : clattn_attention_prepare(c, a);
     if (status == CLATTN_OK)
         status = is_layer ? clattn_layer_plan(c, l, &call->plan) : clattn_attention_plan(c, a, &call->plan);
@@ -177,7 +194,8 @@ static peer_call *complete(peer_call *call, int inputs) {
     bool ok = call->buffer_count == inputs && fail_status(call->device, prepare(call, &bytes)) == 0;
     if (ok && bytes)
         ok = (call->layer.workspace = call->attention.workspace = call->linear.workspace =
-                  call->backward.workspace = add_buffer(call, NULL, bytes)) != NULL;
+                  call->backward.workspace = call->layer_backward.workspace =
+                      add_buffer(call, NULL, bytes)) != NULL;
     if (ok) return call;
     peer_destroy(call);
     return NULL;
@@ -218,6 +236,7 @@ peer_call *peer_backward_create(peer_device *device, const peer_attention *a) {
     p->lse = add(call, NULL, CLATTN_TYPE_F32, 3, out), b->dout = add(call, a->dout, type, 4, out);
     b->dq = add(call, NULL, type, 4, q), b->dk = add(call, NULL, type, 4, k);
     b->dv = add(call, NULL, type, 4, v);
+    call->results[0] = b->dq, call->results[1] = b->dk, call->results[2] = b->dv, call->result_count = 3;
     set_causal(&p->score, a->causal);
     if (call->buffer_count == 9 &&
         fail_status(device, clattn_attention_enqueue(device->context, device->queue, p, 0, NULL, NULL)) == 0)
@@ -226,9 +245,8 @@ peer_call *peer_backward_create(peer_device *device, const peer_attention *a) {
     return NULL;
 }
 
-peer_call *peer_layer_create(peer_device *device, const peer_layer *l) {
-    peer_call *call = create(device, CALL_LAYER);
-    if (!call) return NULL;
+// The layer's call, of six buffers.
+static void add_layer(peer_call *call, const peer_layer *l) {
     clattn_layer_params *p = &call->layer;
     const clattn_type type = (clattn_type)l->type;
     const int64_t rows[] = {l->b, l->n, l->m}, matrix[] = {3 * l->m, l->m};
@@ -248,6 +266,33 @@ peer_call *peer_layer_create(peer_device *device, const peer_layer *l) {
     set_causal(&p->score, l->causal);
     call->out = p->out.buffer;
     call->out_bytes = (size_t)(l->b * l->n * l->m) * clattn_type_size(type);
+}
+
+peer_call *peer_train_create(peer_device *device, const peer_layer *l) {
+    peer_call *call = create(device, CALL_TRAIN);
+    if (!call) return NULL;
+    clattn_layer_backward_params *b = &call->layer_backward;
+    const clattn_type type = (clattn_type)l->type;
+    const int64_t rows[] = {l->b, l->n, l->m}, matrix[] = {3 * l->m, l->m}, square[] = {l->m, l->m};
+    add_layer(call, l);
+    b->dout = add(call, l->dout, type, 3, rows), b->dx = add(call, NULL, type, 3, rows);
+    const clattn_tensor in = add(call, NULL, type, 2, matrix), bias = add(call, NULL, type, 1, matrix);
+    b->dwo = add(call, NULL, type, 2, square), b->dbo = add(call, NULL, type, 1, square);
+    b->dwq = take_rows(in, 0, l->m), b->dbq = take_rows(bias, 0, l->m);
+    b->dwk = take_rows(in, l->m, l->m), b->dbk = take_rows(bias, l->m, l->m);
+    b->dwv = take_rows(in, 2 * l->m, l->m), b->dbv = take_rows(bias, 2 * l->m, l->m);
+    b->forward = call->layer;
+    const clattn_tensor results[] = {call->layer.out, b->dx, in, bias, b->dwo, b->dbo};
+    memcpy(call->results, results, sizeof results);
+    call->result_count = 6;
+    return complete(call, 12);
+}
+
+peer_call *peer_layer_create(peer_device *device, const peer_layer *l) {
+    peer_call *call = create(device, CALL_LAYER);
+    if (!call) return NULL;
+    clattn_layer_params *p = &call->layer;
+    add_layer(call, l);
     if (!l->weights) return complete(call, 6);
     p->weights = add(call, NULL, CLATTN_TYPE_F32, 4, (const int64_t[]){l->b, l->heads, l->n, l->n});
     call->weights = p->weights.buffer;
@@ -279,17 +324,29 @@ const char *peer_kernel(const peer_call *call) {
     return call->plan.kernel_name;
 }
 
+static clattn_status enqueue(peer_call *call) {
+    clattn_context *c = call->device->context;
+    cl_command_queue queue = call->device->queue;
+    switch (call->op) {
+    case CALL_LAYER:
+        return clattn_layer_enqueue(c, queue, &call->layer, 0, NULL, NULL);
+    case CALL_LINEAR:
+        return clattn_linear_enqueue(c, queue, &call->linear, 0, NULL, NULL);
+    case CALL_BACKWARD:
+        return clattn_attention_backward_enqueue(c, queue, &call->backward, 0, NULL, NULL);
+    case CALL_TRAIN: {
+        const clattn_status status = clattn_layer_enqueue(c, queue, &call->layer, 0, NULL, NULL);
+        return status ? status
+                      : clattn_layer_backward_enqueue(c, queue, &call->layer_backward, 0, NULL, NULL);
+    }
+    default:
+        return clattn_attention_enqueue(c, queue, &call->attention, 0, NULL, NULL);
+    }
+}
+
 int peer_run(peer_call *call) {
     peer_device *d = call->device;
-    const clattn_layer_params *l = &call->layer;
-    const clattn_attention_params *a = &call->attention;
-    const clattn_linear_params *p = &call->linear;
-    const clattn_status status =
-        call->op == CALL_LAYER    ? clattn_layer_enqueue(d->context, d->queue, l, 0, NULL, NULL)
-        : call->op == CALL_LINEAR ? clattn_linear_enqueue(d->context, d->queue, p, 0, NULL, NULL)
-        : call->op == CALL_BACKWARD
-            ? clattn_attention_backward_enqueue(d->context, d->queue, &call->backward, 0, NULL, NULL)
-            : clattn_attention_enqueue(d->context, d->queue, a, 0, NULL, NULL);
+    const clattn_status status = enqueue(call);
     if (status != CLATTN_OK) return fail_status(d, status);
     const cl_int code = clFinish(d->queue);
     if (code == CL_SUCCESS) return 0;
@@ -308,15 +365,13 @@ int peer_read(peer_call *call, void *out, void *weights) {
     return CLATTN_DRIVER;
 }
 
-int peer_read_gradients(peer_call *call, void *dq, void *dk, void *dv) {
-    const clattn_tensor *const views[] = {&call->backward.dq, &call->backward.dk, &call->backward.dv};
-    void *const to[] = {dq, dk, dv};
+int peer_read_gradients(peer_call *call, void *const *to) {
     cl_int code = CL_SUCCESS;
-    for (int n = 0; n < 3 && code == CL_SUCCESS; n++) {
-        size_t bytes = clattn_type_size(views[n]->type);
-        for (int axis = 0; axis < 4; axis++) bytes *= (size_t)views[n]->shape[axis];
-        code = clEnqueueReadBuffer(call->device->queue, views[n]->buffer, CL_TRUE, 0, bytes, to[n], 0, NULL,
-                                   NULL);
+    for (int n = 0; n < call->result_count && code == CL_SUCCESS; n++) {
+        const clattn_tensor *t = &call->results[n];
+        size_t bytes = clattn_type_size(t->type);
+        for (int axis = 0; axis < t->rank; axis++) bytes *= (size_t)t->shape[axis];
+        code = clEnqueueReadBuffer(call->device->queue, t->buffer, CL_TRUE, 0, bytes, to[n], 0, NULL, NULL);
     }
     if (code == CL_SUCCESS) return 0;
     peer_fail(call->device, "clEnqueueReadBuffer: OpenCL error %d", (int)code);

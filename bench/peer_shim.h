@@ -23,11 +23,11 @@ typedef struct peer_attention {
     const void *q, *k, *v, *dout;
 } peer_attention;
 
-// Host arrays of a torch.nn.MultiheadAttention: x [b, n, m], in_weight [3m, m], out_weight [m, m].
+// Host arrays of a torch.nn.MultiheadAttention: x [b, n, m], in_weight [3m, m], out_weight [m, m]; of gradients dout [b, n, m].
 typedef struct peer_layer {
     int32_t type, heads, causal, weights;
     int64_t b, n, m;
-    const void *x, *in_weight, *in_bias, *out_weight, *out_bias;
+    const void *x, *in_weight, *in_bias, *out_weight, *out_bias, *dout;
 } peer_layer;
 
 // Host arrays of a torch.nn.Linear: x [b, n, m], weight [columns, m], bias [columns].
@@ -60,6 +60,8 @@ PEER_API peer_call *peer_attention_create(peer_device *device, const peer_attent
 // The gradients of it, whose forward call is made once, here: its out and lse are there when it is run.
 PEER_API peer_call *peer_backward_create(peer_device *device, const peer_attention *a);
 PEER_API peer_call *peer_layer_create(peer_device *device, const peer_layer *l);
+// A step of learning: the layer, and then the gradients of x, of all matrices and of all biases.
+PEER_API peer_call *peer_train_create(peer_device *device, const peer_layer *l);
 PEER_API peer_call *peer_linear_create(peer_device *device, const peer_linear *l);
 PEER_API void peer_destroy(peer_call *call);
 PEER_API const char *peer_kernel(const peer_call *call);
@@ -67,8 +69,8 @@ PEER_API const char *peer_kernel(const peer_call *call);
 PEER_API int peer_run(peer_call *call);
 // Read the output, and the attention weights where `weights` is not NULL. 0 or a status.
 PEER_API int peer_read(peer_call *call, void *out, void *weights);
-// Read dq, dk and dv.
-PEER_API int peer_read_gradients(peer_call *call, void *dq, void *dk, void *dv);
+// Read dq, dk and dv; of a step of learning out, dx, and the gradients of in_weight, in_bias, out_weight and out_bias.
+PEER_API int peer_read_gradients(peer_call *call, void *const *to);
 
 // The register-only loop of fused multiply-adds, and the sum over an array of `bytes`: work that costs what
 // the device's limit allows (evidence/limits/limits.h). NULL on an error.

@@ -34,7 +34,7 @@ def same(**target):
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    op: str  # attend, decode, layer, linear, backward
+    op: str  # attend, decode, layer, linear, backward, and train: a layer and all its gradients
     dtype: str
     b: int
     heads: int
@@ -54,7 +54,7 @@ class Case:
 
     @property
     def projects(self):
-        return self.op in ("layer", "linear")
+        return self.op in ("layer", "linear", "train")
 
     @property
     def width(self):
@@ -76,12 +76,14 @@ class Case:
     @property
     def flops(self):
         """4 B H Nq Nkv D, half of it for a causal square, 2.5 times that for gradients; a layer adds its four projections of
-        2 B N M^2, one of which is linear's."""
+        2 B N M^2, one of which is linear's, and their gradients twice that."""
         if self.op == "linear":
             return 2 * self.b * self.n * self.width**2
         attention = 4 * self.b * self.heads * self.n * self.n_kv * self.d / (2 if self.causal else 1)
         if self.op == "backward":
             return 2.5 * attention
+        if self.op == "train":
+            return 3.5 * attention + 24 * self.b * self.n * self.width**2
         return attention + (8 * self.b * self.n * self.width**2 if self.op == "layer" else 0)
 
     @property
@@ -98,7 +100,7 @@ def decode(dtype, b, **options):
 
 
 def backward(dtype, shape, **options):
-    return Case("backward", dtype, *shape, NONE, **options)
+    return Case("backward", dtype, *shape, same(torch=1), **options)
 
 
 def layer(model, b, n, width, heads, targets=None, dtype="f32", **options):
@@ -106,6 +108,10 @@ def layer(model, b, n, width, heads, targets=None, dtype="f32", **options):
     targets = targets if targets is not None else {"amx": Target(torch=more or 1.5), "dot": Target(torch=more or 1.35),
         "plain": Target(torch=1.2)}
     return Case("layer", dtype, b, heads, n, width // heads, targets, model=model, **options)
+
+
+def train(model, b, n, width, heads, dtype="f32", **options):
+    return Case("train", dtype, b, heads, n, width // heads, same(torch=1), model=model, **options)
 
 
 def linear(n, width, dtype="f32", **options):
@@ -152,6 +158,10 @@ CASES = (
     backward("f32", (1, 16, 1024, 128), kv_heads=4, causal=True),
     backward("bf16", (1, 12, 1024, 64), quick=True),
     backward("bf16", (1, 16, 2048, 128), causal=True),
+    train("BERT-base", 1, 512, 768, 12, quick=True),
+    train("BERT-base", 1, 512, 768, 12, dtype="bf16"),
+    train("GPT-2-small", 1, 1024, 768, 12, causal=True, quick=True),
+    train("GPT-2-small", 1, 1024, 768, 12, dtype="bf16", causal=True),
     linear(512, 768, quick=True),
     linear(2048, 2048),
     linear(512, 768, dtype="bf16"),

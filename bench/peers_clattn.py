@@ -20,7 +20,7 @@ class Attention(c.Structure):
 class Layer(c.Structure):
     _fields_ = ([(name, c.c_int32) for name in ("type", "heads", "causal", "weights")]
                 + [(name, c.c_int64) for name in ("b", "n", "m")]
-                + [(name, c.c_void_p) for name in ("x", "in_weight", "in_bias", "out_weight", "out_bias")])
+                + [(name, c.c_void_p) for name in ("x", "in_weight", "in_bias", "out_weight", "out_bias", "dout")])
 
 
 class Linear(c.Structure):
@@ -33,7 +33,8 @@ FUNCTIONS = {  # name: (result, arguments)
     "peer_text": (c.c_char_p, (c.c_void_p, c.c_int)),
     "peer_attention_create": (c.c_void_p, (c.c_void_p, c.POINTER(Attention))),
     "peer_backward_create": (c.c_void_p, (c.c_void_p, c.POINTER(Attention))),
-    "peer_read_gradients": (c.c_int, (c.c_void_p,) * 4),
+    "peer_read_gradients": (c.c_int, (c.c_void_p, c.POINTER(c.c_void_p))),
+    "peer_train_create": (c.c_void_p, (c.c_void_p, c.POINTER(Layer))),
     "peer_layer_create": (c.c_void_p, (c.c_void_p, c.POINTER(Layer))),
     "peer_linear_create": (c.c_void_p, (c.c_void_p, c.POINTER(Linear))),
     "peer_engine": (c.c_char_p, (c.c_void_p, c.c_int, c.POINTER(c.c_float))), "peer_units": (c.c_int, (c.c_void_p,)),
@@ -89,8 +90,9 @@ class Clattn:
     def way(self, case, data):
         """Its one way to do the case."""
         pointers = {name: x.ctypes.data for name, x in data.items()}
-        if case.op == "layer":
-            shape, create = (case.b, case.n, case.width), self.lib.peer_layer_create
+        if case.op in ("layer", "train"):
+            shape = (case.b, case.n, case.width)
+            create = self.lib.peer_train_create if case.op == "train" else self.lib.peer_layer_create
             args = Layer(type=TYPES[case.dtype], heads=case.heads, causal=TOP_LEFT * case.causal, weights=case.weights, b=case.b, n=case.n,
                 m=case.width, **pointers)
         elif case.op == "linear":
@@ -103,7 +105,7 @@ class Clattn:
                              nq=case.n, nkv=case.n_kv, d=case.d, dv=case.d, **pointers)
         handle = create(self.device, args)
         self.check(handle)
-        read = self.read_gradients if case.op == "backward" else self.read
+        read = self.read_gradients if case.op in ("backward", "train") else self.read
         way = Way(self.lib.peer_kernel(handle).decode(), self.runner(self.lib.peer_run, handle), lambda: read(case, handle, shape))
         way.close = lambda: self.lib.peer_destroy(handle)
         return way
@@ -119,9 +121,10 @@ class Clattn:
         return [out, weights] if case.weights else [out]
 
     def read_gradients(self, case, handle, shape):
-        keys = (case.b, case.kv_heads, case.n_kv, case.d)
-        made = [np.empty(s, np.uint16 if SIZE[case.dtype] == 2 else np.float32) for s in (shape, keys, keys)]
-        self.check(self.lib.peer_read_gradients(handle, *(x.ctypes.data for x in made)) == 0)
+        keys, m = (case.b, case.kv_heads, case.n_kv, case.d), case.width
+        shapes = (shape, shape, (3 * m, m), (3 * m,), (m, m), (m,)) if case.op == "train" else (shape, keys, keys)
+        made = [np.empty(s, np.uint16 if SIZE[case.dtype] == 2 else np.float32) for s in shapes]
+        self.check(self.lib.peer_read_gradients(handle, (c.c_void_p * len(made))(*(x.ctypes.data for x in made))) == 0)
         return [to_f32(x.view(np.float16) if case.dtype == "f16" else x, case.dtype) for x in made]
 
     def limit_handle(self, case):

@@ -32,7 +32,7 @@ def aligned(x):
 
 
 def make(case):
-    """q, k, v, of gradients dout; a layer's x, in_weight, in_bias, out_weight, out_bias; a projection's x, weight, bias; by name."""
+    """q, k, v, of gradients dout; a layer's x, in_weight, in_bias, out_weight, out_bias, of a step of learning dout; a projection's x, weight, bias; by name."""
     rng = np.random.default_rng(7)
 
     def normal(*shape, scale=1.0):
@@ -49,6 +49,8 @@ def make(case):
         return {name: aligned(stored(x, case.dtype)) for name, x in made.items()}
     made = {"x": normal(case.b, case.n, m), "in_weight": normal(3 * m, m, scale=m**-0.5), "in_bias": normal(3 * m, scale=0.1),
             "out_weight": normal(m, m, scale=m**-0.5), "out_bias": normal(m, scale=0.1)}
+    if case.op == "train":
+        made["dout"] = normal(case.b, case.n, m)
     return {name: aligned(stored(x, case.dtype)) for name, x in made.items()}
 
 
@@ -107,8 +109,19 @@ def gradients(case, q, k, v, dout):
     return made
 
 
+def layer_gradients(case, a, q, k, v, joined):
+    """out, and the gradients of x, in_weight, in_bias, out_weight and out_bias. q, k, v [B, H, N, D]; joined [B, N, M]."""
+    b, n, m = a["x"].shape
+    dout = a["dout"].reshape(b * n, m)
+    djoined = (dout @ a["out_weight"]).reshape(b, n, case.heads, case.d).swapaxes(1, 2)
+    made = np.stack(gradients(case, q, k, v, djoined))  # [3, B, H, N, D]
+    dqkv = np.moveaxis(made, (0, 2), (2, 3)).reshape(b * n, 3 * m)
+    return (joined @ a["out_weight"].T + a["out_bias"], (dqkv @ a["in_weight"]).reshape(b, n, m), dqkv.T @ a["x"].reshape(b * n, m),
+            dqkv.sum(axis=0), dout.T @ joined.reshape(b * n, m), dout.sum(axis=0))
+
+
 def reference(case, data):
-    """The output, and the attention weights or None; or the gradients of q, k and v."""
+    """The output, and the attention weights or None; or the gradients of q, k and v; or the output and all gradients of a layer."""
     a = {name: to_f32(x, case.dtype).astype(np.float64) for name, x in data.items()}
     if case.op == "backward":
         return gradients(case, a["q"], a["k"], a["v"], a["dout"])
@@ -120,6 +133,8 @@ def reference(case, data):
     q, k, v = np.moveaxis(qkv, (2, 3), (0, 2))
     weights = np.zeros((case.b, case.heads, case.n, case.n)) if case.weights else None
     joined = heads(case, q, k, v, weights).swapaxes(1, 2).reshape(case.b, case.n, case.width)
+    if case.op == "train":
+        return layer_gradients(case, a, q, k, v, joined)
     return joined @ a["out_weight"].T + a["out_bias"], weights
 
 

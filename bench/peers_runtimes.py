@@ -20,6 +20,7 @@ class Way:
 
 class Torch:
     name, module = "PyTorch", "torch"
+    PARAMETERS = {"in_proj_weight": "in_weight", "in_proj_bias": "in_bias", "out_proj.weight": "out_weight", "out_proj.bias": "out_bias"}
 
     def __init__(self, threads):
         import torch
@@ -31,7 +32,7 @@ class Torch:
         return t.view(self.torch.bfloat16) if dtype == "bf16" else t
 
     def ways(self, case, data):
-        ways = {"layer": self.layer_ways, "linear": self.linear_ways, "backward": self.backward_ways}.get(case.op, self.attention_ways)
+        ways = {"layer": self.layer_ways, "linear": self.linear_ways, "backward": self.backward_ways, "train": self.train_ways}.get(case.op, self.attention_ways)
         return ways(case, data)
 
     def linear_ways(self, case, data):
@@ -78,8 +79,7 @@ class Torch:
         m = self.torch.nn.MultiheadAttention(case.width, case.heads, batch_first=True).eval()
         if case.dtype == "bf16":
             m = m.bfloat16()
-        names = {"in_proj_weight": "in_weight", "in_proj_bias": "in_bias", "out_proj.weight": "out_weight", "out_proj.bias": "out_bias"}
-        m.load_state_dict({name: self.tensor(data[ours], case.dtype) for name, ours in names.items()})
+        m.load_state_dict({name: self.tensor(data[ours], case.dtype) for name, ours in self.PARAMETERS.items()})
         return m
 
     def layer_ways(self, case, data):
@@ -101,6 +101,24 @@ class Torch:
 
         yield lambda: way(True)
         yield lambda: way(False)
+
+
+    def train_ways(self, case, data):
+        """The module in training, where it has no fast path, and autograd through all of it."""
+        yield lambda: self.train_way(case, data)
+
+    def train_way(self, case, data):
+        torch, module = self.torch, self.module_of(case, data).train()
+        x, dout = (self.tensor(data[name], case.dtype) for name in ("x", "dout"))
+        x.requires_grad_()
+        mask = torch.ones(case.n, case.n, dtype=torch.bool).triu(1) if case.causal else None
+        inputs, kept = [x, *(module.get_parameter(name) for name in self.PARAMETERS)], []
+
+        def run():
+            out, _ = module(x, x, x, need_weights=False, attn_mask=mask, is_causal=case.causal)
+            kept[:] = [out.detach(), *torch.autograd.grad(out, inputs, dout)]
+
+        return Way("module, autograd", run, lambda: [t.float().numpy() for t in kept])
 
 
 def folded(case, data):
