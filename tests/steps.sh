@@ -188,12 +188,11 @@ suite() {
     layer-only) set -- layer errors_layer linear errors_linear layer_linear_tiles ;;
     device-once) set -- --suite device --no-suite variants --no-suite kernels ;; # what the variants have of host code is there already
     device)
-        set -- --suite device
+        set -- --suite device --suite pages # side by side: these are few and long
         [ "${CLATTN_THOROUGH:-off}" = on ] || set -- "$@" --no-suite sanitized # which runs with sanitizers alone
         [ "${all:-on}" = on ] || set -- "$@" --no-suite whole
         ;;
     everything) set -- --suite device --suite compiler --suite subgroups --suite thorough ;;
-    pages) set -- --suite pages $([ "${all:-on}" = on ] || echo --no-suite whole) ;;
     *) set -- --suite "$kind" ;;
     esac
     if [ "$runtime" = intel ]; then
