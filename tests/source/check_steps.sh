@@ -125,7 +125,7 @@ looked "$asserted" '4 1'
 told=$(
     . "$top/tests/steps.sh"
     steps_before=$work/before
-    printf '%5d s  %s\n' 60 host 600 'device, default' 330 whole >"$steps_before"
+    printf '%5d s  %s\n' 60 host 600 'device, default, and guard pages around every buffer' 330 whole >"$steps_before"
     plan_steps "$top/tests/run.sh" ''
     took 60 driver
     took 70 host
