@@ -22,6 +22,14 @@ ARGS_SIZE(backward_args, 56);
 #define ARGS_WANTS_DK 2
 #define ARGS_WANTS_DV 4
 
+// Floats of local memory of a work-group of backward_tiles.cl: as of flash_tiles.cl a chunk of both sides' rows, or after them the weights
+// and a slice of the wider others; a pair for each query row of a tile; and a flag. The planner and the kernel share it.
+#define BACKWARD_TILES_PAIRS(micro_rows, group_rows, group_columns)                                          \
+    ((micro_rows) * (group_rows) > 4 * (group_columns) ? (micro_rows) * (group_rows) : 4 * (group_columns))
+#define BACKWARD_TILES_LOCAL_FLOATS(micro_rows, group_rows, group_columns, chunk, width)                     \
+    (FLASH_TILES_SHARED(micro_rows, group_rows, group_columns, chunk, width) +                               \
+     2 * BACKWARD_TILES_PAIRS(micro_rows, group_rows, group_columns) + 4)
+
 // backward_rows.cl: those pairs.
 #define ARGS_DLSE 1 // of `gives`: dlse is given
 typedef struct backward_rows_args {

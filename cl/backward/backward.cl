@@ -82,15 +82,6 @@ void store_columns(__global ELEMENT(TYPE_GRADIENT) * to, const float *sum, int c
         if (c + x * ROW_ITEMS < width) STORE(TYPE_GRADIENT, to, c + x * ROW_ITEMS, sum[x]);
 }
 
-// The others that some of the group's rows [o0, o_last] see, or are seen by.
-int2 others_of(const mask_rows *bounds, int o0, int o_last) {
-#if OF_KEYS
-    return (int2)(mask_first_row(bounds, o0), mask_end_row(bounds, o_last));
-#else
-    return (int2)(mask_first_key(bounds, o0), mask_last_key(bounds, o_last));
-#endif
-}
-
 // Global size: (tiles of rows * GROUP, query or key/value heads, batch). `second` is of OF_KEYS alone: dv beside dk.
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void
 backward(BACKWARD_INPUTS, __global ELEMENT(TYPE_GRADIENT) * first_result,
@@ -102,25 +93,21 @@ backward(BACKWARD_INPUTS, __global ELEMENT(TYPE_GRADIENT) * first_result,
     FUSED_DECLARE_ARGS;
     BACKWARD_ITEM(b);
     const mask_rows bounds = mask_rows_of(&item_args, table, b);
-    const int q_end = min(args.n_q, bounds.item.q_length), kv_end = min(args.n_kv, bounds.item.kv_length);
-    const int h_kv = OF_KEYS ? (int)get_global_id(1) : (int)get_global_id(1) / args.group;
-    const int h_first = OF_KEYS ? h_kv * args.group : (int)get_global_id(1),
-              h_end = OF_KEYS ? h_first + args.group : h_first + 1;
-    const int own_end = OF_KEYS ? kv_end : q_end, // rows that have a gradient; those behind them get 0
-        written_end = OF_KEYS ? (grads.packed_keys ? kv_end : args.n_kv) : (RAGGED ? q_end : args.n_q);
+    const backward_place place = backward_place_of(&args, &grads, &bounds, (int)get_global_id(1));
+    const int own_end = place.end, written_end = place.written_end;
     if (own0 >= written_end) return; // uniform: the whole group leaves
     const int row = max(min(own0 + r, own_end - 1), 0), row_last = min(own0 + TILE_Q, own_end) - 1;
     const kv_buffers kv = KV_BUFFERS;
     score_call call = SCORE_CALL;
     call.args = &item_args;
     head_inputs in;
-    in.keys = kv_keys(&item_args, &kv, b, h_kv), in.values = kv_values(&item_args, &kv, b, h_kv);
+    in.keys = kv_keys(&item_args, &kv, b, place.h_kv), in.values = kv_values(&item_args, &kv, b, place.h_kv);
     in.query_row = args.q.row, in.dout_row = args.out.row;
-    const int2 others = own0 < own_end ? others_of(&bounds, own0, row_last) : (int2)(0, 0);
+    const int2 others = own0 < own_end ? backward_others(&bounds, own0, row_last) : (int2)(0, 0);
     float sum[COLUMNS(HEAD_DIM)], sum_second[COLUMNS(HEAD_DIM_V)];
     for (int x = 0; x < COLUMNS(HEAD_DIM); x++) sum[x] = 0.0f;
     for (int x = 0; x < COLUMNS(HEAD_DIM_V); x++) sum_second[x] = 0.0f;
-    for (int h = h_first; h < h_end; h++) {
+    for (int h = place.h; h < place.h_end; h++) {
         const float scale = score_scale(&call, h);
         __global const float2 *pairs = backward_rows_of(&grads, item_rows, b, h);
         own_row mine;
@@ -166,7 +153,7 @@ backward(BACKWARD_INPUTS, __global ELEMENT(TYPE_GRADIENT) * first_result,
     }
     const args_view *to = OF_KEYS ? &item_args.VIEW_DK : &item_args.VIEW_DQ;
     const bool stores = own0 + r < written_end; // not a return: see flash.cl
-    const int h_to = OF_KEYS ? h_kv : h_first;
+    const int h_to = OF_KEYS ? place.h_kv : place.h;
     if (stores && grads.wants & (OF_KEYS ? ARGS_WANTS_DK : ARGS_WANTS_DQ))
         store_columns(first_result + view_row(to, b, h_to, own0 + r), sum, c, HEAD_DIM);
     if (stores && OF_KEYS && grads.wants & ARGS_WANTS_DV)

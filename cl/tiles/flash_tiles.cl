@@ -10,7 +10,9 @@
 //               lies, [key][column].
 // Barriers are uniform: all loop bounds depend on the group alone.
 // With HEAD_ROWS, decode_tiles.cl's, the rows are those of all query heads that read a key/value head.
-#include "tiles/tiles.clh"
+#define OUT_QUADS TILES_QUADS(HEAD_DIM_V)
+#define TYPE_RESULT TYPE_OUT
+#include "tiles/tiles_results.clh"
 #define SCORE_VECTORS // rows are in the elements of a vector
 #include "call/score.clh"
 #include "tiles/subgroups.clh"
@@ -192,109 +194,6 @@ TILES_INLINE uint finish_scores(tiles_sums *s, const score_call *c, const score_
     return hidden;
 }
 
-// The output: the rows' sums of four columns, OUT_QUADS times, each with a name.
-#define OUT_QUADS FLASH_TILES_QUADS(GROUP_COLUMNS, HEAD_DIM_V)
-#define OUT_EACH_1(DO) DO(0)
-#define OUT_EACH_2(DO) OUT_EACH_1(DO) DO(1)
-#define OUT_EACH_3(DO) OUT_EACH_2(DO) DO(2)
-#define OUT_EACH_4(DO) OUT_EACH_3(DO) DO(3)
-#define OUT_EACH_5(DO) OUT_EACH_4(DO) DO(4)
-#define OUT_EACH_6(DO) OUT_EACH_5(DO) DO(5)
-#define OUT_EACH_7(DO) OUT_EACH_6(DO) DO(6)
-#define OUT_EACH_8(DO) OUT_EACH_7(DO) DO(7)
-#if OUT_QUADS == 1
-#define OUT_EACH OUT_EACH_1
-#elif OUT_QUADS == 2
-#define OUT_EACH OUT_EACH_2
-#elif OUT_QUADS == 3
-#define OUT_EACH OUT_EACH_3
-#elif OUT_QUADS == 4
-#define OUT_EACH OUT_EACH_4
-#elif OUT_QUADS == 5
-#define OUT_EACH OUT_EACH_5
-#elif OUT_QUADS == 6
-#define OUT_EACH OUT_EACH_6
-#elif OUT_QUADS == 7
-#define OUT_EACH OUT_EACH_7
-#elif OUT_QUADS == 8
-#define OUT_EACH OUT_EACH_8
-#else
-#error "a work-item has at most 32 columns of the output"
-#endif
-
-#define OUT_FIELD(n) tiles_sums q##n;
-typedef struct out_sums {
-    OUT_EACH(OUT_FIELD)
-} out_sums;
-
-TILES_INLINE void out_clear(out_sums *o) {
-#define OUT_CLEAR(n) tiles_clear(&o->q##n);
-    OUT_EACH(OUT_CLEAR)
-}
-TILES_INLINE void out_scale(out_sums *o, VEC factor) {
-#define OUT_SCALE(n) tiles_scale(&o->q##n, factor);
-    OUT_EACH(OUT_SCALE)
-}
-
-// Keys of a round: about 256 multiply-adds, so that what a round costs besides is little of it.
-#if OUT_QUADS == 1 && MICRO_ROWS == 8
-#define OUT_PAIRS 4
-#elif OUT_QUADS <= 4
-#define OUT_PAIRS 2
-#else
-#define OUT_PAIRS 1
-#endif
-
-// o += P V for a slice: weights [key][row] and values [key][column] of GROUP_COLUMNS keys.
-TILES_INLINE void add_values(out_sums *o, __local const float4 *weights, __local const float4 *values, int ty,
-                             int tx) {
-    out_sums y = *o;
-    values += tx;
-#pragma unroll OUT_PAIRS
-    for (int pair = 0; pair < GROUP_COLUMNS; pair += 2) {
-        const VEC p = tiles_read_rows(weights, pair, ty), p1 = tiles_read_rows(weights, pair + 1, ty);
-#define OUT_ADD(n)                                                                                           \
-    {                                                                                                        \
-        const float4 v = values[(pair * OUT_QUADS + n) * GROUP_COLUMNS],                                     \
-                     v1 = values[((pair + 1) * OUT_QUADS + n) * GROUP_COLUMNS];                              \
-        tiles_add(&y.q##n, p1, v1), tiles_add(&y.q##n, p, v);                                                \
-    }
-        OUT_EACH(OUT_ADD)
-    }
-    *o = y;
-}
-
-// The same where V may have a NaN or an infinity in a hidden key, which must not be multiplied by 0. Slow, and rare: four
-// columns after the other, so that compilers do not take registers for it from what is fast.
-TILES_INLINE void add_seen(tiles_sums *s, VEC p, float4 v) {
-    const VEC_INT hidden = AS_VEC_INT(p) == (VEC_INT)(1 << 31); // -0: times 0, that adds nothing
-    s->c0 = TILES_FMA(p, select((VEC)(v.s0), (VEC)(0.0f), hidden), s->c0);
-    s->c1 = TILES_FMA(p, select((VEC)(v.s1), (VEC)(0.0f), hidden), s->c1);
-    s->c2 = TILES_FMA(p, select((VEC)(v.s2), (VEC)(0.0f), hidden), s->c2);
-    s->c3 = TILES_FMA(p, select((VEC)(v.s3), (VEC)(0.0f), hidden), s->c3);
-}
-TILES_INLINE void add_seen_four(tiles_sums *sums, __local const float4 *weights, __local const float4 *values,
-                                int ty) {
-    tiles_sums s = *sums;
-#pragma unroll 1
-    for (int key = 0; key < GROUP_COLUMNS; key++)
-        add_seen(&s, tiles_read_rows(weights, key, ty), values[key * OUT_QUADS * GROUP_COLUMNS]);
-    *sums = s;
-}
-TILES_INLINE void add_seen_values(out_sums *o, __local const float4 *weights, __local const float4 *values,
-                                  int ty, int tx) {
-#define OUT_ADD_SEEN(n) add_seen_four(&o->q##n, weights, values + n * GROUP_COLUMNS + tx, ty);
-    OUT_EACH(OUT_ADD_SEEN)
-}
-
-TILES_INLINE void add_slice(out_sums *o, __local const float4 *weights, __local const float4 *values, int ty,
-                            int tx, bool strange) {
-    if (strange)
-        add_seen_values(o, weights, values, ty, tx);
-    else
-        add_values(o, weights, values, ty, tx);
-}
-
 // Sums become the output: times the rows' factors, and 0 in rows that saw nothing.
 TILES_INLINE void out_finish(out_sums *o, VEC factor, VEC empty) {
     const VEC_INT none = empty != 0.0f;
@@ -312,24 +211,6 @@ typedef struct out_rows {
     int b, h, end;
 } out_rows;
 
-// Columns d to d + 3 of a row, of which those below `columns` exist.
-TILES_INLINE void store_columns(__global ELEMENT(TYPE_OUT) * row, int d, int columns, float4 x) {
-    if (d < columns) STORE(TYPE_OUT, row, d, x.s0);
-    if (d + 1 < columns) STORE(TYPE_OUT, row, d + 1, x.s1);
-    if (d + 2 < columns) STORE(TYPE_OUT, row, d + 2, x.s2);
-    if (d + 3 < columns) STORE(TYPE_OUT, row, d + 3, x.s3);
-}
-
-// The next row moves to the front of each vector: a loop, because the code of all rows would be long.
-#if MICRO_ROWS == 8
-#define ROWS_NEXT(x) x = (x).s12345670
-#else
-#define ROWS_NEXT(x) x = (x).s1230
-#endif
-TILES_INLINE void tiles_next_row(tiles_sums *s) {
-    ROWS_NEXT(s->c0), ROWS_NEXT(s->c1), ROWS_NEXT(s->c2), ROWS_NEXT(s->c3);
-}
-
 TILES_INLINE void out_store(const out_rows *to, out_sums *o, int i, int tx, VEC factor, VEC empty) {
     out_finish(o, factor, empty);
 #pragma unroll 1
@@ -337,21 +218,14 @@ TILES_INLINE void out_store(const out_rows *to, out_sums *o, int i, int tx, VEC 
         const int columns =
             i + x < to->end ? HEAD_DIM_V : 0; // no break: PoCL 3.1 then stored where `d` forbids it
         __global ELEMENT(TYPE_OUT) *row = to->at + head_row(to->args, &to->args->out, to->b, to->h, i + x);
-#define OUT_STORE(n)                                                                                         \
-    store_columns(row, 4 * (tx + GROUP_COLUMNS * n), columns,                                                \
-                  (float4)(o->q##n.c0.s0, o->q##n.c1.s0, o->q##n.c2.s0, o->q##n.c3.s0));                     \
-    tiles_next_row(&o->q##n);
-        OUT_EACH(OUT_STORE)
+        out_store_row(row, o, tx, columns, OUT_QUADS);
     }
 }
 
 #if TILES_ROWS > TILES_GROUP
 #error "MICRO_ROWS is at most GROUP_COLUMNS: a row's maximum is finished by a work-item of its own"
 #endif
-#define CHUNK_FOURS(d0)                                                                                      \
-    (HEAD_DIM % CHUNK ? min(CHUNK, HEAD_DIM - (d0) + 3) / 4 : CHUNK / 4) // that hold columns
 #define PARTIAL_LINES FLASH_TILES_LINES(GROUP_COLUMNS, SUBGROUP)
-#define VALUE_PIECES (4 * GROUP_COLUMNS * OUT_QUADS / TILES_READ) // of a row of V
 #define SHARED_FOURS (FLASH_TILES_SHARED(MICRO_ROWS, GROUP_ROWS, GROUP_COLUMNS, CHUNK, HEAD_DIM_V) / 4)
 
 // The rows of Q of a head; or those of the tile's heads, each where `places` has it.
@@ -389,25 +263,10 @@ typedef struct query_rows {
 #endif
 #define QUERY_AT(from, row, d) QUERY_PIECE(QUERY_ROW(from, row), d, ROW_WIDTH(d))
 #define KEY_AT(from, row, d) KV_PIECE(kv_row_at(from, row), d, ROW_WIDTH(d))
+#define VALUE_AT(from, row, d) KV_PIECE(kv_row_at(from, row), d, HEAD_DIM_V)
 TILES_DEFINE_LOAD_TURNED(load_queries, const query_rows *, QUERY_AT, CHUNK / TILES_READ)
 TILES_DEFINE_LOAD(load_keys, const kv_head *, KEY_AT, TILES_COLUMNS, CHUNK / TILES_READ, TILES_CHUNK_PITCH)
-
-// A slice of V, of which the group needs to know whether it has a NaN or an infinity: false where these pieces have none.
-// Asked of the bits, exponent foremost, because Mesa's compiler takes any number times 0 for 0.
-TILES_INLINE bool load_values(__local float4 *to, const kv_head *values, int k0, int last) {
-    uint4 most = (uint4)(0);
-    TILES_EACH(GROUP_COLUMNS * VALUE_PIECES) {
-        const int row = TILES_PART_FROM(k0, VALUE_PIECES, last), piece = TILES_REST(VALUE_PIECES);
-        const TILES_PIECE x = KV_PIECE(kv_row_at(values, row), TILES_READ * piece, HEAD_DIM_V);
-        tiles_put(to + TILES_READ / 4 * TILES_NUMBER, x);
-#if WIDE == 2
-        most = max(most, max(as_uint4(x.lo) << 1, as_uint4(x.hi) << 1));
-#else
-        most = max(most, as_uint4(x) << 1);
-#endif
-    }
-    return max(max(most.s0, most.s1), max(most.s2, most.s3)) >= 0xff000000u;
-}
+TILES_DEFINE_LOAD_SLICE(load_values, const kv_head *, VALUE_AT, HEAD_DIM_V)
 
 // The largest of a work-item's scores in each row.
 TILES_INLINE VEC largest(const tiles_sums *s) {
@@ -536,7 +395,7 @@ TILES_KERNEL(FUSED_ARGUMENTS) {
             load_queries(tile_q, &queries, i0, i_last, d0);
             load_keys(tile_k, &keys, k0, seen.end - 1, d0);
             barrier(CLK_LOCAL_MEM_FENCE);
-            tiles_multiply(&s, tile_q, tile_k, ty, tx, CHUNK_FOURS(d0));
+            tiles_multiply(&s, tile_q, tile_k, ty, tx, TILES_CHUNK_STEPS(HEAD_DIM, d0));
         }
         // The row through local memory: what its rows see, two numbers each, is else kept in registers over all tiles.
         const score_rows mine = {b, h, strange[1] + MICRO_ROWS * ty, i_last, seen.end - 1, &rows, masked};
@@ -557,7 +416,7 @@ TILES_KERNEL(FUSED_ARGUMENTS) {
             l += weigh_slice(tile_p, tx, ty, &s, base, &hidden, DROPPED_OF(j0 - k0 + tx));
             if (load_values(tile_v, &values, j0, seen.end - 1) && !all_see) atomic_or(&strange[0], 1);
             barrier(CLK_LOCAL_MEM_FENCE);
-            add_slice(&acc, tile_p, tile_v, ty, tx, strange[0] != 0);
+            add_slice(&acc, tile_p, tile_v, ty, tx, OUT_QUADS, strange[0] != 0);
         }
     }
     put_sums(partial, bases, id, l, m);

@@ -17,4 +17,8 @@ const family cla_backward_families[CLA_BACKWARD_FAMILIES] = {
                         .tunes = "LANES ROW_VECTORS KEY_BLOCK TILE_KV ",
                         .id = KERNEL_BACKWARD_LANES,
                         .knobs_refusal = lanes_refusal},
+    [BACKWARD_TILES] = {.name = "backward_tiles",
+                        .tunes = "MICRO_ROWS GROUP_ROWS GROUP_COLUMNS CHUNK ",
+                        .id = KERNEL_BACKWARD_TILES,
+                        .knobs_refusal = cla_family_tiles_refusal},
     [BACKWARD_PORTABLE] = {.name = "backward", .tunes = "", .id = KERNEL_BACKWARD}};

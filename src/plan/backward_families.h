@@ -4,7 +4,7 @@
 #define CLATTN_PLAN_BACKWARD_FAMILIES_H
 #include "plan/families/family.h"
 
-enum { BACKWARD_LANES, BACKWARD_PORTABLE, CLA_BACKWARD_FAMILIES };
+enum { BACKWARD_LANES, BACKWARD_TILES, BACKWARD_PORTABLE, CLA_BACKWARD_FAMILIES };
 extern const family cla_backward_families[CLA_BACKWARD_FAMILIES];
 
 // The tile of the kernel with query rows in lanes, and what a row says of it.

@@ -3,6 +3,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "args/args.h"
 
@@ -100,7 +101,8 @@ static const char *fit_portable(const plan_input *in, const problem *p, const tu
 // Of each family, in their order.
 static const char *(*const fits[CLA_BACKWARD_FAMILIES])(const plan_input *in, const problem *p,
                                                         const tuned_row *row,
-                                                        backward_variant *v) = {fit_lanes, fit_portable};
+                                                        backward_variant *v) = {
+    fit_lanes, cla_backward_fit_tiles, fit_portable};
 
 // The first row for one of these kernels, which then is the one.
 static const tuned_row *find_row(const plan_input *in, const problem *p) {
@@ -111,13 +113,20 @@ static const tuned_row *find_row(const plan_input *in, const problem *p) {
                            .nq = p->n_q,
                            .share = INT_MAX,
                            .band = p->band ? p->band : INT_MAX};
-    return cla_tuned_find(in->own, in->shipped, TUNED_BIT(KERNEL_BACKWARD_LANES) | TUNED_BIT(KERNEL_BACKWARD),
-                          &key);
+    uint64_t kernels = 0;
+    for (int i = 0; i < CLA_BACKWARD_FAMILIES; i++) kernels |= TUNED_BIT(cla_backward_families[i].id);
+    return cla_tuned_find(in->own, in->shipped, kernels, &key);
+}
+
+// Why tiles in registers were not for it.
+static void say_also(backward_variant *v, const char *why) {
+    const size_t n = strlen(v->why);
+    snprintf(v->why + n, sizeof v->why - n, "; %s", why);
 }
 
 const char *cla_backward_choose(const plan_input *in, const problem *p, backward_variant *v) {
     const tuned_row *row = find_row(in, p);
-    const char *why = NULL;
+    const char *why = NULL, *tiles = NULL;
     if (p->head_dim > FAMILY_MAX_HEAD || p->head_dim_v > FAMILY_MAX_HEAD)
         return "head sizes above 576 have no gradients";
     for (int i = 0; i < CLA_BACKWARD_FAMILIES; i++) {
@@ -126,7 +135,12 @@ const char *cla_backward_choose(const plan_input *in, const problem *p, backward
         *v = (backward_variant){.family = f, .parts = 1, .part_keys = p->n_kv};
         cla_family_data_knobs(p, &v->knobs);
         why = fits[i](in, p, row, v);
-        if (!why) return NULL;
+        if (!why) {
+            if (tiles) say_also(v, tiles);
+            return NULL;
+        }
+        if (i == BACKWARD_TILES) tiles = why;
+        row = NULL; // what its kernel cannot do, the next ones do
     }
     return why;
 }

@@ -164,10 +164,23 @@ static void lay_out_workspace(backward_job *job) {
     job->workspace_bytes = at;
 }
 
+// dout beside v: both are read as rows of Dv.
+static clattn_status find_alignment(backward_job *job) {
+    call *c = &job->call;
+    int dout = 1;
+    c->params.workspace = job->params.workspace; // where copies will be
+    TRY(cla_call_fill_alignments(c));
+    if (c->problem.align_v > 1) TRY(cla_call_alignment(c, "dout", &job->params.dout, false, &dout));
+    c->params.workspace = NULL;
+    if (dout < c->problem.align_v) c->problem.align_v = dout;
+    return CLATTN_OK;
+}
+
 static clattn_status plan(backward_job *job) {
     call *c = &job->call;
     const clattn_attention_backward_params *p = &job->params;
     c->problem.type_out = p->dout.type;
+    TRY(find_alignment(job));
     const plan_input in = cla_planner_input(c->context, &c->problem);
     const char *why = cla_backward_choose(&in, &c->problem, &job->variant);
     if (why) return cla_context_fail(c->context, CLATTN_UNSUPPORTED, "backward: %s", why);
@@ -249,8 +262,8 @@ clattn_status clattn_attention_backward_plan(clattn_context *context,
     TRY(cla_entry_plan(&backward_entry, context, params, to, "plan", &job));
     const backward_variant *v = &job.variant;
     *to = (clattn_plan){.kernel = CLATTN_KERNEL_FLASH,
-                        .tile_q = v->knobs.tile_q,
-                        .tile_kv = v->knobs.tile_kv,
+                        .tile_q = v->other_rows ? v->own_rows : v->knobs.tile_q,
+                        .tile_kv = v->other_rows ? v->other_rows : v->knobs.tile_kv,
                         .work_group = v->work_group,
                         .splits = v->parts,
                         .matrix_instructions = v->knobs.dot_bf16 != 0,

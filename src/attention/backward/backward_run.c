@@ -306,8 +306,9 @@ clattn_status cla_backward_prepare(backward_job *job) {
     TRY(cla_program_get(job->call.context, KERNEL_BACKWARD_ROWS, &rows, &made));
     for (backward_step step = STEP_DQ; step < STEPS; step++) {
         const program_spec spec = spec_of(job, step);
-        const int group = step < STEP_BIAS ? job->variant.work_group : 1;
-        if (wants(job, step)) TRY(cla_planner_program(job->call.context, &spec, group, 0, &made));
+        const int group = step < STEP_BIAS ? job->variant.work_group : 1,
+                  sums = step == STEP_DKV ? job->variant.sums : 0;
+        if (wants(job, step)) TRY(cla_planner_program(job->call.context, &spec, group, sums, &made));
     }
     for (int n = 0; n < MAIN_RESULTS; n++)
         if (stores(&job->result[n])) TRY(store_program(job, n, &k, &made));

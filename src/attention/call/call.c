@@ -246,10 +246,10 @@ void cla_call_release(call *c) {
     c->arrays = NULL;
 }
 
-// Elements to which all rows of a tensor are aligned. RoPE's copies are dense, and they and a layer's parts lie at whole
+// RoPE's copies are dense, and they and a layer's parts lie at whole
 // multiples of 256 bytes in the workspace.
-static clattn_status find_alignment(const call *c, const char *name, const clattn_tensor *t, bool copied,
-                                    int *rows) {
+clattn_status cla_call_alignment(const call *c, const char *name, const clattn_tensor *t, bool copied,
+                                 int *rows) {
     const int dense = (int)t->shape[3] | 16, own = copied ? dense & -dense : cla_tensor_row_alignment(t);
     cl_mem buffer = copied || !t->buffer ? c->params.workspace : t->buffer;
     int first;
@@ -259,18 +259,18 @@ static clattn_status find_alignment(const call *c, const char *name, const clatt
 }
 
 // Asked only where some kernel reads whole pieces of rows; others take 1, which is always true.
-static clattn_status fill_alignments(call *c) {
+clattn_status cla_call_fill_alignments(call *c) {
     const clattn_attention_params *p = &c->params;
     problem *m = &c->problem;
     m->align_q = m->align_k = m->align_v = 1;
     if (!cla_planner_asks_alignment(c->context)) return CLATTN_OK;
-    TRY(find_alignment(c, "q", &p->q, c->turns, &m->align_q));
-    TRY(find_alignment(c, "k", &p->kv.k, c->turns && !c->keeps_keys, &m->align_k));
-    TRY(find_alignment(c, "v", &p->kv.v, false, &m->align_v));
+    TRY(cla_call_alignment(c, "q", &p->q, c->turns, &m->align_q));
+    TRY(cla_call_alignment(c, "k", &p->kv.k, c->turns && !c->keeps_keys, &m->align_k));
+    TRY(cla_call_alignment(c, "v", &p->kv.v, false, &m->align_v));
     if (!m->past) return CLATTN_OK;
     int past_k, past_v;
-    TRY(find_alignment(c, "past_k", &p->kv.past_k, false, &past_k));
-    TRY(find_alignment(c, "past_v", &p->kv.past_v, false, &past_v));
+    TRY(cla_call_alignment(c, "past_k", &p->kv.past_k, false, &past_k));
+    TRY(cla_call_alignment(c, "past_v", &p->kv.past_v, false, &past_v));
     m->align_k = past_k < m->align_k ? past_k : m->align_k;
     m->align_v = past_v < m->align_v ? past_v : m->align_v;
     return CLATTN_OK;
@@ -283,7 +283,7 @@ static clattn_status plan(call *c, unsigned how) {
         lay_out_workspace(c);
         return CLATTN_OK;
     }
-    TRY(fill_alignments(c));
+    TRY(cla_call_fill_alignments(c));
     const plan_input in = cla_planner_input(c->context, &c->problem);
     if (cla_variant_choose(&in, &c->problem, &c->variant) != CLATTN_OK) {
         char why[256];

@@ -71,6 +71,11 @@ void cla_call_bind(call *c, cl_mem workspace);
 void cla_call_bind_kv(call *c, const clattn_kv *kv);
 void cla_call_release(call *c);
 
+// Elements to which all rows of a tensor are aligned, or of its copy; and those of q, k and v, of a call that was not planned.
+clattn_status cla_call_alignment(const call *c, const char *name, const clattn_tensor *t, bool copied,
+                                 int *rows);
+clattn_status cla_call_fill_alignments(call *c);
+
 // Leave RoPE to whoever makes q and k: the workspace is laid out again, without turned copies.
 void cla_call_leave_rope(call *c);
 #endif

@@ -231,6 +231,29 @@ double cla_family_time(const plan_input *in, const problem *p, const variant *v)
     return rate > 0.0 ? work / rate : 0.0;
 }
 
+// Sums of a work-item in registers: with as many again for all else they are what GPUs have.
+#define MOST_SUMS 144
+// Where the compiled kernel allowed fewer work-items than it was to have: it is short of registers.
+#define FEW_SUMS 48
+// The same where it is known how many registers there are: less what a work-item reads for a step, has of each row and needs
+// for addresses.
+#define KNOWN_SUMS(registers, micro_rows) ((registers)-40 - 5 * (micro_rows))
+
+bool cla_family_in_registers(const plan_input *in, enum kernel_id id, int sums, int micro_rows,
+                             int subgroup) {
+    const int least = cla_subgroup_least(in->device), size = subgroup > least ? subgroup : least;
+    if (least && sums > KNOWN_SUMS(SUBGROUP_LEAST_REGISTERS * least / size, micro_rows)) return false;
+    if (in->spilled_sums && sums >= (int)in->spilled_sums) return false;
+    return sums <= (in->group_limit[id] ? FEW_SUMS : MOST_SUMS);
+}
+
+int cla_family_tiles_wide(const problem *p, int chunk) {
+    const int first = p->align_q < p->align_k ? p->align_q : p->align_k,
+              least = first < p->align_v ? first : p->align_v;
+    if (least >= 8 && p->type_kv != CLATTN_TYPE_F32 && chunk % 8 == 0) return 2;
+    return least >= 4;
+}
+
 uint64_t cla_family_group_limit(const plan_input *in, enum kernel_id id) {
     uint64_t most = in->device->max_work_group;
     if (in->device->max_work_item[0] < most) most = in->device->max_work_item[0];

@@ -95,6 +95,14 @@ const char *cla_family_dot_refusal(const problem *p);
 const char *cla_family_take_dot(const problem *p, variant *v);
 const char *cla_family_tile_refusal(const knobs *k);
 
+// Register-tiled kernels: whether so many sums of a work-item stay in registers, as far as capabilities tell, and what compiled
+// kernels did; `subgroup` of sub-groups, 0: none. And their knob WIDE: rows are read by eights where that makes loads of 16 bytes of
+// smaller types.
+// Why a row's tile cannot be, completed as flash_tiles' is: 8 rows a work-item, of 8 by 16, chunks of 32; or NULL.
+const char *cla_family_tiles_refusal(const knobs *row);
+bool cla_family_in_registers(const plan_input *in, enum kernel_id id, int sums, int micro_rows, int subgroup);
+int cla_family_tiles_wide(const problem *p, int chunk);
+
 // Work-items of a group of this kernel: what the device allows, or the compiled kernel, where that is known.
 uint64_t cla_family_group_limit(const plan_input *in, enum kernel_id id);
 

@@ -12,12 +12,6 @@
 #define MANY_COLUMNS 256 // beyond these a tile that does not stay in registers is no good
 #define MOST_GROUP 1024
 #define MOST_CHUNK 64
-#define MOST_SUMS 144 // of a work-item, in registers: with as many again for all else they are what GPUs have
-// Where the compiled kernel allowed fewer work-items than it was to have: it is short of registers.
-#define FEW_SUMS 48
-// The same where it is known how many registers there are: less what a work-item reads for a step, has of each row and needs
-// for addresses.
-#define KNOWN_SUMS(registers, micro_rows) ((registers)-40 - 5 * (micro_rows))
 #define LARGE_LOCAL (64 << 10)
 #define LEAST_ROWS 16 // of all heads that read a key/value head
 
@@ -52,14 +46,9 @@ static uint64_t bytes_of(const shape *s, const problem *p, enum kernel_id id, in
                                    dropped);
 }
 
-// Whether the sums stay in registers, as far as capabilities tell; `subgroup` of sub-groups, 0: none.
 static bool in_registers(const plan_input *in, const problem *p, enum kernel_id id, const shape *s,
                          int subgroup) {
-    const int sums = sums_of(s, p->head_dim_v), least = cla_subgroup_least(in->device);
-    const int size = subgroup > least ? subgroup : least;
-    if (least && sums > KNOWN_SUMS(SUBGROUP_LEAST_REGISTERS * least / size, s->micro_rows)) return false;
-    if (in->spilled_sums && sums >= (int)in->spilled_sums) return false;
-    return sums <= (in->group_limit[id] ? FEW_SUMS : MOST_SUMS);
+    return cla_family_in_registers(in, id, sums_of(s, p->head_dim_v), s->micro_rows, subgroup);
 }
 
 static bool fits_device(const plan_input *in, const problem *p, enum kernel_id id, const shape *s) {
@@ -111,7 +100,7 @@ static shape shape_of(const knobs *row) {
                    row->group_columns ? row->group_columns : 16, row->chunk ? row->chunk : 32};
 }
 
-static const char *knobs_refusal(const knobs *row) {
+const char *cla_family_tiles_refusal(const knobs *row) {
     const shape s = shape_of(row);
     const int columns = s.group_columns, size = row->subgroup;
     if (s.micro_rows != 4 && s.micro_rows != 8) return "asks for MICRO_ROWS that are neither 4 nor 8";
@@ -123,14 +112,6 @@ static const char *knobs_refusal(const knobs *row) {
     if (size > 1 && size != 8 && size != 16 && size != 32 && size != 64)
         return "asks for a SUBGROUP that is none of 1 (no sub-groups), 8, 16, 32, 64";
     return NULL;
-}
-
-// The kernel's knob WIDE: rows are read by eights where that makes loads of 16 bytes of smaller types.
-static int reads_by(const problem *p, int chunk) {
-    const int first = p->align_q < p->align_k ? p->align_q : p->align_k,
-              least = first < p->align_v ? first : p->align_v;
-    if (least >= 8 && p->type_kv != CLATTN_TYPE_F32 && chunk % 8 == 0) return 2;
-    return least >= 4;
 }
 
 static const char *fit_tile(const plan_input *in, const problem *p, enum kernel_id id, bool subgroups,
@@ -154,7 +135,7 @@ static const char *fit_tile(const plan_input *in, const problem *p, enum kernel_
     cla_family_ask_subgroup(in, &v->knobs);
     v->knobs.micro_rows = s.micro_rows, v->knobs.group_rows = s.group_rows;
     v->knobs.group_columns = s.group_columns, v->knobs.chunk = s.chunk;
-    v->knobs.wide = reads_by(p, s.chunk);
+    v->knobs.wide = cla_family_tiles_wide(p, s.chunk);
     v->work_group = s.group_rows * s.group_columns;
     v->rows_per_group = rows_of(&s);
     v->sums = !own && kept ? sums_of(&s, p->head_dim_v) : 0;
@@ -210,7 +191,7 @@ const family cla_family_flash_tiles = {.name = "flash_tiles",
                                        .id = KERNEL_FLASH_TILES,
                                        .path = CLATTN_KERNEL_FLASH,
                                        .can = CAN_MANY_ROWS | CAN_DROPOUT | CAN_RAGGED,
-                                       .knobs_refusal = knobs_refusal,
+                                       .knobs_refusal = cla_family_tiles_refusal,
                                        .fit = fit,
                                        .explain = explain};
 
@@ -222,6 +203,6 @@ const family cla_family_decode_tiles = {
     .can = CAN_SPLIT,
     .never_ops = ARGS_SCORE_OPS & ~ARGS_SOFTCAP,
     .never_why = "options of a score that differ among rows of several heads: decode_groups takes them",
-    .knobs_refusal = knobs_refusal,
+    .knobs_refusal = cla_family_tiles_refusal,
     .fit = fit_heads,
     .explain = explain};

@@ -1,0 +1,265 @@
+// backward_tiles.cl: gradients of q (OF_KEYS 0), or of k and v (OF_KEYS 1), for GPUs, OpenCL 1.2 alone: all products are register-tiled
+// (tiles.clh). A work-group owns TILES_ROWS rows, of which the results are: query rows, or keys. It walks over the others, TILES_COLUMNS
+// at a time; keys walk over the query heads of their group, too, one after another. Nothing is added across groups: no atomics.
+//   S = Q K^T, dout V^T   by chunks of columns, twice the same product: own rows, turned, times the others as they lie. Work-item (ty, tx)
+//                         has of both the own rows MICRO_ROWS * ty + 0, 1, ... with the others tx + GROUP_COLUMNS * j.
+//   weights, slopes       from the two, in its registers (backward_score_of), for a slice of GROUP_COLUMNS others, the j-th of each
+//                         work-item; and through local memory, turned, to
+//   dq += slopes K; or dk += slopes Q, dv += weights dout   by slices, whose rows come once more from memory, as they lie.
+// Barriers are uniform: all loop bounds depend on the group alone. The own rows of a chunk come again for each tile of the others: kept,
+// they would take all of a work-group's share of local memory from head size 64 on.
+#define TYPE_RESULT TYPE_GRADIENT
+#define FIRST_QUADS TILES_QUADS(HEAD_DIM)
+#define SECOND_QUADS TILES_QUADS(HEAD_DIM_V)
+#if OF_KEYS
+#define OUT_QUADS (HEAD_DIM > HEAD_DIM_V ? FIRST_QUADS : SECOND_QUADS)
+#else
+#define OUT_QUADS FIRST_QUADS
+#endif
+#include "tiles/tiles_results.clh"
+#include "backward/backward.clh"
+#include "tiles/subgroups.clh"
+
+#define SHARED_WIDTH (HEAD_DIM > HEAD_DIM_V ? HEAD_DIM : HEAD_DIM_V)
+#define SHARED_FOURS (FLASH_TILES_SHARED(MICRO_ROWS, GROUP_ROWS, GROUP_COLUMNS, CHUNK, SHARED_WIDTH) / 4)
+
+// Rows of a head's q, and of its dout, as kv_head has those of keys and values.
+typedef struct query_rows {
+    __global const ELEMENT(TYPE_Q) * at;
+    long stride;
+} query_rows;
+typedef struct dout_rows {
+    __global const ELEMENT(TYPE_OUT) * at;
+    long stride;
+} dout_rows;
+
+#if WIDE == 2
+#define ROW_PIECE LOAD_ROW_EIGHT
+#define KV_PIECE kv_row_eight
+#else
+#define ROW_PIECE LOAD_ROW_FOUR
+#define KV_PIECE kv_four
+#endif
+#define ROW_OF(from, row) ((from)->at + (row) * (from)->stride)
+#define QUERY_AT(from, row, d, width) ROW_PIECE(TYPE_Q, ROW_OF(from, row), d, width)
+#define DOUT_AT(from, row, d, width) ROW_PIECE(TYPE_OUT, ROW_OF(from, row), d, width)
+#define KV_AT(from, row, d, width) KV_PIECE(kv_row_at(from, row), d, width)
+
+// The operands of the two products of a score: the group's own, and the others.
+#if OF_KEYS
+#define OWN_FIRST_AT KV_AT
+#define OWN_SECOND_AT KV_AT
+#define OTHER_FIRST_AT QUERY_AT
+#define OTHER_SECOND_AT DOUT_AT
+typedef const kv_head *own_first, *own_second;
+typedef const query_rows *other_first;
+typedef const dout_rows *other_second;
+#else
+#define OWN_FIRST_AT QUERY_AT
+#define OWN_SECOND_AT DOUT_AT
+#define OTHER_FIRST_AT KV_AT
+#define OTHER_SECOND_AT KV_AT
+typedef const query_rows *own_first;
+typedef const dout_rows *own_second;
+typedef const kv_head *other_first, *other_second;
+#endif
+
+// Where chunks end with the row no piece lies past its end, which compilers do not see.
+#define CHUNK_WIDTH(width, d) ((width) % CHUNK ? (width) : (d) + TILES_READ)
+#define OWN_FIRST_CHUNK(from, row, d) OWN_FIRST_AT(from, row, d, CHUNK_WIDTH(HEAD_DIM, d))
+#define OWN_SECOND_CHUNK(from, row, d) OWN_SECOND_AT(from, row, d, CHUNK_WIDTH(HEAD_DIM_V, d))
+#define OTHER_FIRST_CHUNK(from, row, d) OTHER_FIRST_AT(from, row, d, CHUNK_WIDTH(HEAD_DIM, d))
+#define OTHER_SECOND_CHUNK(from, row, d) OTHER_SECOND_AT(from, row, d, CHUNK_WIDTH(HEAD_DIM_V, d))
+#define OTHER_FIRST_SLICE(from, row, d) OTHER_FIRST_AT(from, row, d, HEAD_DIM)
+#define OTHER_SECOND_SLICE(from, row, d) OTHER_SECOND_AT(from, row, d, HEAD_DIM_V)
+#define PIECES (CHUNK / TILES_READ)
+TILES_DEFINE_LOAD_TURNED(load_own_first, own_first, OWN_FIRST_CHUNK, PIECES)
+TILES_DEFINE_LOAD_TURNED(load_own_second, own_second, OWN_SECOND_CHUNK, PIECES)
+TILES_DEFINE_LOAD(load_other_first, other_first, OTHER_FIRST_CHUNK, TILES_COLUMNS, PIECES, TILES_CHUNK_PITCH)
+TILES_DEFINE_LOAD(load_other_second, other_second, OTHER_SECOND_CHUNK, TILES_COLUMNS, PIECES,
+                  TILES_CHUNK_PITCH)
+TILES_DEFINE_LOAD_SLICE(load_first_slice, other_first, OTHER_FIRST_SLICE, HEAD_DIM)
+#if OF_KEYS
+TILES_DEFINE_LOAD_SLICE(load_second_slice, other_second, OTHER_SECOND_SLICE, HEAD_DIM_V)
+#endif
+
+// The query rows of a tile, whose pairs lie in local memory: the others, or the group's own.
+#define PAIR_ROWS (OF_KEYS ? TILES_COLUMNS : TILES_ROWS)
+TILES_INLINE void load_pairs(__local float2 *to, __global const float2 *rows, int row0, int last) {
+    TILES_EACH(PAIR_ROWS) {
+        to[TILES_NUMBER] = rows[min(row0 + TILES_NUMBER, last)];
+    }
+}
+
+// A tile's scores of a work-item: its first own row and the tile's first other, of both the last that exists.
+typedef struct grad_tile {
+    const score_call *call;
+    const mask_rows *bounds;
+    __local const float2 *pairs; // of the work-item's own rows, or of the tile's others
+    float scale;
+    int b, h;
+    int own, own_last, other0, other_last;
+    bool all_see; // every row every key, whatever hides them
+} grad_tile;
+
+// Whether all the query rows see all the keys by their position, and all exist: of so many own rows and others.
+TILES_INLINE bool tile_is_whole(const mask_rows *bounds, int own0, int own_last, int other0, int other_last) {
+    const int i0 = OF_KEYS ? other0 : own0, i_last = OF_KEYS ? other_last : own_last;
+    const int j0 = OF_KEYS ? own0 : other0, j_last = OF_KEYS ? own_last : other_last;
+    return own_last - own0 + 1 == TILES_ROWS && other_last - other0 + 1 == TILES_COLUMNS &&
+           j0 >= mask_first_key(bounds, i_last) && j_last < mask_last_key(bounds, i0);
+}
+
+// Both products of the own rows with one other become what meets its rows in the results. Hidden ones are -0, as add_seen knows them,
+// and no others are: weights are never negative. The code of a score that has options stands once, not MICRO_ROWS times.
+TILES_INLINE void grad_weigh(VEC *weights, VEC *slopes, VEC dots, VEC values, const grad_tile *t,
+                             int other DROPOUT_PARAMETER) {
+    const int there = min(other, t->other_last);
+    *weights = *slopes = (VEC)(0.0f);
+#if SCORE_OPS || DROPOUT
+#pragma unroll 1
+#else
+#pragma unroll
+#endif
+    for (int x = 0; x < MICRO_ROWS; x++) {
+        const int mine = min(t->own + x, t->own_last);
+        const int i = OF_KEYS ? there : mine, j = OF_KEYS ? mine : there;
+        const bool seen =
+            t->all_see || (other == there && t->own + x == mine && j >= mask_first_key(t->bounds, i) &&
+                           j < mask_last_key(t->bounds, i));
+        const score_place at = {t->b, t->h, j, t->bounds->item.shift, i};
+        const backward_score s =
+            backward_score_of(t->call, &at, t->scale, (dots).s0, (values).s0,
+                              t->pairs[OF_KEYS ? other - t->other0 : x], seen DROPOUT_PASSED);
+        const float slope = s.scaled * t->scale;
+        (*weights).s0 = s.seen ? s.weight : -0.0f;
+        (*slopes).s0 = !s.seen ? -0.0f : slope == 0.0f ? 0.0f : slope;
+        ROWS_NEXT(dots), ROWS_NEXT(values), ROWS_NEXT(*weights), ROWS_NEXT(*slopes);
+    }
+}
+
+// The next other of each work-item.
+TILES_INLINE void tiles_next_column(tiles_sums *s) {
+    s->c0 = s->c1, s->c1 = s->c2, s->c2 = s->c3;
+}
+
+// A result's rows from `row` on, those below `end`, of a head whose first begins at `to`.
+TILES_INLINE void grad_store(__global ELEMENT(TYPE_GRADIENT) * to, long stride, out_sums *sums, int row,
+                             int end, int tx, const int width) {
+#pragma unroll 1
+    for (int x = 0; x < MICRO_ROWS; x++) {
+        const int columns = row + x < end ? width : 0; // no break, as in flash_tiles.cl
+        out_store_row(to + (row + x) * stride, sums, tx, columns, TILES_QUADS(width));
+    }
+}
+
+#if OF_KEYS
+#define OWN_FIRST &keys
+#define OWN_SECOND &values
+#define OTHER_FIRST &queries
+#define OTHER_SECOND &douts
+#else
+#define OWN_FIRST &queries
+#define OWN_SECOND &douts
+#define OTHER_FIRST &keys
+#define OTHER_SECOND &values
+#endif
+
+// Global size: (tiles of rows * TILES_GROUP, query or key/value heads, batch). `second_result` is of OF_KEYS alone: dv beside dk.
+__kernel __attribute__((reqd_work_group_size(TILES_GROUP, 1, 1))) SUBGROUP_SIZED void
+backward_tiles(BACKWARD_INPUTS, __global ELEMENT(TYPE_GRADIENT) * first_result,
+               __global ELEMENT(TYPE_GRADIENT) * second_result, BACKWARD_CALL) {
+    __local float4 shared[SHARED_FOURS];
+    __local float2 pairs[PAIR_ROWS];
+    __local int strange[1]; // a row of the others has a NaN or infinity that some own row does not meet
+    __local float4 *const own = shared, *const others = shared + TILES_TURNED_FOURS;
+    __local float4 *const turned = shared, *const slice = shared + GROUP_COLUMNS * TILES_TURNED_PITCH;
+    const int id = (int)get_local_id(0), ty = id / GROUP_COLUMNS, tx = id % GROUP_COLUMNS;
+    const int own0 = (int)get_group_id(0) * TILES_ROWS, b = UNIFORM_ID(2);
+    FUSED_DECLARE_ARGS;
+    BACKWARD_ITEM(b);
+    const mask_rows bounds = mask_rows_of(&item_args, table, b);
+    const backward_place place = backward_place_of(&args, &grads, &bounds, UNIFORM_ID(1));
+    if (own0 >= place.written_end) return; // uniform: the whole group leaves
+    const int own_last = min(own0 + TILES_ROWS, place.end) - 1;
+    const kv_buffers kv = KV_BUFFERS;
+    const kv_head keys = kv_keys(&item_args, &kv, b, place.h_kv),
+                  values = kv_values(&item_args, &kv, b, place.h_kv);
+    score_call call = SCORE_CALL;
+    call.args = &item_args;
+    const int2 range = own0 <= own_last ? backward_others(&bounds, own0, own_last) : (int2)(0, 0);
+    out_sums first, second;
+    out_clear(&first), out_clear(&second);
+    for (int h = place.h; h < place.h_end; h++) {
+        const query_rows queries = {q + view_row(&item_args.q, b, h, 0), args.q.row};
+        const dout_rows douts = {dout + view_row(&item_args.VIEW_DOUT, b, h, 0), args.VIEW_DOUT.row};
+        for (int o0 = range.x; o0 < range.y; o0 += TILES_COLUMNS) { // uniform
+            const int last = min(o0 + TILES_COLUMNS, range.y) - 1;
+            const block_rows block = {b, h, h, OF_KEYS ? o0 : own0, OF_KEYS ? last : own_last};
+            (void)block; // for block masks only
+            const int holds = BLOCKS_HOLD(&call, &block, OF_KEYS ? own0 : o0,
+                                          OF_KEYS ? own_last - own0 + 1 : last - o0 + 1);
+            if (holds == ARGS_BLOCK_EMPTY) continue; // uniform
+            (void)SCORE_WHOLE(call, holds);
+            tiles_sums dots, products;
+            tiles_clear(&dots), tiles_clear(&products);
+            load_pairs(pairs, backward_rows_of(&grads, item_rows, b, h), OF_KEYS ? o0 : own0,
+                       OF_KEYS ? last : own_last);
+            for (int d0 = 0; d0 < HEAD_DIM; d0 += CHUNK) {
+                barrier(CLK_LOCAL_MEM_FENCE); // what lay there has been read
+                if (id == 0) strange[0] = 0;
+                load_own_first(own, OWN_FIRST, own0, own_last, d0);
+                load_other_first(others, OTHER_FIRST, o0, last, d0);
+                barrier(CLK_LOCAL_MEM_FENCE);
+                tiles_multiply(&dots, own, others, ty, tx, TILES_CHUNK_STEPS(HEAD_DIM, d0));
+            }
+            for (int d0 = 0; d0 < HEAD_DIM_V; d0 += CHUNK) {
+                barrier(CLK_LOCAL_MEM_FENCE); // as above
+                load_own_second(own, OWN_SECOND, own0, own_last, d0);
+                load_other_second(others, OTHER_SECOND, o0, last, d0);
+                barrier(CLK_LOCAL_MEM_FENCE);
+                tiles_multiply(&products, own, others, ty, tx, TILES_CHUNK_STEPS(HEAD_DIM_V, d0));
+            }
+            const bool all_see = !(SCORE_MASKED && holds != ARGS_BLOCK_FULL) &&
+                                 tile_is_whole(&bounds, own0, own_last, o0, last);
+            const grad_tile tile = {&call,
+                                    &bounds,
+                                    pairs + (OF_KEYS ? 0 : MICRO_ROWS * ty),
+                                    score_scale(&call, h),
+                                    b,
+                                    h,
+                                    own0 + MICRO_ROWS * ty,
+                                    own_last,
+                                    o0,
+                                    last,
+                                    all_see};
+            for (int x0 = o0; x0 <= last; x0 += GROUP_COLUMNS) {
+                VEC weights, slopes;
+                grad_weigh(&weights, &slopes, dots.c0, products.c0, &tile, x0 + tx DROPOUT_VALUE);
+                tiles_next_column(&dots), tiles_next_column(&products);
+                barrier(CLK_LOCAL_MEM_FENCE); // the slice before has been read
+                tiles_write_rows(turned, tx, ty, slopes);
+                if (load_first_slice(slice, OTHER_FIRST, x0, last) && !all_see) atomic_or(&strange[0], 1);
+                barrier(CLK_LOCAL_MEM_FENCE);
+                add_slice(&first, turned, slice, ty, tx, FIRST_QUADS, strange[0] != 0);
+#if OF_KEYS
+                barrier(CLK_LOCAL_MEM_FENCE);
+                tiles_write_rows(turned, tx, ty, weights);
+                if (load_second_slice(slice, OTHER_SECOND, x0, last) && !all_see) atomic_or(&strange[0], 1);
+                barrier(CLK_LOCAL_MEM_FENCE);
+                add_slice(&second, turned, slice, ty, tx, SECOND_QUADS, strange[0] != 0);
+#endif
+            }
+        }
+    }
+    const args_view *to = OF_KEYS ? &item_args.VIEW_DK : &item_args.VIEW_DQ;
+    const int row = own0 + MICRO_ROWS * ty;
+    if (grads.wants & (OF_KEYS ? ARGS_WANTS_DK : ARGS_WANTS_DQ))
+        grad_store(first_result + view_row(to, b, OF_KEYS ? place.h_kv : place.h, 0), to->row, &first, row,
+                   place.written_end, tx, HEAD_DIM);
+#if OF_KEYS
+    if (grads.wants & ARGS_WANTS_DV)
+        grad_store(second_result + view_row(&item_args.VIEW_DV, b, place.h_kv, 0), item_args.VIEW_DV.row,
+                   &second, row, place.written_end, tx, HEAD_DIM_V);
+#endif
+}
