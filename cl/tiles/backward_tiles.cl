@@ -18,7 +18,6 @@
 #endif
 #include "tiles/tiles_results.clh"
 #include "backward/backward.clh"
-#include "tiles/subgroups.clh"
 
 #define SHARED_WIDTH (HEAD_DIM > HEAD_DIM_V ? HEAD_DIM : HEAD_DIM_V)
 #define SHARED_FOURS (FLASH_TILES_SHARED(MICRO_ROWS, GROUP_ROWS, GROUP_COLUMNS, CHUNK, SHARED_WIDTH) / 4)
@@ -110,32 +109,29 @@ TILES_INLINE bool tile_is_whole(const mask_rows *bounds, int own0, int own_last,
            j0 >= mask_first_key(bounds, i_last) && j_last < mask_last_key(bounds, i0);
 }
 
-// Both products of the own rows with one other become what meets its rows in the results. Hidden ones are -0, as add_seen knows them,
-// and no others are: weights are never negative. The code of a score that has options stands once, not MICRO_ROWS times.
-TILES_INLINE void grad_weigh(VEC *weights, VEC *slopes, VEC dots, VEC values, const grad_tile *t,
-                             int other DROPOUT_PARAMETER) {
+// Both products of the own rows with one other, dots and values, become what meets its rows in the results: slopes and weights. Hidden ones
+// are -0, as add_seen knows them, and no others are: weights are never negative. A loop that stays one: unrolled it took 50 % more
+// registers of NVIDIA's compiler, and the code of a score with options would fill the instruction cache.
+TILES_INLINE void grad_weigh(VEC *dots, VEC *values, const grad_tile *t, int other DROPOUT_PARAMETER) {
     const int there = min(other, t->other_last);
-    *weights = *slopes = (VEC)(0.0f);
-#if SCORE_OPS || DROPOUT
+    VEC x = *dots, y = *values;
 #pragma unroll 1
-#else
-#pragma unroll
-#endif
-    for (int x = 0; x < MICRO_ROWS; x++) {
-        const int mine = min(t->own + x, t->own_last);
+    for (int n = 0; n < MICRO_ROWS; n++) {
+        const int mine = min(t->own + n, t->own_last);
         const int i = OF_KEYS ? there : mine, j = OF_KEYS ? mine : there;
         const bool seen =
-            t->all_see || (other == there && t->own + x == mine && j >= mask_first_key(t->bounds, i) &&
+            t->all_see || (other == there && t->own + n == mine && j >= mask_first_key(t->bounds, i) &&
                            j < mask_last_key(t->bounds, i));
         const score_place at = {t->b, t->h, j, t->bounds->item.shift, i};
         const backward_score s =
-            backward_score_of(t->call, &at, t->scale, (dots).s0, (values).s0,
-                              t->pairs[OF_KEYS ? other - t->other0 : x], seen DROPOUT_PASSED);
+            backward_score_of(t->call, &at, t->scale, x.s0, y.s0, t->pairs[OF_KEYS ? other - t->other0 : n],
+                              seen DROPOUT_PASSED);
         const float slope = s.scaled * t->scale;
-        (*weights).s0 = s.seen ? s.weight : -0.0f;
-        (*slopes).s0 = !s.seen ? -0.0f : slope == 0.0f ? 0.0f : slope;
-        ROWS_NEXT(dots), ROWS_NEXT(values), ROWS_NEXT(*weights), ROWS_NEXT(*slopes);
+        x.s0 = !s.seen ? -0.0f : slope == 0.0f ? 0.0f : slope;
+        y.s0 = s.seen ? s.weight : -0.0f;
+        ROWS_NEXT(x), ROWS_NEXT(y);
     }
+    *dots = x, *values = y;
 }
 
 // The next other of each work-item.
@@ -164,6 +160,23 @@ TILES_INLINE void grad_store(__global ELEMENT(TYPE_GRADIENT) * to, long stride, 
 #define OTHER_FIRST &keys
 #define OTHER_SECOND &values
 #endif
+
+// Parts of the kernel that stand twice in it. sums: of the own rows with the others, by chunks of columns. And a result grows by a slice.
+#define MULTIPLY_CHUNKS(sums, width, load_own, own_rows, load_others, other_rows)                            \
+    for (int d0 = 0; d0 < (width); d0 += CHUNK) {                                                            \
+        barrier(CLK_LOCAL_MEM_FENCE); /* what lay there has been read */                                     \
+        if (id == 0) strange[0] = 0;                                                                         \
+        load_own(own, own_rows, own0, own_last, d0);                                                         \
+        load_others(others, other_rows, o0, last, d0);                                                       \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                        \
+        tiles_multiply(&(sums), own, others, ty, tx, TILES_CHUNK_STEPS(width, d0));                          \
+    }
+#define ADD_SLICE(result, weights, load_slice, rows, quads)                                                  \
+    barrier(CLK_LOCAL_MEM_FENCE); /* the slice before has been read */                                       \
+    tiles_write_rows(turned, tx, ty, weights);                                                               \
+    if (load_slice(slice, rows, x0, last) && !all_see) atomic_or(&strange[0], 1);                            \
+    barrier(CLK_LOCAL_MEM_FENCE);                                                                            \
+    add_slice(&(result), turned, slice, ty, tx, quads, strange[0] != 0);
 
 // Global size: (tiles of rows * TILES_GROUP, query or key/value heads, batch). `second_result` is of OF_KEYS alone: dv beside dk.
 __kernel __attribute__((reqd_work_group_size(TILES_GROUP, 1, 1))) SUBGROUP_SIZED void
@@ -205,21 +218,9 @@ backward_tiles(BACKWARD_INPUTS, __global ELEMENT(TYPE_GRADIENT) * first_result,
             tiles_clear(&dots), tiles_clear(&products);
             load_pairs(pairs, backward_rows_of(&grads, item_rows, b, h), OF_KEYS ? o0 : own0,
                        OF_KEYS ? last : own_last);
-            for (int d0 = 0; d0 < HEAD_DIM; d0 += CHUNK) {
-                barrier(CLK_LOCAL_MEM_FENCE); // what lay there has been read
-                if (id == 0) strange[0] = 0;
-                load_own_first(own, OWN_FIRST, own0, own_last, d0);
-                load_other_first(others, OTHER_FIRST, o0, last, d0);
-                barrier(CLK_LOCAL_MEM_FENCE);
-                tiles_multiply(&dots, own, others, ty, tx, TILES_CHUNK_STEPS(HEAD_DIM, d0));
-            }
-            for (int d0 = 0; d0 < HEAD_DIM_V; d0 += CHUNK) {
-                barrier(CLK_LOCAL_MEM_FENCE); // as above
-                load_own_second(own, OWN_SECOND, own0, own_last, d0);
-                load_other_second(others, OTHER_SECOND, o0, last, d0);
-                barrier(CLK_LOCAL_MEM_FENCE);
-                tiles_multiply(&products, own, others, ty, tx, TILES_CHUNK_STEPS(HEAD_DIM_V, d0));
-            }
+            MULTIPLY_CHUNKS(dots, HEAD_DIM, load_own_first, OWN_FIRST, load_other_first, OTHER_FIRST)
+            MULTIPLY_CHUNKS(products, HEAD_DIM_V, load_own_second, OWN_SECOND, load_other_second,
+                            OTHER_SECOND)
             const bool all_see = !(SCORE_MASKED && holds != ARGS_BLOCK_FULL) &&
                                  tile_is_whole(&bounds, own0, own_last, o0, last);
             const grad_tile tile = {&call,
@@ -234,20 +235,12 @@ backward_tiles(BACKWARD_INPUTS, __global ELEMENT(TYPE_GRADIENT) * first_result,
                                     last,
                                     all_see};
             for (int x0 = o0; x0 <= last; x0 += GROUP_COLUMNS) {
-                VEC weights, slopes;
-                grad_weigh(&weights, &slopes, dots.c0, products.c0, &tile, x0 + tx DROPOUT_VALUE);
+                VEC slopes = dots.c0, weights = products.c0;
+                grad_weigh(&slopes, &weights, &tile, x0 + tx DROPOUT_VALUE);
                 tiles_next_column(&dots), tiles_next_column(&products);
-                barrier(CLK_LOCAL_MEM_FENCE); // the slice before has been read
-                tiles_write_rows(turned, tx, ty, slopes);
-                if (load_first_slice(slice, OTHER_FIRST, x0, last) && !all_see) atomic_or(&strange[0], 1);
-                barrier(CLK_LOCAL_MEM_FENCE);
-                add_slice(&first, turned, slice, ty, tx, FIRST_QUADS, strange[0] != 0);
+                ADD_SLICE(first, slopes, load_first_slice, OTHER_FIRST, FIRST_QUADS)
 #if OF_KEYS
-                barrier(CLK_LOCAL_MEM_FENCE);
-                tiles_write_rows(turned, tx, ty, weights);
-                if (load_second_slice(slice, OTHER_SECOND, x0, last) && !all_see) atomic_or(&strange[0], 1);
-                barrier(CLK_LOCAL_MEM_FENCE);
-                add_slice(&second, turned, slice, ty, tx, SECOND_QUADS, strange[0] != 0);
+                ADD_SLICE(second, weights, load_second_slice, OTHER_SECOND, SECOND_QUADS)
 #endif
             }
         }

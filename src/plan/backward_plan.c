@@ -100,8 +100,7 @@ static const char *fit_portable(const plan_input *in, const problem *p, const tu
 
 // Of each family, in their order.
 static const char *(*const fits[CLA_BACKWARD_FAMILIES])(const plan_input *in, const problem *p,
-                                                        const tuned_row *row,
-                                                        backward_variant *v) = {
+                                                        const tuned_row *row, backward_variant *v) = {
     fit_lanes, cla_backward_fit_tiles, fit_portable};
 
 // The first row for one of these kernels, which then is the one.

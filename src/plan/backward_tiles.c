@@ -78,11 +78,14 @@ static void take_shape(const plan_input *in, const problem *p, const shape *s, b
     v->own_rows = rows_of(s), v->other_rows = 4 * s->group_columns;
     v->local_bytes = (size_t)bytes_of(s, p);
     snprintf(v->why, sizeof v->why,
-             "a tile of %d rows and %d others, %d x 4 a work-item, in %llu of %llu bytes of local memory; rows are "
+             "a tile of %d rows and %d others, %d x 4 a work-item, in %llu of %llu bytes of local memory; "
+             "rows are "
              "read %s",
              v->own_rows, v->other_rows, s->micro_rows, (unsigned long long)v->local_bytes,
              (unsigned long long)in->device->local_memory_bytes,
-             v->knobs.wide == 2 ? "by eights" : v->knobs.wide ? "by fours" : "one by one");
+             v->knobs.wide == 2 ? "by eights"
+             : v->knobs.wide    ? "by fours"
+                                : "one by one");
 }
 
 const char *cla_backward_fit_tiles(const plan_input *in, const problem *p, const tuned_row *row,

@@ -36,6 +36,7 @@ while read -r run cases; do
     all) grind "$small" "" CLATTN_TEST_ROWS="$rows" ;;
     decode) grind "$small" "" CLATTN_TEST_ROWS="$rows" CK_RUN_CASE=decode ;;
     projections | tiles) grind "$small" "$cases" CLATTN_TEST_ROWS="$rows" ;;
+    gradients) grind "$small" "$cases" CLATTN_TEST_ROWS="$rows" CLATTN_TEST_TAKEN="${rows%% *} 5" ;;
     # Tiles of a matrix engine take bfloat16, so that the cases are run as that.
     bf16) grind "$small" "" CLATTN_TEST_ROWS="$rows" CLATTN_TEST_TYPE=bf16 CLATTN_TEST_TAKEN="${rows%% *} 8" ;;
     *) echo "$run: no cases are $cases" && status=1 ;;

@@ -110,6 +110,10 @@ int main(int argc, char **argv) {
         harness_add(suite, "projections on tiles", (const TTest *const[]){on_tiles, NULL});
         return harness_run(suite);
     }
+    if (argc > 1 && strcmp(argv[1], "gradients") == 0) {
+        case_list_add(suite, "oclgrind_backward", "gradients");
+        return harness_run(suite);
+    }
     if (argc < 2 || strcmp(argv[1], "projections") != 0) {
         harness_add(suite, "attention", (const TTest *const[]){dropout_mask, NULL});
         harness_add(suite, "decode", (const TTest *const[]){rotary_call, NULL});

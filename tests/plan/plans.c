@@ -6,6 +6,7 @@
 //   plans [DEVICE]      all devices, or this one
 #include "plan/absent_devices.h"
 #include "args/args.h"
+#include "plan/backward_plan.h"
 #include "program/program.h"
 
 #include <stdio.h>
@@ -73,6 +74,21 @@ static void tell_attention(const absent_device *d, const absent_problem *p, unsi
         .id = v.family->id, .knobs = v.knobs, .options = v.options ? v.options : v.family->options};
     tell(d, p->word, &spec, v.work_group, v.local_bytes, v.family->name);
     if (v.splits > 1) tell_combine(d, p);
+}
+
+// Gradients of what has some: both launches of the main kernel, with results of the type of forward's.
+static void tell_gradients(const absent_device *d, const absent_problem *p) {
+    const plan_input in = {.device = &d->is, .shipped = &shipped};
+    const problem *m = &p->is;
+    backward_variant v;
+    if (m->past || m->paged || m->splits || m->wants_weights || m->wants_scores || m->n_q == 1 ||
+        CLATTN_TYPE_IS_SCALED(m->type_kv) || cla_backward_choose(&in, m, &v))
+        return;
+    for (int of_keys = 0; of_keys < (v.one_pass ? 1 : 2); of_keys++) {
+        program_spec spec = {.id = v.family->id, .knobs = v.knobs};
+        spec.knobs.type_gradient = (int)m->type_out, spec.knobs.of_keys = of_keys;
+        tell(d, p->word, &spec, v.work_group, v.local_bytes, v.family->name);
+    }
 }
 
 // What a row of the caller's may ask for on any device: tiles of a matrix engine, emulated.
@@ -147,6 +163,7 @@ int main(int argc, char **argv) {
         for (int i = 0; i < absent_problem_count; i++)
             tell_attention(device, &absent_problems[i], absent_device_proves(device));
         for (int i = 0; i < absent_problem_count; i++) tell_attention(device, &absent_problems[i], 0);
+        for (int i = 0; i < absent_problem_count; i++) tell_gradients(device, &absent_problems[i]);
         for (int i = 0; i < absent_projection_count; i++) tell_projection(device, &absent_projections[i]);
         for (int i = 0; i < absent_problem_count; i++) tell_matrix(device, &absent_problems[i]);
         tell_rest(device);

@@ -1,6 +1,6 @@
 // test_plan_backward.c: which kernel makes gradients: by what a device has, or by a row, with tiles that fit it; and ranges of keys by
 // sizes alone.
-#include "args/args.h"
+#include "args/backward_args.h"
 #include "plan/absent_devices.h"
 #include "plan/backward_plan.h"
 #include "plan/plan_suite.h"
@@ -30,9 +30,28 @@ static backward_variant choose(const clattn_capabilities *device, const tuned_ro
     return v;
 }
 
+// What a kernel of one side says of itself is what its knobs make.
+static void assert_one_side(const backward_variant *v, const problem *p) {
+    const knobs *k = &v->knobs;
+    if (!strcmp(v->family->name, "backward")) {
+        ck_assert_int_eq(v->work_group, k->tile_q * k->row_items);
+        ck_assert_int_eq(v->own_rows, k->tile_q);
+        return;
+    }
+    const int widest = p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v;
+    ck_assert_str_eq(v->family->name, "backward_tiles");
+    ck_assert_int_le(widest, 256);
+    ck_assert_int_eq(v->work_group, k->group_rows * k->group_columns);
+    ck_assert_int_eq(v->own_rows, k->micro_rows * k->group_rows);
+    ck_assert_int_eq(v->other_rows, 4 * k->group_columns);
+    ck_assert_uint_eq(v->local_bytes,
+                      sizeof(float) * (size_t)BACKWARD_TILES_LOCAL_FLOATS(
+                                          k->micro_rows, k->group_rows, k->group_columns, k->chunk, widest));
+}
+
 // Every device takes every head size: those whose work-items own vectors the kernel of lanes, others a tile that fits.
 START_TEST(devices_take_all) {
-    int others = 0;
+    int others = 0, tiles = 0;
     for (int d = 0; d < absent_device_count; d++) {
         const clattn_capabilities *device = &absent_devices[d].is;
         const plan_input in = {.device = device, .shipped = &shipped};
@@ -43,17 +62,55 @@ START_TEST(devices_take_all) {
                 continue;
             const backward_variant v = choose(device, NULL, &p);
             const bool has = cla_plan_has_lanes(&in);
-            ck_assert_str_eq(v.family->name, has ? "backward_lanes" : "backward");
+            ck_assert_int_eq(!strcmp(v.family->name, "backward_lanes"), has);
             ck_assert_int_eq(v.one_pass, has);
             ck_assert_uint_le(v.local_bytes, device->local_memory_bytes);
             ck_assert_uint_le((uint64_t)v.work_group, device->max_work_group);
-            if (!has) ck_assert_int_eq(v.work_group, v.knobs.tile_q * v.knobs.row_items);
-            others += !has;
+            if (!has) assert_one_side(&v, &p);
+            tiles += !strcmp(v.family->name, "backward_tiles");
+            others += !strcmp(v.family->name, "backward");
         }
     }
     const problem p = problem_of(1, 4, 300, 64, 64);
     ck_assert_str_eq(choose(&wide_cpu, NULL, &p).family->name, "backward_lanes");
     ck_assert_int_gt(others, 0);
+    ck_assert_int_gt(tiles, others);
+}
+END_TEST
+
+// Tiles of registers by what the device has, and the portable kernel, which says why, where none fits.
+static const struct {
+    unsigned local, group,
+        registers; // local memory in KiB; work-items; those that a compiled kernel allowed, 0: not known
+    int d, micro_rows, group_rows, group_columns; // 0: the portable kernel
+} tiles[] = {{48, 1024, 0, 64, 8, 8, 16},   {48, 1024, 0, 128, 8, 8, 32},   {48, 1024, 0, 256, 4, 8, 32},
+             {48, 1024, 0, 320, 0, 0, 0},   {32, 1024, 0, 64, 8, 8, 16},    {32, 1024, 0, 128, 8, 8, 32},
+             {32, 1024, 0, 256, 4, 16, 16}, {32, 1024, 0, 320, 0, 0, 0},    {16, 64, 0, 64, 4, 8, 8},
+             {16, 64, 0, 128, 4, 4, 16},    {16, 64, 0, 256, 0, 0, 0},      {16, 64, 0, 320, 0, 0, 0},
+             {48, 1024, 100, 64, 4, 4, 16}, {48, 1024, 100, 128, 4, 4, 16}, {48, 1024, 20, 64, 0, 0, 0}};
+
+START_TEST(tiles_by_device) {
+    for (size_t n = 0; n < sizeof tiles / sizeof tiles[0]; n++) {
+        const clattn_capabilities gpu = {.local_memory_bytes = tiles[n].local << 10,
+                                         .max_work_group = tiles[n].group,
+                                         .max_work_item = {1024, 1024, 64},
+                                         .compute_units = 8};
+        const problem p = problem_of(1, 4, 300, tiles[n].d, tiles[n].d);
+        plan_input in = {.device = &gpu, .shipped = &shipped};
+        in.group_limit[KERNEL_BACKWARD_TILES] = tiles[n].registers;
+        backward_variant v;
+        const char *why = cla_backward_choose(&in, &p, &v);
+        ck_assert_msg(!why, "%s", why);
+        ck_assert_uint_le(v.local_bytes, gpu.local_memory_bytes);
+        ck_assert_uint_le((unsigned)v.work_group, tiles[n].group);
+        assert_one_side(&v, &p);
+        ck_assert_int_eq(v.knobs.micro_rows, tiles[n].micro_rows);
+        ck_assert_int_eq(v.knobs.group_rows, tiles[n].group_rows);
+        ck_assert_int_eq(v.knobs.group_columns, tiles[n].group_columns);
+        if (!tiles[n].micro_rows)
+            ck_assert_msg(strstr(v.why, tiles[n].d > 256 ? "up to 256" : "no tile of this head size"), "%s",
+                          v.why);
+    }
 }
 END_TEST
 
@@ -94,6 +151,17 @@ START_TEST(rows_decide) {
     ck_assert_int_eq(v.knobs.lanes, 8);
     ck_assert_int_eq(v.knobs.tile_kv, 64);
     cla_tuned_free(&own);
+    ck_assert(cla_tuned_parse("backward_tiles : MICRO_ROWS=4 GROUP_ROWS=4 GROUP_COLUMNS=8 CHUNK=16", &own,
+                              why, sizeof why));
+    const backward_variant small = choose(&wide_cpu, &own, &p);
+    ck_assert_str_eq(small.family->name, "backward_tiles");
+    ck_assert_int_eq(small.own_rows, 16);
+    ck_assert_int_eq(small.knobs.chunk, 16);
+    const problem wide = problem_of(1, 2, 200, 64, 257); // what the row's kernel cannot do the next does
+    ck_assert_str_eq(choose(&wide_cpu, &own, &wide).family->name, "backward");
+    cla_tuned_free(&own);
+    ck_assert(!cla_tuned_parse("backward_tiles : MICRO_ROWS=6", &own, why, sizeof why));
+    ck_assert(!cla_tuned_parse("backward_tiles : SUBGROUP=8", &own, why, sizeof why));
     ck_assert(!cla_tuned_parse("backward_lanes : TILE_KV=60", &own, why, sizeof why));
     ck_assert(!cla_tuned_parse("backward : TILE_KV=64", &own, why, sizeof why));
 }
@@ -109,6 +177,7 @@ START_TEST(wide_heads_refused) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {devices_take_all, parts_by_sizes, rows_decide, wide_heads_refused};
+    const TTest *const tests[] = {devices_take_all, tiles_by_device, parts_by_sizes, rows_decide,
+                                  wide_heads_refused};
     return PLAN_SUITE_RUN("plan_backward", tests);
 }
