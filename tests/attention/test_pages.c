@@ -54,18 +54,24 @@ static cl_mem *workspace_of(struct case_arrays *a, size_t *bytes) {
         status = clattn_layer_workspace(c, &a->layer, bytes);
     else if (a->op == CASE_LINEAR)
         status = clattn_linear_workspace(c, &a->linear, bytes);
+    else if (a->op == CASE_BACKWARD)
+        status = clattn_attention_backward_workspace(c, &a->backward, bytes);
     else
         status = clattn_attention_workspace(c, &a->params, bytes);
     if (status != CLATTN_OK) *bytes = 0;
-    return a->op == CASE_LAYER    ? &a->layer.workspace
-           : a->op == CASE_LINEAR ? &a->linear.workspace
-                                  : &a->params.workspace;
+    return a->op == CASE_LAYER      ? &a->layer.workspace
+           : a->op == CASE_LINEAR   ? &a->linear.workspace
+           : a->op == CASE_BACKWARD ? &a->backward.workspace
+                                    : &a->params.workspace;
 }
 
 static void note(const struct test_case *t, const struct case_arrays *a) {
+    clattn_context *c = harness()->context;
+    const bool backward = t->op == CASE_BACKWARD;
     clattn_plan plan;
-    if (!case_projects(t) && clattn_attention_plan(harness()->context, &a->params, &plan) == CLATTN_OK) {
-        ran[plan.kernel][t->q_type][t->kv_type]++;
+    if (!case_projects(t) && (backward ? clattn_attention_backward_plan(c, &a->backward, &plan)
+                                       : clattn_attention_plan(c, &a->params, &plan)) == CLATTN_OK) {
+        if (!backward) ran[plan.kernel][t->q_type][t->kv_type]++;
         if (harness_counts_kernels()) harness_count_kernel(plan.kernel_name);
     }
     if (t->op == CASE_LAYER || t->op == CASE_LINEAR)
@@ -186,6 +192,17 @@ static const char *const options[] = {
     "layer-bf16-b2-h4-hkv2-n9-nkv21-d16-m31-full-native-my40-normwidth-normplus-gateheads",
     "layer-f32-b2-h4-hkv2-n9-nkv21-d16-m48-causal-native-ready-sinks-ropehalf"};
 
+// Gradients: whole tiles, and rows and columns that end within one.
+static const char *const gradients[] = {
+    "backward-f32-b2-h4-hkv2-n33-nkv70-d33-dv17-causal-dlse",
+    "backward-f16-b1-h4-hkv2-n37-nkv45-d40-dv24-full-dlse-maskqk-biasqk",
+    "backward-bf16-b2-h4-hkv2-n70-nkv33-d64-causal-dlse-alibi-kvlen33:9",
+    "backward-f16-b1-h2-n64-nkv128-d128-full-gradf32",
+    "backward-f32-b3-h4-hkv2-n19-nkv37-d33-dv17-causal-qlen19:0:4-kvlen37:25:1-raggedhost",
+    "backward-bf16-b3-h4-hkv2-n7-nkv37-d40-causal-qlen7:0:4-kvlen37:25:1-ropehalf-raggedgapsdevice",
+    "backward-f32-b1-h2-n70-nkv130-d33-causal-maskqk-biasqk-mods-blocks",
+    "backward-f32-b2-h4-hkv2-n5-nkv37-d40-causal-window20:3-dropout0.3:7"};
+
 static void run_at_both_ends(const char *name, bool must) {
     struct test_case test;
     char why[256] = "";
@@ -224,6 +241,11 @@ static const char *const pasts[] = {
 
 START_TEST(pasts_at_both_ends) {
     run_at_both_ends(pasts[_i], true);
+}
+END_TEST
+
+START_TEST(gradients_at_both_ends) {
+    run_at_both_ends(gradients[_i], false);
 }
 END_TEST
 
@@ -317,5 +339,7 @@ int main(void) {
     harness_add_loop(each, options_at_both_ends, (int)(sizeof options / sizeof options[0]));
     tcase_add_loop_test(each, small_calls, 0, SMALL_CALLS);
     tcase_add_loop_test(each, scattered_calls, 0, strided_count);
+    harness_add_loop(harness_add(suite, "gradients", (const TTest *const[]){NULL}), gradients_at_both_ends,
+                     (int)(sizeof gradients / sizeof gradients[0]));
     return harness_run(suite);
 }

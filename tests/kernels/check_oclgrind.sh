@@ -1,7 +1,7 @@
 #!/bin/sh
 # Every kernel on small cases under Oclgrind, which sees reads and writes out of bounds, data races and barriers that
 # not all work-items reach. Its exit status is 0 even then: the log must be empty.   $1 build folder; $2 third: each family has one
-# third of the cases, in turns, and projections and matrix engines one half
+# third of the cases, in turns, and projections, gradients and matrix engines one half
 set -eu
 command -v oclgrind >/dev/null || { echo "no oclgrind"; exit 77; }
 # Unoptimised: it then sees every access as written, and does not meet a hint that clang's inliner leaves where a function

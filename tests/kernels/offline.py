@@ -30,7 +30,7 @@ RECORD, TABLE = f"{TESTS}/offline_record.tsv", f"{TOP}/bench/results/offline.md"
 DEVICES = {"sm_80": ["a100"], "sm_90": ["h100"], "sm_120": ["rtx4060"], "gfx90a": ["mi300x"], "gfx942": ["mi300x"],
            "gfx1100": ["rx7900xtx"], "gfx1201": ["rx7900xtx"], "dg2": ["arc-a770"], "pvc": ["max-1100"],
            "spirv": ["adreno830", "mali-g720", "apple-m2", "iris-xe", "small", "embedded"]}
-# Targets that compile all plans; the others take those of these problems and projections.
+# Targets that compile all plans but those of gradients; the others, and gradients, take those of these problems and projections.
 ALL = ("sm_90", "gfx942", "spirv")
 SOME = set("""prefill-d64 prefill-d128 prefill-d64-f16 prefill-d128-f16 prefill-d64-bf16 prefill-d128-bf16 prefill-d128-i8 every-op
 decode-d64 decode-d128 decode-d128-f16 decode-d128-bf16 decode-d128-i8 decode-mqa weights-f16 token token-f16 token-bf16 few-f16 bert
@@ -59,7 +59,8 @@ def chosen_plans(program, target):
                 continue  # their spellings are the vendors' own
             if target == "spirv":  # as is the way to ask for a size
                 plan = plan._replace(options=re.sub(r" -DSUBGROUP_ASKED=\d+", "", plan.options))
-            if target in ALL or plan.problem in SOME:
+            some = plan.problem in SOME
+            if some or (target in ALL and not plan.kernel.startswith("backward")):
                 found.setdefault((plan.kernel, plan.options), plan)
     return list(found.values())
 
@@ -83,7 +84,8 @@ def reads_words(compiler, plan, result):
 
 
 def what_reads(plan):
-    return "a key and its value" if plan.kernel == "decode_groups" else "a chunk and a slice by a work-item"
+    words = {"decode_groups": "a key and its value", "backward_tiles": "a chunk of both products and a slice by a work-item"}
+    return words.get(plan.kernel, "a chunk and a slice by a work-item")
 
 
 def key_of(target, plan):

@@ -9,7 +9,8 @@ the stretches without a branch that load the most must be two, of that size. Loa
 nobody asked for make another number. Times the work-items of a group it is what the keys of a block cost.
 
 flash_tiles: what a work-item brings into local memory for a chunk of the first product and a slice of the second, in loads of 16
-bytes (of int8 of 8): counted are these alone, so that narrower ones make another number, too.
+bytes (of int8 of 8): counted are these alone, so that narrower ones make another number, too. backward_tiles: the same of both
+products of a score, and of a slice of each result.
 """
 import re
 
@@ -110,10 +111,29 @@ def tiles_reads(code, language, options):
     return counted_in(code, language, min(16, *(piece * x for x in sizes)), 2), sum(bytes_of)
 
 
+def gradient_reads(code, language, options):
+    """The same of backward_tiles: a chunk of both products, and a slice of each result; where rows end with chunks and slices."""
+    wide, chunk, d, dv = knob(options, "WIDE"), knob(options, "CHUNK"), knob(options, "HEAD_DIM"), knob(options, "HEAD_DIM_V")
+    rows, columns, keys = (knob(options, x) for x in ("GROUP_ROWS", "GROUP_COLUMNS", "OF_KEYS"))
+    group, own, piece = rows * columns, knob(options, "MICRO_ROWS") * rows, 4 * wide
+    if not 1 <= wide <= 2 or d % chunk or dv % chunk or d % (4 * columns) or dv % (4 * columns) or knob(options, "SCORE_OPS"):
+        return None
+    q, kv, dout = (SIZES[knob(options, x)] for x in ("TYPE_Q", "TYPE_KV", "TYPE_OUT"))
+    reads = [(own * chunk, kv if keys else q), (own * chunk, kv if keys else dout)]
+    reads += [(4 * columns * chunk, q if keys else kv), (4 * columns * chunk, dout if keys else kv)]
+    reads += [(columns * d, q if keys else kv)] + ([(columns * dv, dout)] if keys else [])
+    if any(x // piece % group for x, _ in reads):
+        return None
+    least = min(16, *(piece * size for _, size in reads))
+    return counted_in(code, language, least, 5 if keys else 4), sum(x // group * size for x, size in reads)
+
+
 def reads_of(kernel, code, language, options):
     """(bytes read: counted, by the formula) where both are known."""
     if kernel == "decode_groups" and "-DEIGHTS=1" in options:
         return decode_reads(code, language, options)
+    if kernel == "backward_tiles":
+        return gradient_reads(code, language, options) if language is SASS else None
     # Of small tiles AMD's compiler takes the loads of a chunk apart, in stretches of a load or two.
     taken = language is SASS or (language is AMD and knob(options, "MICRO_ROWS") >= 8)
     return tiles_reads(code, language, options) if kernel == "flash_tiles" and taken else None
