@@ -30,11 +30,12 @@ RECORD, TABLE = f"{TESTS}/offline_record.tsv", f"{TOP}/bench/results/offline.md"
 DEVICES = {"sm_80": ["a100"], "sm_90": ["h100"], "sm_120": ["rtx4060"], "gfx90a": ["mi300x"], "gfx942": ["mi300x"],
            "gfx1100": ["rx7900xtx"], "gfx1201": ["rx7900xtx"], "dg2": ["arc-a770"], "pvc": ["max-1100"],
            "spirv": ["adreno830", "mali-g720", "apple-m2", "iris-xe", "small", "embedded"]}
-# Targets that compile all plans but those of gradients; the others, and gradients, take those of these problems and projections.
+# Targets that compile all plans; the others take those of these problems and projections. And whose gradients all targets compile.
 ALL = ("sm_90", "gfx942", "spirv")
 SOME = set("""prefill-d64 prefill-d128 prefill-d64-f16 prefill-d128-f16 prefill-d64-bf16 prefill-d128-bf16 prefill-d128-i8 every-op
 decode-d64 decode-d128 decode-d128-f16 decode-d128-bf16 decode-d128-i8 decode-mqa weights-f16 token token-f16 token-bf16 few-f16 bert
 bert-f16 llama llama-bf16 rope merge convert block""".split())
+GRADIENTS = {"prefill-d64", "prefill-d128", "prefill-d64-bf16", "prefill-d128-f16", "every-op"}
 PRODUCTS = 3   # loops whose shares are kept: with at least half as many multiply-adds as the first
 POINT = 1.0    # of 100, that a share may fall
 LOCAL_SLACK = 256  # bytes that a compiler may add for alignment
@@ -59,8 +60,8 @@ def chosen_plans(program, target):
                 continue  # their spellings are the vendors' own
             if target == "spirv":  # as is the way to ask for a size
                 plan = plan._replace(options=re.sub(r" -DSUBGROUP_ASKED=\d+", "", plan.options))
-            some = plan.problem in SOME
-            if some or (target in ALL and not plan.kernel.startswith("backward")):
+            gradients = plan.kernel.startswith("backward")
+            if plan.problem in GRADIENTS if gradients else target in ALL or plan.problem in SOME:
                 found.setdefault((plan.kernel, plan.options), plan)
     return list(found.values())
 
