@@ -94,7 +94,7 @@ void copy_x(const linear_args *a, x_pointer x, owned *o, int k, int steps, ushor
 // A block's sums += x w over some steps, small products first.
 void multiply_block(float *sums, const ushort *x, __global const uint *w, int steps) {
     MATRIX_DECLARE_TILES
-    MATRIX_FROM(sums);
+    MATRIX_FROM(sums, MATRIX_PITCH);
     for (int s = 0; s < steps; s++, x += X_STEP, w += TERMS_W * TILE_UINTS) {
 #if TERMS_X == 3
         LOAD_X(2);
@@ -124,7 +124,7 @@ void multiply_block(float *sums, const ushort *x, __global const uint *w, int st
 #endif
         MATRIX_MULTIPLY_ADD_2X2;
     }
-    MATRIX_EACH_C(MATRIX_STORE_C, sums);
+    MATRIX_EACH_C(MATRIX_STORE_C, sums, MATRIX_PITCH);
 }
 
 #if SPLITS_NUMBERS

@@ -42,8 +42,8 @@ void multiply_keys(VEC *s_tile, const VEC *q_tile, const kv_head *keys, ushort *
     if (j + MATRIX_DEPTH <= n_kv && kv_run(keys, j, MATRIX_DEPTH) == MATRIX_DEPTH) {
         const kv_pointer k = kv_row_at(keys, j).at;
         const long stride = kv_stride(keys, j);
-        MATRIX_PRODUCT_2X2(MATRIX_FROM_ZERO, s, k, stride, MATRIX_SIDE * stride, MATRIX_DEPTH, q,
-                           KEY_WIDTH / MATRIX_DEPTH);
+        MATRIX_PRODUCT_2X2(MATRIX_FROM_ZERO, s, MATRIX_PITCH, k, stride, MATRIX_SIDE * stride, MATRIX_DEPTH,
+                           q, KEY_WIDTH / MATRIX_DEPTH);
         return;
     }
 #endif
@@ -52,8 +52,8 @@ void multiply_keys(VEC *s_tile, const VEC *q_tile, const kv_head *keys, ushort *
         const int count = j + r < n_kv ? HEAD_DIM : 0;
         for (int d = 0; d < KEY_WIDTH; d++) copy[r * KEY_WIDTH + d] = d < count ? k[d] : (ushort)0;
     }
-    MATRIX_PRODUCT_2X2(MATRIX_FROM_ZERO, s, copy, KEY_WIDTH, MATRIX_SIDE * KEY_WIDTH, MATRIX_DEPTH, q,
-                       KEY_WIDTH / MATRIX_DEPTH);
+    MATRIX_PRODUCT_2X2(MATRIX_FROM_ZERO, s, MATRIX_PITCH, copy, KEY_WIDTH, MATRIX_SIDE * KEY_WIDTH,
+                       MATRIX_DEPTH, q, KEY_WIDTH / MATRIX_DEPTH);
 }
 
 // Scores of the block's 32 keys from its j-th on, from the products that are in their place.
@@ -114,8 +114,8 @@ void add_values(VEC *o_tile, const VEC *p_tile, kv_pointer v, int count) {
     const uint *p = (const uint *)p_tile;
     for (int d = 0; d < VALUE_ROWS; d += 2 * MATRIX_SIDE) {
         float *o = (float *)(o_tile + d * ROW_VECTORS);
-        MATRIX_PRODUCT_2X2(MATRIX_FROM(o), o, v + VALUE_AT(d, 0), MATRIX_DEPTH, VALUE_AT(MATRIX_SIDE, 0),
-                           VALUE_BLOCK, p, count / MATRIX_DEPTH);
+        MATRIX_PRODUCT_2X2(MATRIX_FROM(o, MATRIX_PITCH), o, MATRIX_PITCH, v + VALUE_AT(d, 0), MATRIX_DEPTH,
+                           VALUE_AT(MATRIX_SIDE, 0), VALUE_BLOCK, p, count / MATRIX_DEPTH);
     }
 }
 

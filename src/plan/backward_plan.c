@@ -7,7 +7,8 @@
 
 #include "args/args.h"
 
-#define PARTS_MOST 8   // copies of dq that sums over ranges of keys may take
+#define PARTS_MOST 8 // copies of dq that sums over ranges of keys may take
+#define MATRIX_MOST_HEAD 256
 #define PARTS_UNITS 32 // work-groups that are enough for a device, whatever it is: bits go by sizes alone
 
 static int divide_up(int n, int by) {
@@ -18,10 +19,10 @@ static int round_up(int n, int to) {
     return divide_up(n, to) * to;
 }
 
-// Bytes of a work-item's tiles: backward_lanes.cl.
-static int64_t lanes_bytes(const knobs *k, const problem *p) {
+// Bytes of a work-item's tiles, whose rows end at a multiple of `step`: backward_lanes.cl; backward_matrix.cl has no more.
+static int64_t lanes_bytes(const knobs *k, const problem *p, int step) {
     const int64_t rows = (int64_t)k->lanes * k->row_vectors, keys = k->tile_kv + k->key_block,
-                  columns = round_up(p->head_dim, k->lanes) + round_up(p->head_dim_v, k->lanes);
+                  columns = round_up(p->head_dim, step) + round_up(p->head_dim_v, step);
     return (int64_t)sizeof(float) * (2 * (keys + rows) * columns + 5 * rows * k->tile_kv);
 }
 
@@ -44,6 +45,57 @@ static bool takes_dot(const plan_input *in, const problem *p, const knobs *k) {
            rate[PROBE_DOT_BF16] > rate[PROBE_FMA];
 }
 
+// How long it takes on this engine, in a unit of no meaning; 0: nothing is known of it.
+static double time_by(const plan_input *in, const problem *p, int which, probe_id engine) {
+    family f = cla_backward_families[which];
+    f.engine = engine;
+    const variant v = {.family = &f, .rows_per_group = 1};
+    return cla_family_time(in, p, &v);
+}
+
+// Why tiles of AMX are not to be taken without a row, or NULL: they are proven, and faster than what vectors have.
+static const char *tiles_refusal(const plan_input *in, const problem *p) {
+    knobs k = {.lanes = cla_variant_lanes(in)};
+    static const knobs none;
+    cla_backward_complete_lanes(&k, &none);
+    const double tiles = time_by(in, p, BACKWARD_MATRIX, PROBE_AMX),
+                 lanes = time_by(in, p, BACKWARD_LANES, takes_dot(in, p, &k) ? PROBE_DOT_BF16 : PROBE_FMA);
+    if (!(in->probes.proven >> PROBE_AMX & 1u)) return "no matrix engine is proven";
+    return tiles > lanes && lanes > 0.0 ? "vectors are predicted to be faster than its tiles" : NULL;
+}
+
+static const char *fit_matrix(const plan_input *in, const problem *p, const tuned_row *row,
+                              backward_variant *v) {
+    static const knobs none;
+    knobs *k = &v->knobs;
+    const bool proven = in->probes.proven >> PROBE_AMX & 1u;
+    if (cla_family_dot_refusal(p) || p->type_out != CLATTN_TYPE_BF16)
+        return "its products are of bfloat16 q, k, v and dout";
+    if (p->head_dim > MATRIX_MOST_HEAD || p->head_dim_v > MATRIX_MOST_HEAD) return "head sizes up to 256";
+    const char *refusal = row ? NULL : tiles_refusal(in, p);
+    if (refusal) return refusal;
+    cla_backward_complete_matrix(k, row ? &row->knobs : &none);
+    if (k->matrix_engine == MATRIX_ENGINE_AMX && !proven)
+        return "its tuned row asks for AMX, which the device has not proven";
+    if (!k->matrix_engine) k->matrix_engine = proven ? MATRIX_ENGINE_AMX : MATRIX_ENGINE_EMULATION;
+    while (k->tile_kv >= 2 * MATRIX_PACK_KEYS && k->tile_kv / 2 % MATRIX_PACK_KEYS == 0 &&
+           lanes_bytes(k, p, MATRIX_PACK_KEYS) > PRIVATE_BYTES_MOST / 4)
+        k->tile_kv /= 2;
+    v->one_pass = true;
+    v->work_group = 1;
+    v->own_rows = k->tile_kv;
+    take_parts(p, v);
+    const int put = snprintf(v->why, sizeof v->why,
+                             "query rows in tiles of %d, five products in one pass; keys in %d parts; ",
+                             k->lanes * k->row_vectors, v->parts);
+    if (k->matrix_engine == MATRIX_ENGINE_AMX)
+        snprintf(v->why + put, sizeof v->why - (size_t)put, "AMX, %.0f GFLOP/s a work-item",
+                 (double)in->probes.rate[PROBE_AMX]);
+    else
+        snprintf(v->why + put, sizeof v->why - (size_t)put, "a tuned row, emulated");
+    return NULL;
+}
+
 static const char *fit_lanes(const plan_input *in, const problem *p, const tuned_row *row,
                              backward_variant *v) {
     if (!row && !cla_plan_has_lanes(in)) return "the device's work-items own no vector registers";
@@ -51,7 +103,7 @@ static const char *fit_lanes(const plan_input *in, const problem *p, const tuned
     if (row && row->knobs.lanes) v->knobs.lanes = row->knobs.lanes;
     static const knobs none;
     cla_backward_complete_lanes(&v->knobs, row ? &row->knobs : &none);
-    while (v->knobs.tile_kv >= 32 && lanes_bytes(&v->knobs, p) > PRIVATE_BYTES_MOST / 4)
+    while (v->knobs.tile_kv >= 32 && lanes_bytes(&v->knobs, p, v->knobs.lanes) > PRIVATE_BYTES_MOST / 4)
         v->knobs.tile_kv /= 2;
     v->knobs.dot_bf16 = takes_dot(in, p, &v->knobs);
     v->one_pass = true;
@@ -98,10 +150,13 @@ static const char *fit_portable(const plan_input *in, const problem *p, const tu
     return "no tile of this head size fits the device's local memory";
 }
 
-// Of each family, in their order.
 static const char *(*const fits[CLA_BACKWARD_FAMILIES])(const plan_input *in, const problem *p,
                                                         const tuned_row *row, backward_variant *v) = {
-    fit_lanes, cla_backward_fit_tiles, fit_portable};
+    [BACKWARD_MATRIX] = fit_matrix,
+    [BACKWARD_LANES] = fit_lanes,
+    [BACKWARD_TILES] = cla_backward_fit_tiles,
+    [BACKWARD_PORTABLE] = fit_portable,
+};
 
 // The first row for one of these kernels, which then is the one.
 static const tuned_row *find_row(const plan_input *in, const problem *p) {
@@ -117,29 +172,33 @@ static const tuned_row *find_row(const plan_input *in, const problem *p) {
     return cla_tuned_find(in->own, in->shipped, kernels, &key);
 }
 
-// Why tiles in registers were not for it.
-static void say_also(backward_variant *v, const char *why) {
-    const size_t n = strlen(v->why);
-    snprintf(v->why + n, sizeof v->why - n, "; %s", why);
+// Behind the reason for what is taken, why the engine that a row names or the device has is not.
+static void add_refusal(const family *f, const char *refusal, char why[200]) {
+    const size_t used = strlen(why);
+    snprintf(why + used, 200 - used, "; not %s: %s", f->name, refusal);
 }
 
+// A row names one family, and leaves what that does not do to those behind it.
 const char *cla_backward_choose(const plan_input *in, const problem *p, backward_variant *v) {
     const tuned_row *row = find_row(in, p);
-    const char *why = NULL, *tiles = NULL;
+    const char *refusal[CLA_BACKWARD_FAMILIES] = {NULL};
+    const bool engine = in->probes.proven >> PROBE_AMX & 1u;
+    bool reached = !row;
     if (p->head_dim > FAMILY_MAX_HEAD || p->head_dim_v > FAMILY_MAX_HEAD)
         return "head sizes above 576 have no gradients";
     for (int i = 0; i < CLA_BACKWARD_FAMILIES; i++) {
         const family *f = &cla_backward_families[i];
-        if (row && row->id != f->id) continue;
+        const bool named = row && row->id == f->id;
+        reached |= named;
+        if (!reached) continue;
         *v = (backward_variant){.family = f, .parts = 1, .part_keys = p->n_kv};
         cla_family_data_knobs(p, &v->knobs);
-        why = fits[i](in, p, row, v);
-        if (!why) {
-            if (tiles) say_also(v, tiles);
-            return NULL;
-        }
-        if (i == BACKWARD_TILES) tiles = why;
-        row = NULL; // what its kernel cannot do, the next ones do
+        refusal[i] = fits[i](in, p, named ? row : NULL, v);
+        if (refusal[i]) continue;
+        for (int n = 0; n < i; n++)
+            if (refusal[n] && (n == BACKWARD_TILES || (n == BACKWARD_MATRIX && (row || engine))))
+                add_refusal(&cla_backward_families[n], refusal[n], v->why);
+        return NULL;
     }
-    return why;
+    return refusal[CLA_BACKWARD_FAMILIES - 1];
 }

@@ -266,7 +266,8 @@ clattn_status clattn_attention_backward_plan(clattn_context *context,
                         .tile_kv = v->other_rows ? v->other_rows : v->knobs.tile_kv,
                         .work_group = v->work_group,
                         .splits = v->parts,
-                        .matrix_instructions = v->knobs.dot_bf16 != 0,
+                        .matrix_instructions =
+                            v->knobs.dot_bf16 != 0 || v->knobs.matrix_engine > MATRIX_ENGINE_EMULATION,
                         .local_bytes = v->local_bytes,
                         .workspace_bytes = (size_t)job.workspace_bytes};
     snprintf(to->kernel_name, sizeof to->kernel_name, "%s", v->family->name);
