@@ -4,7 +4,7 @@
 #include "args/args.h"
 
 // The gradients of a call (backward.h). Their kernels have attention_args in which keys have no scales and nothing is returned, so that
-// other views stand in those places (cl/backward/backward.clh has their names): dout's in `out`, dq's in `lse`, dk's and dv's in k_scale
+// other views stand in those places (cl/call/score.clh has their names): dout's in `out`, dq's in `lse`, dk's and dv's in k_scale
 // and v_scale, dbias' in `weights`. Of each query row backward_rows.cl makes a pair of numbers, dense [B, H, Nq] (of a ragged batch
 // [1, H, T]): the log-sum-exp in natural units, and delta. A row that sees nothing has an lse of +infinity there, so that its weights
 // are 0.

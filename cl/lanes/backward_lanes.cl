@@ -20,6 +20,7 @@
 #define GRAD_CHUNK 64
 // A block of keys may begin anywhere in a tile and end behind it.
 #define GRAD_KEYS (TILE_KV + (KEY_BLOCK > GRAD_ROWS ? KEY_BLOCK : GRAD_ROWS))
+#include "args/backward_args.h"
 #include "lanes/lanes_product.clh"
 #include "lanes/lanes_gradients.clh"
 #if DOT_BF16 && (TYPE_OUT != STORE_BF16 || KEY_BLOCK % 2 != 0)

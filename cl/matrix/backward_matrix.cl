@@ -6,6 +6,7 @@
 // dT are made of, are never rounded.
 // S^T and dP^T take K and V as they lie, and Q and dO in pairs of columns; dV and dK take P^T and dT^T as they lie, and dO and Q in pairs
 // of rows; dQ^T takes K by columns, turned once for all rows, and dT in pairs of keys, and is turned back where it is added.
+// With DOT_BF16 the CPU's own instruction rounds them, which takes a denormal for 0, as the engine does.
 // Hidden weights are 0, and so are copies of rows and keys that are not there: nothing of theirs reaches a sum. Leaves out heads above 256.
 // Global size: (parts, Hkv, batch), local size 1. Enqueued by the backward entry, after backward_rows.cl.
 #ifndef TYPE_Q
@@ -24,6 +25,7 @@
 #define GRAD_COLUMNS 32 // MATRIX_DEPTH
 #define GRAD_KEYS TILE_KV
 #define GRAD_KEYS_TURNED 1
+#include "args/backward_args.h"
 #include "lanes/lanes_tile.clh"
 #include "matrix/matrix_tiles.clh"
 
@@ -35,6 +37,7 @@
 #error "rows are in pairs of vectors; TILE_KV is a multiple of 32, and KEY_BLOCK, which is even, divides 32"
 #endif
 
+#if !DOT_BF16 // else by an instruction each: lanes.clh
 // The bits of both, one after the other; and of both in turns.
 VEC words_lanes(VEC x, VEC y) {
     return AS_VEC(
@@ -43,6 +46,7 @@ VEC words_lanes(VEC x, VEC y) {
 VEC pair_lanes(VEC x, VEC y) {
     return AS_VEC(matrix_pair(x, y));
 }
+#endif
 #include "lanes/lanes_gradients.clh"
 
 #define BLOCK (2 * MATRIX_SIDE) // rows and columns of a product of two by two tiles

@@ -19,7 +19,8 @@ static int round_up(int n, int to) {
     return divide_up(n, to) * to;
 }
 
-// Bytes of a work-item's tiles, whose rows end at a multiple of `step`: backward_lanes.cl; backward_matrix.cl has no more.
+// Bytes of a work-item's tiles, whose rows end at a multiple of `step`: backward_lanes.cl, and nearly those of
+// backward_matrix.cl.
 static int64_t lanes_bytes(const knobs *k, const problem *p, int step) {
     const int64_t rows = (int64_t)k->lanes * k->row_vectors, keys = k->tile_kv + k->key_block,
                   columns = round_up(p->head_dim, step) + round_up(p->head_dim_v, step);
@@ -78,6 +79,7 @@ static const char *fit_matrix(const plan_input *in, const problem *p, const tune
     if (k->matrix_engine == MATRIX_ENGINE_AMX && !proven)
         return "its tuned row asks for AMX, which the device has not proven";
     if (!k->matrix_engine) k->matrix_engine = proven ? MATRIX_ENGINE_AMX : MATRIX_ENGINE_EMULATION;
+    k->dot_bf16 = k->matrix_engine == MATRIX_ENGINE_AMX && (in->probes.proven >> PROBE_DOT_BF16 & 1u);
     while (k->tile_kv >= 2 * MATRIX_PACK_KEYS && k->tile_kv / 2 % MATRIX_PACK_KEYS == 0 &&
            lanes_bytes(k, p, MATRIX_PACK_KEYS) > PRIVATE_BYTES_MOST / 4)
         k->tile_kv /= 2;

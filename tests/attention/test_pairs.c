@@ -32,6 +32,7 @@ START_TEST(pairs_agree) {
     char why[512] = "", name[CASE_NAME_SIZE];
     const struct test_case test = pairs_case(&array, chosen[_i]);
     struct case_data *data = case_make(&test);
+    case_retype(data);
     struct case_result got = case_run(data, harness()->queue);
     const bool good = case_agrees(data, &got, why, sizeof why);
     case_result_free(&got);

@@ -36,11 +36,11 @@ lint_x86 cl/probes/probe_dot_bf16.cl
 lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DTILE_KV=128 -DSCORE_OPS=15 cl/lanes/flash_lanes.cl
 lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DSCORE_OPS=15 cl/lanes/decode_lanes.cl
 # Tiles of AMX are not run here: their text must become the instructions of a CPU that has them, none with a vector in an operand.
-for kernel in probe_amx flash_matrix; do
+for kernel in probe_amx flash_matrix backward_matrix; do
     lint_x86 -march=sapphirerapids -DMATRIX_ENGINE=2 -DSCORE_OPS=15 -DHEAD_DIM=77 cl/*/$kernel.cl
     tiles=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 \
         -S -o - \
-        -DMATRIX_ENGINE=2 -Icl -I"$knobs" cl/*/$kernel.cl)
+        -Wno-pass-failed -DMATRIX_ENGINE=2 -Icl -I"$knobs" cl/*/$kernel.cl)
     for instruction in tdpbf16ps tileloadd tilestored tilezero ldtilecfg tilerelease; do
         echo "$tiles" | grep -q "$instruction" || { echo "$kernel: no $instruction"; exit 1; }
     done
@@ -128,6 +128,25 @@ for vectors in 1 2 3; do
     lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DROW_VECTORS=$vectors -DSCORE_OPS=15 -DDROPOUT=1 -DHEAD_DIM=77 \
         cl/lanes/backward_lanes.cl
 done
+for vectors in 2 4 8; do
+    for ops in 1 2 4 8 15; do
+        lint -DROW_VECTORS=$vectors -DKEY_BLOCK=$((16 / vectors)) -DSCORE_OPS=$ops -DDROPOUT=1 -DRAGGED=1 -DHEAD_DIM=77 -DHEAD_DIM_V=33 \
+            -DTYPE_GRADIENT=$((vectors / 4)) cl/matrix/backward_matrix.cl
+    done
+    lint_x86 -DDOT_BF16=1 -DMATRIX_ENGINE=2 -DROW_VECTORS=$vectors -DSCORE_OPS=15 -DHEAD_DIM=77 cl/matrix/backward_matrix.cl
+done
+for refused in -DTYPE_Q=1 -DTYPE_KV=0 -DTYPE_OUT=1 -DLANES=8 -DROW_VECTORS=3 -DTILE_KV=48 -DKEY_BLOCK=1 -DHEAD_DIM_V=257 -DMATRIX_ENGINE=3 \
+    -DPAGED=1 -DWEIGHTS=1; do
+    refuse $refused cl/matrix/backward_matrix.cl
+done
+# Its products of two by two tiles, those of scores, of dV and dK, and of dQ: as many loads of operands as products, and those of sums
+# outside of the loop over steps.
+found=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 -S -o - \
+    -Wno-pass-failed -DMATRIX_ENGINE=2 -DDOT_BF16=1 -DROW_VECTORS=4 -DKEY_BLOCK=4 -DTILE_KV=256 -Icl -I"$knobs" cl/matrix/backward_matrix.cl)
+products=$(echo "$found" | grep -c tdpbf16ps)
+[ "$products" -ge 12 ] && [ "$(echo "$found" | grep -c 'tileloadd.*tmm[4-7]')" = "$products" ] &&
+    [ "$(echo "$found" | grep -c 'tilestored')" -le "$products" ] ||
+    { echo "backward_matrix: $products products of tiles, and other loads and stores"; exit 1; }
 refuse -DKEY_BLOCK=4 -DTILE_KV=30 cl/lanes/backward_lanes.cl
 refuse -DTYPE_KV=4 cl/lanes/backward_lanes.cl
 refuse -DDROPOUT=2 cl/portable/flash.cl

@@ -23,6 +23,14 @@ static const char *const cases[] = {
 };
 #define CASES ((int)(sizeof cases / sizeof cases[0]))
 
+// Gradients: tails of every kind in tiles of rows and keys, NaN that is hidden, ranges of keys.
+static const char *const gradients[] = {
+    "backward-bf16-b1-h2-hkv1-n40-nkv70-d41-dv23-causal-dlse-alibi",
+    "backward-bf16-b1-h1-n70-nkv33-d32-full-softcap5-maskqk-kvlen20-hiddennan",
+    "backward-bf16-b1-h1-n9-nkv300-d64-full-dropout0.3:7",
+};
+#define GRADIENT_CASES ((int)(sizeof gradients / sizeof gradients[0]))
+
 // Projections: one product, six, three of either side; tails of rows, columns and reduction; heads that are split and turned.
 static const char *const projections[] = {
     "linear-bf16-b2-h1-n18-d45-m70-full-biases",
@@ -41,6 +49,7 @@ static clattn_context *context;
 static void open_context(void) {
     context = harness_open((clattn_context_params){.context = harness()->opencl,
                                                    .tuned_rows = "flash_matrix : MATRIX_ENGINE=2\n"
+                                                                 "backward_matrix : MATRIX_ENGINE=2\n"
                                                                  "linear_matrix : MATRIX_ENGINE=2\n"});
     // Intel's compiler sets a handler of its own with the first kernel.
     cla_probe_results(context, 1u << PROBE_FMA);
@@ -97,6 +106,18 @@ START_TEST(right) {
                       strstr(plan.why, "AMX"),
                   "%s: %s: %s", cases[_i], plan.kernel_name, plan.why);
     assert_right(cases[_i], data, &arrays);
+}
+END_TEST
+
+START_TEST(derived) {
+    struct case_arrays arrays;
+    clattn_plan plan;
+    struct case_data *data = bind(gradients[_i], &arrays);
+    ck_assert_int_eq(clattn_attention_backward_plan(context, &arrays.backward, &plan), CLATTN_OK);
+    ck_assert_msg(!strcmp(plan.kernel_name, "backward_matrix") && plan.matrix_instructions &&
+                      strstr(plan.why, "AMX"),
+                  "%s: %s: %s", gradients[_i], plan.kernel_name, plan.why);
+    assert_right(gradients[_i], data, &arrays);
 }
 END_TEST
 
@@ -159,6 +180,7 @@ int main(void) {
     TCase *group = harness_add(suite, "AMX", first);
     tcase_add_checked_fixture(group, open_context, close_context);
     tcase_add_loop_test(group, right, 0, CASES);
+    tcase_add_loop_test(group, derived, 0, GRADIENT_CASES);
     tcase_add_loop_test(group, projected, 0, PROJECTIONS);
     const int status = harness_run(suite);
     printf("%ld products of tiles were trapped\n", tile_trap_products());

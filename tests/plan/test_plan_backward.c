@@ -5,6 +5,7 @@
 #include "plan/backward_plan.h"
 #include "plan/plan_suite.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -167,6 +168,82 @@ START_TEST(rows_decide) {
 }
 END_TEST
 
+// Tiles of a matrix engine, as forward takes them: where they are proven and predicted to be faster, or where a row names them, if need be
+// on the emulation; of bfloat16 q, k, v and dout, with heads of at most 256. Why not is told where there is an engine or such a row.
+static const struct tiles_case {
+    const char *own;
+    float rate; // 0: not proven; of multiply-adds 100, of the dot product 200
+    int engine; // 0: another family
+    const char *kernel, *why;
+} tiles_cases[] = {
+    {NULL, 0.0f, 0, "backward_lanes", "bfloat16 dot product"},
+    {NULL, 1800.0f, MATRIX_ENGINE_AMX, "backward_matrix", "AMX, 1800 GFLOP/s"},
+    {NULL, 800.0f, 0, "backward_lanes", "not backward_matrix: vectors are predicted to be faster"},
+    {"backward_lanes :", 1800.0f, 0, "backward_lanes", "bfloat16 dot product"},
+    {"backward :", 1800.0f, 0, "backward", "local memory"},
+    {"flash_lanes :", 1800.0f, MATRIX_ENGINE_AMX, "backward_matrix", "AMX"},
+    {"backward_matrix :", 0.0f, MATRIX_ENGINE_EMULATION, "backward_matrix", "a tuned row, emulated"},
+    {"backward_matrix :", 100.0f, MATRIX_ENGINE_AMX, "backward_matrix", "AMX, 100 GFLOP/s"},
+    {"backward_matrix : MATRIX_ENGINE=1", 1800.0f, MATRIX_ENGINE_EMULATION, "backward_matrix", "emulated"},
+    {"backward_matrix : MATRIX_ENGINE=2", 0.0f, 0, "backward_lanes",
+     "asks for AMX, which the device has not proven"}};
+
+static void check_tiles(const plan_input *in, const problem *p, const char *kernel, int engine,
+                        const char *text) {
+    backward_variant v;
+    const char *why = cla_backward_choose(in, p, &v);
+    ck_assert_msg(!why && !strcmp(v.family->name, kernel), "%s: %s in place of %s", in->device->name,
+                  why ? why : v.family->name, kernel);
+    ck_assert_int_eq(v.knobs.matrix_engine, engine);
+    ck_assert_msg(strstr(v.why, text), "%s: %s", v.why, text);
+    if (v.family->id != KERNEL_BACKWARD_MATRIX) return;
+    ck_assert(v.one_pass && v.work_group == 1 && v.part_keys % v.knobs.tile_kv == 0);
+    ck_assert_int_eq(v.knobs.dot_bf16, engine == MATRIX_ENGINE_AMX); // proven, too: what rounds
+    ck_assert(v.knobs.lanes == 16 && v.knobs.row_vectors % 2 == 0 && v.knobs.tile_kv % 32 == 0);
+}
+
+static void check_tiles_case(const struct tiles_case *c) {
+    const clattn_type bf16 = CLATTN_TYPE_BF16, f32 = CLATTN_TYPE_F32;
+    const bool row = c->own && strstr(c->own, "backward"), matrix = c->own && strstr(c->own, "_matrix"),
+               others = !row || matrix;
+    const char *const passed = c->rate > 0.0f || matrix ? "; not backward_matrix: " : "",
+                      *const elsewhere = others ? "backward_lanes" : c->kernel;
+    tuned_rows own = {0};
+    char why[256];
+    plan_input in = {.device = &wide_cpu, .own = &own, .shipped = &shipped};
+    in.probes.proven = 1u << PROBE_FMA | 1u << PROBE_DOT_BF16 | (c->rate > 0.0f ? 1u << PROBE_AMX : 0u);
+    in.probes.rate[PROBE_FMA] = 100.0f, in.probes.rate[PROBE_DOT_BF16] = 200.0f;
+    in.probes.rate[PROBE_AMX] = c->rate;
+    if (c->own) ck_assert(cla_tuned_parse(c->own, &own, why, sizeof why));
+    problem p = problem_of(1, 4, 1024, 64, 80);
+    p.type_q = p.type_kv = p.type_out = bf16;
+    check_tiles(&in, &p, c->kernel, c->engine, c->why);
+    clattn_type *const types[] = {&p.type_q, &p.type_kv, &p.type_out};
+    for (int n = 0; n < 3; n++) {
+        *types[n] = f32;
+        check_tiles(&in, &p, elsewhere, 0, others ? passed : "");
+        *types[n] = bf16;
+    }
+    p.head_dim = 257;
+    check_tiles(&in, &p, elsewhere, 0, others ? passed : "");
+    p.head_dim = 256, p.head_dim_v = 250;
+    check_tiles(&in, &p, c->kernel, c->engine, c->why);
+    cla_tuned_free(&own);
+}
+
+START_TEST(tiles_by_rate) {
+    for (size_t i = 0; i < sizeof tiles_cases / sizeof tiles_cases[0]; i++) check_tiles_case(&tiles_cases[i]);
+    static const char *const refused[] = {"TILE_KV=48",      "ROW_VECTORS=3", "KEY_BLOCK=3",   "KEY_BLOCK=12",
+                                          "MATRIX_ENGINE=3", "LANES=16",      "ROW_VECTORS=10"};
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        tuned_rows own;
+        char row[64], why[256];
+        snprintf(row, sizeof row, "backward_matrix : %s", refused[i]);
+        ck_assert_msg(!cla_tuned_parse(row, &own, why, sizeof why), "%s", row);
+    }
+}
+END_TEST
+
 START_TEST(wide_heads_refused) {
     const plan_input in = {.device = &wide_cpu, .shipped = &shipped};
     const problem p = problem_of(1, 2, 200, 577, 64);
@@ -177,7 +254,7 @@ START_TEST(wide_heads_refused) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {devices_take_all, tiles_by_device, parts_by_sizes, rows_decide,
+    const TTest *const tests[] = {devices_take_all, tiles_by_device, parts_by_sizes, rows_decide, tiles_by_rate,
                                   wide_heads_refused};
     return PLAN_SUITE_RUN("plan_backward", tests);
 }

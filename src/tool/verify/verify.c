@@ -130,7 +130,10 @@ static bool suits(int i, const struct test_case *test) {
     const bool linear = !strcmp(variants[i].pairs, "layer");
     if ((test->op == CASE_BACKWARD) != !strcmp(variants[i].pairs, "backward")) return false;
     // Other types have their variants, which would only run again.
-    if (variants[i].takes == TAKES_BF16 && test->kv_type != CLATTN_TYPE_BF16) return false;
+    const bool bf16 =
+        test->kv_type == CLATTN_TYPE_BF16 &&
+        (test->op != CASE_BACKWARD || (test->q_type == test->kv_type && test->out_type == test->kv_type));
+    if (variants[i].takes == TAKES_BF16 && !bf16) return false;
     const bool halves = test->q_type == test->kv_type &&
                         (test->kv_type == CLATTN_TYPE_F16 || test->kv_type == CLATTN_TYPE_BF16);
     if (variants[i].takes == TAKES_HALVES && !halves) return false;
