@@ -83,6 +83,22 @@ START_TEST(plans_and_scratch_memory) {
 }
 END_TEST
 
+// An expression that changes no score of a row that is there and is a NaN of the one behind: a product that takes whole vectors or tiles
+// of rows must not add it.
+START_TEST(rows_that_are_not_there) {
+    struct case_arrays arrays;
+    char why[512] = "";
+    struct case_data *data = case_open("backward-bf16-b1-h2-n33-nkv40-d64-full-dlse", &arrays);
+    arrays.backward.forward.score.score_mod = "score + 0.0f * (1.0f / (33.0f - (float)i))";
+    arrays.backward.score_mod_gradient = "1.0f";
+    const clattn_status status = case_enqueue(harness()->context, harness()->queue, &arrays, NULL);
+    ck_assert_msg(status == CLATTN_OK, "%s", harness_log_text());
+    ck_assert_msg(case_holds(data, &arrays, harness()->queue, why, sizeof why), "%s", why);
+    case_unbind(&arrays);
+    case_free(data);
+}
+END_TEST
+
 START_TEST(waits_for_its_list) {
     struct case_arrays arrays;
     char why[512] = "";
@@ -202,6 +218,7 @@ int main(void) {
     TCase *group = harness_add(suite, "calls", none);
     tcase_add_loop_test(group, same_bits_twenty_times, 0, AGAIN);
     tcase_add_loop_test(group, plans_and_scratch_memory, 0, AGAIN);
+    tcase_add_test(group, rows_that_are_not_there);
     tcase_add_loop_test(group, waits_for_its_list, 0, 2);
     tcase_add_loop_test(group, sizes_of_zero, 0, LETTERS);
     return harness_run(suite);
