@@ -254,7 +254,7 @@ START_TEST(wide_heads_refused) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {devices_take_all, tiles_by_device, parts_by_sizes, rows_decide, tiles_by_rate,
-                                  wide_heads_refused};
+    const TTest *const tests[] = {devices_take_all, tiles_by_device, parts_by_sizes,
+                                  rows_decide,      tiles_by_rate,   wide_heads_refused};
     return PLAN_SUITE_RUN("plan_backward", tests);
 }
