@@ -1,9 +1,10 @@
-/* group.h: one attention call over several devices of one process, such as a CPU and two GPUs, with what it reads and writes in
- * host memory. Included by clattn.h, which tells the letters and the rules. */
+/* group.h: one attention call, or its gradients, over several devices of one process, such as a CPU and two GPUs, with what it reads
+ * and writes in host memory. Included by clattn.h, which tells the letters and the rules. */
 #ifndef CLATTN_GROUP_H
 #define CLATTN_GROUP_H
 
 #include "attention.h"
+#include "backward.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -98,7 +99,7 @@ typedef struct clattn_group_report {
     clattn_deal deal; /* HEADS, ROWS, KEYS or WHOLE */
     int32_t pieces;   /* of all members */
     int32_t handed;   /* that went to another device because theirs failed */
-    int32_t merged;   /* partial results that were merged */
+    int32_t merged;   /* partial results that were merged; shares of gradients that were added */
     double busy;      /* predicted: of the time of all devices together, how much they work */
     char why[256];    /* one line */
 } clattn_group_report;
@@ -123,6 +124,41 @@ CLATTN_API clattn_status clattn_group_attention(clattn_group *group,
  * Threads, returns: as clattn_group_attention.   Blocking: as clattn_attention_plan. */
 CLATTN_API clattn_status clattn_group_plan(clattn_group *group, const clattn_group_attention_params *params,
                                            clattn_group_report *report, clattn_group_share *shares);
+
+/* The gradients of one attention call. In `backward`, every `buffer` is host memory (CLATTN_HOST), and all else is as in
+ * clattn_attention_backward_params. What clattn_group_attention_params says of its call holds here, too, with this:
+ *   workspace    of `backward` is NULL
+ *   progress     is that of `backward`
+ *   DEAL_HEADS   dq, dk and dv are of their own heads. Where heads of one key/value head go to several devices, dk and dv are sums
+ *   DEAL_ROWS    dk and dv are sums over the pieces of rows
+ *   DEAL_KEYS    dq is a sum over the pieces of keys: a piece has its share of the gradients by out and lse of all keys, which are the
+ *                forward call's
+ *   dropout, score_mod, mask_mod    are done whole by one device; of a ragged batch key/value heads are dealt
+ *   dsinks       alone: keys are not dealt
+ * Gradients of what pieces share - so may dbias, dsinks, dalibi_slopes and dhead_scales be, too - are added in float32 on the host, in the
+ * order of the items, heads, rows and keys of the pieces, and rounded once; a share and the sum take host memory of the result's size in
+ * float32 until all is done. The same shares give the same bits. Where nothing is added, as of one device, they are the bits of
+ * clattn_attention_backward_enqueue on dense tensors. */
+typedef struct clattn_group_attention_backward_params {
+    clattn_attention_backward_params backward;
+    clattn_deal deal;
+    const double *shares; /* [members]; rates are those of gradients */
+} clattn_group_attention_backward_params;
+
+/* Do it.   As clattn_group_attention: report, shares, what becomes of a device that fails, nothing written on failure, lifetime,
+ * threads, blocking.
+ * Returns   INVALID_ARGUMENT  as clattn_attention_backward_enqueue, or shares are negative, infinite, NaN, or all 0
+ *           UNSUPPORTED, CANCELLED (by backward.progress), OUT_OF_MEMORY, DEVICE_LOST, DRIVER, BUILD_FAILED   as clattn_group_attention */
+CLATTN_API clattn_status clattn_group_attention_backward(clattn_group *group,
+                                                         const clattn_group_attention_backward_params *params,
+                                                         clattn_group_report *report,
+                                                         clattn_group_share *shares);
+
+/* How they would be dealt now, without doing it: host memory may be NULL.
+ * Threads, returns: as clattn_group_attention_backward.   Blocking: as clattn_attention_backward_plan. */
+CLATTN_API clattn_status clattn_group_backward_plan(clattn_group *group,
+                                                    const clattn_group_attention_backward_params *params,
+                                                    clattn_group_report *report, clattn_group_share *shares);
 
 #ifdef __cplusplus
 }

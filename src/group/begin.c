@@ -9,21 +9,18 @@
 
 // Absent views have no rank; where nothing will run, views have one without memory.
 static void take_views(group_call *c, bool planning) {
-    clattn_attention_params *p = &c->host;
-    *p = c->params->attention;
-    for (int n = 0; n < VIEW_RULES; n++) {
-        clattn_tensor *t = cla_view_of(p, cla_view_rules[n].field);
+    for (int n = 0; n < c->op->rule_count; n++) {
+        clattn_tensor *t = cla_group_view(&c->host, &c->op->rules[n]);
         const bool absent = !t->buffer && (!planning || !t->rank);
-        if (absent && cla_view_rules[n].given != GIVEN_ALWAYS) *t = (clattn_tensor){0};
+        if (absent && c->op->rules[n].given != GIVEN_ALWAYS) *t = (clattn_tensor){0};
     }
 }
 
 static clattn_status check_given(group_call *c) {
-    for (int n = 0; n < VIEW_RULES; n++) {
-        const clattn_tensor *t = cla_view_of(&c->host, cla_view_rules[n].field);
-        if (cla_view_rules[n].given == GIVEN_ALWAYS && !t->buffer && cla_tensor_count(t) > 0)
-            return cla_group_fail(c->group, CLATTN_INVALID_ARGUMENT, "%s: its memory is NULL",
-                                  cla_view_rules[n].name);
+    for (const view_rule *rule = c->op->rules; rule < c->op->rules + c->op->rule_count; rule++) {
+        const clattn_tensor *t = cla_group_view(&c->host, rule);
+        if (rule->given == GIVEN_ALWAYS && !t->buffer && cla_tensor_count(t) > 0)
+            return cla_group_fail(c->group, CLATTN_INVALID_ARGUMENT, "%s: its memory is NULL", rule->name);
     }
     return CLATTN_OK;
 }
@@ -34,12 +31,12 @@ static clattn_status check_members(group_call *c) {
     bool found = false;
     for (int d = 0; d < c->group->count; d++) {
         group_member *m = &c->group->members[d];
-        clattn_attention_params p = c->host;
+        group_params p = c->host;
         call other, *to = found ? &other : &c->whole;
-        cla_slice_unbind(&p);
+        cla_slice_unbind(c->op, &p);
         m->status = cla_context_check(m->context);
         if (m->status != CLATTN_OK) continue;
-        m->status = cla_call_check(m->context, &p, ENTRY_PLAN, 0, to);
+        m->status = c->op->check(m->context, &p, to);
         if (m->status == CLATTN_OK && !found)
             found = true;
         else
@@ -54,24 +51,27 @@ static clattn_status check_members(group_call *c) {
 
 // Without query rows new rows of keys are all the work: their numbers.
 static double work_of_new(const group_call *c, const box *b) {
-    const clattn_attention_params *p = &c->host;
+    const clattn_attention_params *p = &c->host.forward;
     const double heads = (double)p->q.shape[1],
                  part = (heads > 0.0 ? (double)b->size[BOX_HEADS] / heads : 1.0) *
                         (double)b->size[BOX_ITEMS] / (double)p->q.shape[0];
     return part * (double)(cla_tensor_count(&p->kv.k_new) + cla_tensor_count(&p->kv.v_new));
 }
 
-// The work of a box: pairs of a row and a key that it sees. Each row has some work of its own, too, spread over all keys.
+// The work of a box: pairs of a row and a key that it sees. Each row has some work of its own, too, spread over all keys, and of
+// gradients each key, spread over all rows.
 static double work_of(void *user, const box *b) {
     const group_call *c = user;
-    const clattn_attention_params *p = &c->host;
+    const clattn_attention_params *p = &c->host.forward;
     const double each = 2.0 * (double)(p->q.shape[3] + p->kv.v.shape[3]) * (double)b->size[BOX_HEADS];
     const int first = (int)b->at[BOX_ITEMS], items = (int)b->size[BOX_ITEMS], row = (int)b->at[BOX_ROWS],
               rows = (int)b->size[BOX_ROWS];
     const double key = (double)b->at[BOX_KEYS], end = key + (double)b->size[BOX_KEYS];
     const double all = (double)c->problem.size[BOX_KEYS], part = all > 0.0 ? (end - key) / all : 1.0;
+    const double rows_part = p->q.shape[2] > 0 ? (double)rows / (double)p->q.shape[2] : 1.0;
     double seen = (double)items * rows * part;
-    if (c->whole.empty) return work_of_new(c, b);
+    if (c->empty) return c->op->sums ? (double)items * (double)b->size[BOX_HEADS] : work_of_new(c, b);
+    if (c->op->sums) seen += (double)items * (end - key) * rows_part;
     if (c->ragged) return each * (seen + cla_call_seen(&c->whole, 0, (int)p->q.shape[2]));
     const bool alike = !(c->whole.args.flags & ARGS_BATCH_ROWS);
     for (int n = 0; n < (alike ? 1 : items); n++)
@@ -79,23 +79,32 @@ static double work_of(void *user, const box *b) {
     return each * seen;
 }
 
+// A sink's gradient is of a row, whichever keys it sees: the first keys' piece has it.
+static bool has_other_than_sinks(const group_call *c) {
+    const group_params *p = &c->host;
+    return p->dq.rank || p->dk.rank || p->dv.rank || p->dbias.rank || p->dalibi_slopes.rank ||
+           p->dhead_scales.rank;
+}
+
 static unsigned what_can(const group_call *c) {
-    const clattn_attention_params *p = &c->host;
-    const bool appends = cla_kv_appends(&p->kv), paged = cla_kv_is_paged(&p->kv);
+    const clattn_attention_params *p = &c->host.forward;
+    const bool appends = cla_kv_appends(&p->kv), paged = cla_kv_is_paged(&p->kv),
+               packs = c->op->sums && c->ragged; // rows that no kernel writes would be added
     if (cla_score_differs(&p->score) & INDEX) return 0;
     unsigned can = DEAL_CAN_GROUPS;
-    if (!appends) can |= DEAL_CAN_HEADS;
+    if (!appends && !packs) can |= DEAL_CAN_HEADS;
     if (!c->ragged && p->cascade != CLATTN_CASCADE_ALWAYS && !(appends && paged)) can |= DEAL_CAN_ITEMS;
     if (c->ragged || appends) return can;
     can |= DEAL_CAN_ROWS;
+    if (c->op->sums && !has_other_than_sinks(c)) return can;
     if (!paged && !cla_kv_has_past(&p->kv) && !p->weights.rank && !p->scores.rank) can |= DEAL_CAN_KEYS;
     return can;
 }
 
 static void describe(group_call *c) {
-    const clattn_attention_params *p = &c->host;
+    const clattn_attention_params *p = &c->host.forward;
     c->ragged = cla_ragged_given(p);
-    c->keeps = c->ragged || p->score.q_lengths;
+    c->keeps = c->ragged || (!c->op->sums && p->score.q_lengths);
     c->problem = (deal_problem){.host = &c->group->host,
                                 .size = {p->q.shape[0], p->q.shape[1], p->q.shape[2], cla_kv_count(&p->kv)},
                                 .group = p->q.shape[1] / p->kv.k.shape[1],
@@ -106,31 +115,34 @@ static void describe(group_call *c) {
     if (c->ragged) c->problem.size[BOX_KEYS] = c->whole.problem.n_kv;
     const box all = cla_deal_whole(&c->problem);
     c->work = work_of(c, &all);
-    c->kind = (int)p->kv.k.type + (c->whole.problem.n_q <= FEW_ROWS ? 0 : CLATTN_TYPE_COUNT);
+    c->kind = (int)p->kv.k.type + (c->whole.problem.n_q <= FEW_ROWS ? 0 : CLATTN_TYPE_COUNT) +
+              (c->op->sums ? 2 * CLATTN_TYPE_COUNT : 0);
 }
 
 clattn_status cla_group_begin(group_call *c, bool planning) {
     clattn_group *g = c->group;
-    if ((unsigned)c->params->deal >= CLATTN_DEAL_COUNT)
-        return cla_group_fail(g, CLATTN_INVALID_ARGUMENT, "deal: %d is none of CLATTN_DEAL_*",
-                              (int)c->params->deal);
-    if (c->params->attention.workspace)
+    if ((unsigned)c->deal >= CLATTN_DEAL_COUNT)
+        return cla_group_fail(g, CLATTN_INVALID_ARGUMENT, "deal: %d is none of CLATTN_DEAL_*", (int)c->deal);
+    if (c->op->sums ? c->host.workspace : c->host.forward.workspace)
         return cla_group_fail(g, CLATTN_INVALID_ARGUMENT, "workspace: a group has its own: leave it NULL");
     double sum = 0.0;
-    for (int d = 0; c->params->shares && d < g->count; d++) {
-        const double x = c->params->shares[d];
+    for (int d = 0; c->shares && d < g->count; d++) {
+        const double x = c->shares[d];
         if (!isfinite(x) || x < 0.0)
             return cla_group_fail(g, CLATTN_INVALID_ARGUMENT, "shares: item %d is %g: must be 0 or more", d,
                                   x);
         sum += x;
     }
-    if (c->params->shares && sum <= 0.0)
+    if (c->shares && sum <= 0.0)
         return cla_group_fail(g, CLATTN_INVALID_ARGUMENT, "shares: all are 0: one must be more");
     take_views(c, planning);
     TRY(check_members(c));
     if (!planning) TRY(check_given(c));
     if (!planning) TRY(cla_slice_check(c));
-    c->nothing = c->whole.empty && (!cla_kv_appends(&c->host.kv) || cla_tensor_count(&c->host.kv.k_new) == 0);
+    const clattn_attention_params *p = &c->host.forward;
+    c->empty = c->whole.empty || (c->op->sums && cla_kv_count(&p->kv) == 0);
+    c->nothing = c->op->sums ? p->q.shape[0] == 0 || p->q.shape[1] == 0
+                             : c->empty && (!cla_kv_appends(&p->kv) || cla_tensor_count(&p->kv.k_new) == 0);
     if (!c->nothing) describe(c);
     return CLATTN_OK;
 }

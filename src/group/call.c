@@ -31,14 +31,12 @@ static bool take_rates(const group_call *c, double *rates) {
         known = known && (!is_up(&g->members[d]) || g->members[d].rate[c->kind].ops > 0.0);
     for (int d = 0; d < g->count; d++) {
         const group_member *m = &g->members[d];
-        const double rate = c->params->shares ? c->params->shares[d]
-                            : known           ? m->rate[c->kind].ops
-                                              : guess(m);
+        const double rate = c->shares ? c->shares[d] : known ? m->rate[c->kind].ops : guess(m);
         rates[d] = is_up(m) ? rate : 0.0;
         all += rates[d];
     }
     for (int d = 0; d < g->count && all <= 0.0; d++) rates[d] = is_up(&g->members[d]) ? 1.0 : 0.0;
-    return known || c->params->shares;
+    return known || c->shares;
 }
 
 static int count_up(const clattn_group *g) {
@@ -64,6 +62,11 @@ static piece *new_piece(group_call *c, const box *b, int member) {
     return p;
 }
 
+// How a piece may be cut: partial results merge where they are of the same rows.
+static unsigned cuts_of(const group_call *c, const piece *p) {
+    return p->partial && !c->op->sums ? c->problem.can & DEAL_CAN_KEYS : c->problem.can;
+}
+
 // A box for a member: cut until it fits, and until copies overlap. What a member cannot take at all, it has failed.
 static clattn_status place(group_call *c, const box *b, int member, uint64_t soft) {
     group_member *m = &c->group->members[member];
@@ -71,7 +74,7 @@ static clattn_status place(group_call *c, const box *b, int member, uint64_t sof
     clattn_status status = p ? cla_slice_make(c, p) : CLATTN_OUT_OF_MEMORY;
     if (status != CLATTN_OK) return cla_group_fail(c->group, status, "group: no host memory for a piece");
     size_t workspace = 0;
-    if (is_up(m)) status = clattn_attention_workspace(m->context, &p->params, &workspace);
+    if (is_up(m)) status = c->op->workspace(m->context, &p->params, &workspace);
     if (!is_up(m) || status != CLATTN_OK) {
         if (is_up(m)) m->status = status;
         return CLATTN_OK;
@@ -81,10 +84,9 @@ static clattn_status place(group_call *c, const box *b, int member, uint64_t sof
     const bool overlaps = !m->context->capabilities.is_cpu && (double)p->bytes > OVERLAP_BYTES;
     if (!soft) soft = overlaps ? p->bytes / OVERLAP_PIECES + 1 : UINT64_MAX;
     const bool large = need > m->max_bytes || p->bytes > m->largest;
-    const unsigned all = p->partial ? c->problem.can & DEAL_CAN_KEYS : c->problem.can,
-                   can = large             ? all
-                         : p->bytes > soft ? all & (DEAL_CAN_ITEMS | DEAL_CAN_GROUPS)
-                                           : 0;
+    const unsigned all = cuts_of(c, p), can = large             ? all
+                                              : p->bytes > soft ? all & (DEAL_CAN_ITEMS | DEAL_CAN_GROUPS)
+                                                                : 0;
     box half = *b, second;
     if (can && cla_deal_halve(&c->problem, can, &half, &second)) {
         cla_piece_free(p);
@@ -125,7 +127,7 @@ static void keep_rates(group_call *c) {
         group_rate *rate = &m->rate[c->kind];
         if (!m->timed_work || !is_up(m)) continue;
         const double now = m->timed_work / ((double)(m->last_ns - m->first_ns) * 1e-9);
-        if (!c->whole.empty) { // else it attended to nothing
+        if (!c->empty) { // else it attended to nothing
             rate->ops = rate->samples > 1 ? (rate->ops + now) / 2.0 : now;
             rate->samples++, rate->idle = 0;
         }
@@ -154,7 +156,7 @@ static clattn_status hand_over(group_call *c, piece **left, int count) {
     take_rates(c, rates);
     const int up = count_up(c->group);
     for (int n = 0; n < count; n++) {
-        const unsigned can = left[n]->partial ? c->problem.can & DEAL_CAN_KEYS : c->problem.can;
+        const unsigned can = cuts_of(c, left[n]);
         box boxes[2] = {left[n]->box};
         const int parts = count < up && cla_deal_halve(&c->problem, can, &boxes[0], &boxes[1]) ? 2 : 1;
         for (int i = 0; i < parts; i++) {
@@ -216,22 +218,23 @@ static clattn_status choose(group_call *c, double *rates, bool *known) {
     bool no_memory;
     *known = take_rates(c, rates);
     // New rows alone are one device's.
-    const clattn_deal wanted = c->whole.empty ? CLATTN_DEAL_WHOLE : c->params->deal;
+    const clattn_deal wanted = c->empty ? CLATTN_DEAL_WHOLE : c->deal;
     if (cla_deal_choose(&c->problem, wanted, rates, c->group->count, &c->axis, &c->busy, &no_memory))
         return CLATTN_OK;
     if (no_memory) return cla_group_fail(c->group, CLATTN_OUT_OF_MEMORY, "group: no host memory to deal");
-    const clattn_attention_params *p = &c->host;
-    return cla_group_fail(c->group, CLATTN_UNSUPPORTED, why, clattn_deal_name(c->params->deal),
+    const clattn_attention_params *p = &c->host.forward;
+    return cla_group_fail(c->group, CLATTN_UNSUPPORTED, why, clattn_deal_name(c->deal),
                           !c->problem.can          ? "dropout and mods count items, heads and rows of a call"
                           : c->ragged              ? "of a ragged batch heads are"
                           : cla_kv_appends(&p->kv) ? "with k_new heads are"
+                          : c->op->sums            ? "a sink's gradient is of rows, whichever keys they see"
                           : p->weights.rank || p->scores.rank ? "weights and scores need all keys of a row"
                                                               : "past keys and pages are whole");
 }
 
 // A member that had nothing to do for long is measured anew.
 static void count_idle(group_call *c) {
-    for (int d = 0; d < c->group->count && !c->params->shares; d++) {
+    for (int d = 0; d < c->group->count && !c->shares; d++) {
         group_rate *rate = &c->group->members[d].rate[c->kind];
         if (!is_up(&c->group->members[d]) || c->group->members[d].share.pieces) continue;
         if (++rate->idle >= GROUP_MOST_IDLE) *rate = (group_rate){0};
@@ -258,8 +261,9 @@ static clattn_status run_call(group_call *c) {
     TRY(deal_units(c, first, c->axis.units, rates));
     TRY(run_rounds(c));
     if (c->axis.deal != CLATTN_DEAL_WHOLE) count_idle(c);
-    TRY(cla_merge_pieces(c));
-    cla_slice_store_all(c);
+    TRY(c->op->join(c));
+    cla_slice_unpack(c);
+    c->op->store(c);
     return CLATTN_OK;
 }
 
@@ -291,43 +295,78 @@ static void report_on(const group_call *c, clattn_group_report *report, clattn_g
     if (report) *report = r;
 }
 
-static clattn_status work(clattn_group *g, const clattn_group_attention_params *params, bool planning,
-                          clattn_group_report *report, clattn_group_share *shares) {
-    group_call c = {.group = g, .params = params};
+static clattn_status work(group_call *c, bool planning, clattn_group_report *report,
+                          clattn_group_share *shares) {
+    clattn_group *g = c->group;
     for (int d = 0; d < g->count; d++) {
         group_member *m = &g->members[d];
         m->share = (clattn_group_share){.status = CLATTN_OK};
         m->first_ns = m->last_ns = 0, m->timed_work = 0.0;
     }
-    clattn_status status = cla_group_begin(&c, planning);
-    if (status == CLATTN_OK && !c.nothing) status = planning ? plan_call(&c) : run_call(&c);
-    report_on(&c, report, shares);
-    for (int n = 0; n < c.count; n++) cla_piece_free(c.pieces[n]);
-    cla_host_release(&g->host, c.pieces);
-    cla_call_release(&c.whole);
-    const clattn_progress *progress = params->attention.progress;
-    if (status == CLATTN_OK && !planning && !c.nothing && progress && progress->fn)
-        progress->fn(progress->user, 1.0);
+    clattn_status status = cla_group_begin(c, planning);
+    if (status == CLATTN_OK && !c->nothing) status = planning ? plan_call(c) : run_call(c);
+    report_on(c, report, shares);
+    for (int n = 0; n < c->count; n++) cla_piece_free(c->pieces[n]);
+    for (int n = 0; n < GROUP_RULES; n++) cla_host_release(&g->host, c->sums[n]);
+    cla_host_release(&g->host, c->pieces);
+    cla_call_release(&c->whole);
+    if (status == CLATTN_OK && !planning && !c->nothing && c->progress && c->progress->fn)
+        c->progress->fn(c->progress->user, 1.0);
     return status;
 }
 
-static clattn_status enter(clattn_group *g, const clattn_group_attention_params *params, bool planning,
-                           clattn_group_report *report, clattn_group_share *shares) {
+static clattn_status enter(clattn_group *g, group_call *c, bool planning, clattn_group_report *report,
+                           clattn_group_share *shares) {
     if (report) *report = (clattn_group_report){.deal = CLATTN_DEAL_WHOLE};
     if (!g) return CLATTN_INVALID_ARGUMENT;
-    if (!params) return cla_group_fail(g, CLATTN_INVALID_ARGUMENT, "params: is NULL");
+    if (!c->op) return cla_group_fail(g, CLATTN_INVALID_ARGUMENT, "params: is NULL");
+    c->group = g;
     cla_os_mutex_lock(&g->lock);
-    const clattn_status status = work(g, params, planning, report, shares);
+    const clattn_status status = work(c, planning, report, shares);
     cla_os_mutex_unlock(&g->lock);
     return status;
 }
 
+static group_call call_of(const clattn_group_attention_params *p) {
+    if (!p) return (group_call){.op = NULL};
+    return (group_call){.op = &cla_group_forward,
+                        .host = {.forward = p->attention},
+                        .deal = p->deal,
+                        .shares = p->shares,
+                        .progress = p->attention.progress};
+}
+
+static group_call backward_of(const clattn_group_attention_backward_params *p) {
+    if (!p) return (group_call){.op = NULL};
+    return (group_call){.op = &cla_group_backward,
+                        .host = p->backward,
+                        .deal = p->deal,
+                        .shares = p->shares,
+                        .progress = p->backward.progress};
+}
+
 clattn_status clattn_group_attention(clattn_group *group, const clattn_group_attention_params *params,
                                      clattn_group_report *report, clattn_group_share *shares) {
-    return enter(group, params, false, report, shares);
+    group_call c = call_of(params);
+    return enter(group, &c, false, report, shares);
 }
 
 clattn_status clattn_group_plan(clattn_group *group, const clattn_group_attention_params *params,
                                 clattn_group_report *report, clattn_group_share *shares) {
-    return enter(group, params, true, report, shares);
+    group_call c = call_of(params);
+    return enter(group, &c, true, report, shares);
+}
+
+clattn_status clattn_group_attention_backward(clattn_group *group,
+                                              const clattn_group_attention_backward_params *params,
+                                              clattn_group_report *report, clattn_group_share *shares) {
+    group_call c = backward_of(params);
+    return enter(group, &c, false, report, shares);
+}
+
+clattn_status clattn_group_backward_plan(clattn_group *group,
+                                         const clattn_group_attention_backward_params *params,
+                                         clattn_group_report *report, clattn_group_share *shares) {
+    group_call c = backward_of(params);
+    return enter(group, &c, true, report, shares);
 }

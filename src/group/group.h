@@ -1,15 +1,15 @@
-// group.h: what a group holds, and a call of one while it runs. begin.c checks it, call.c deals the work, merge.c puts partial
-// results together; its pieces are piece.h's.
+// group.h: what a group holds, and a call of one while it runs. begin.c checks it, call.c deals the work, merge.c and sum.c put partial
+// results together; its pieces are piece.h's, and op.h says what differs between attention and its gradients.
 #ifndef CLATTN_GROUP_GROUP_H
 #define CLATTN_GROUP_GROUP_H
-#include "attention/call/call.h"
-#include "attention/call/views.h"
 #include "device/context.h"
 #include "group/deal.h"
+#include "group/op.h"
 
 #define GROUP_MOST_MEMBERS 64
 #define GROUP_SLOTS 3 // pieces that a device holds at once: one comes, one is computed, one goes
-#define GROUP_KINDS (2 * CLATTN_TYPE_COUNT) // few rows and many, of each storage type
+#define GROUP_KINDS                                                                                          \
+    (4 * CLATTN_TYPE_COUNT) // few rows and many, of each storage type, of attention and of gradients
 
 // The rate that a member was seen to have. Its first sample may have a compiler in it that a driver runs late: the second replaces it.
 typedef struct group_rate {
@@ -57,25 +57,37 @@ typedef struct piece piece;
 
 typedef struct group_call {
     clattn_group *group;
-    const clattn_group_attention_params *params;
-    clattn_attention_params host; // a copy without absent views; buffers are host memory
-    call whole;                   // as a context checked and planned it
+    const group_op *op;
+    group_params host; // a copy without absent views; buffers are host memory
+    clattn_deal deal;
+    const double *shares;
+    const clattn_progress *progress;
+    call whole; // as a context checked and planned it
     deal_problem problem;
     deal_axis axis;
     double busy, work;
-    bool nothing;       // no query row, and no new row of keys
+    bool empty;         // no query row sees a key: one device's
+    bool nothing;       // nor is there anything else to do
     bool ragged, keeps; // some rows of the results are not written: the caller's come to the device first
     int kind;
     piece **pieces; // owned
     int count, room;
     int handed, merged;
     double done;
+    float *sums[GROUP_RULES]; // owned, of results that pieces share: sum.c
 } group_call;
 
 // begin.c: check the call, and say what can be dealt of it; the operations of a box. Release c->whole in any case.
 clattn_status cla_group_begin(group_call *c, bool planning);
 double cla_group_work(group_call *c, const box *b);
 
-// merge.c: the partial results, by the order of their keys.
+// merge.c: attention's partial results, by the order of their keys.
 clattn_status cla_merge_pieces(group_call *c);
+void cla_merge_store(const group_call *c);
+void cla_pieces_sort(group_call *c); // by their boxes
+void cla_put_number(const clattn_tensor *t, int64_t element, float x);
+
+// sum.c: gradients of rows and keys that pieces share, by the order of the pieces.
+clattn_status cla_sum_pieces(group_call *c);
+void cla_sum_store(const group_call *c);
 #endif

@@ -55,13 +55,19 @@ static clattn_status open_merging(merging *g, const piece *p, int64_t dv) {
     return CLATTN_OK;
 }
 
+#define OUT offsetof(group_params, forward.out)
+#define LSE offsetof(group_params, forward.lse)
+static float *own(piece *p, size_t field) {
+    return cla_piece_own(p, field)->own;
+}
+
 static clattn_status merge_all(merging *g, piece *const *pieces, int count, float *out, float *lse) {
     clattn_context *context = g->member->context;
-    TRY(copy(g, 0, pieces[0]->out, false));
-    TRY(copy(g, 1, pieces[0]->lse, false));
+    TRY(copy(g, 0, own(pieces[0], OUT), false));
+    TRY(copy(g, 1, own(pieces[0], LSE), false));
     for (int n = 1; n < count; n++) {
-        TRY(copy(g, 2, pieces[n]->out, false));
-        TRY(copy(g, 3, pieces[n]->lse, false));
+        TRY(copy(g, 2, own(pieces[n], OUT), false));
+        TRY(copy(g, 3, own(pieces[n], LSE), false));
         TRY(clattn_merge_enqueue(context, g->member->queue[0], &g->params, 0, NULL, NULL));
     }
     TRY(copy(g, 0, out, true));
@@ -71,7 +77,7 @@ static clattn_status merge_all(merging *g, piece *const *pieces, int count, floa
 // Pieces of the same rows; by another member where one fails.
 static clattn_status merge_rows(group_call *c, piece *const *pieces, int count) {
     const size_t rows = (size_t)(pieces[0]->box.size[0] * pieces[0]->box.size[1] * pieces[0]->box.size[2]);
-    const int64_t dv = c->host.kv.v.shape[3];
+    const int64_t dv = c->host.forward.kv.v.shape[3];
     const clattn_host_memory *const host = &c->group->host;
     float *out = cla_host_take(host, rows * (size_t)dv * sizeof *out),
           *lse = cla_host_take(host, rows * sizeof *lse);
@@ -98,9 +104,10 @@ static clattn_status merge_rows(group_call *c, piece *const *pieces, int count) 
         cla_group_tell(c->group, d);
     }
     if (status == CLATTN_OK) {
-        cla_host_release(host, pieces[0]->out);
-        cla_host_release(host, pieces[0]->lse);
-        pieces[0]->out = out, pieces[0]->lse = lse, pieces[0]->merged = true;
+        cla_host_release(host, own(pieces[0], OUT));
+        cla_host_release(host, own(pieces[0], LSE));
+        cla_piece_own(pieces[0], OUT)->own = out, cla_piece_own(pieces[0], LSE)->own = lse;
+        pieces[0]->merged = true;
         return CLATTN_OK;
     }
     cla_host_release(host, out);
@@ -109,8 +116,12 @@ static clattn_status merge_rows(group_call *c, piece *const *pieces, int count) 
                   : cla_group_fail(c->group, status, "group: no device is left to merge partial results");
 }
 
-clattn_status cla_merge_pieces(group_call *c) {
+void cla_pieces_sort(group_call *c) {
     qsort(c->pieces, (size_t)c->count, sizeof *c->pieces, in_order);
+}
+
+clattn_status cla_merge_pieces(group_call *c) {
+    cla_pieces_sort(c);
     for (int first = 0, last; first < c->count; first = last) {
         last = first + 1;
         if (!c->pieces[first]->partial) continue;
@@ -119,4 +130,53 @@ clattn_status cla_merge_pieces(group_call *c) {
         c->merged += last - first;
     }
     return CLATTN_OK;
+}
+
+static uint16_t narrow(float x, clattn_type type) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const uint32_t size = bits & 0x7FFFFFFF, sign = bits >> 31 << 15;
+    if (size > 0x7F800000) return (uint16_t)(type == CLATTN_TYPE_BF16 ? bits >> 16 | 0x40 : sign | 0x7E00);
+    if (type == CLATTN_TYPE_BF16) return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+    if (size >= 0x47800000) return (uint16_t)(sign | 0x7C00); // 65536 and more
+    if (size < 0x38800000) {                                  // a subnormal half: units of 2^-24
+        float magnitude;
+        memcpy(&magnitude, &size, sizeof magnitude);
+        const float shifted = magnitude + 0.5f; // whose last place is 2^-24
+        memcpy(&bits, &shifted, sizeof bits);
+        return (uint16_t)(sign | (bits - 0x3F000000));
+    }
+    const uint32_t rebased = size - 0x38000000;
+    return (uint16_t)(sign | (rebased + 0xFFF + (rebased >> 13 & 1)) >> 13);
+}
+
+void cla_put_number(const clattn_tensor *t, int64_t element, float x) {
+    if (t->type == CLATTN_TYPE_F32)
+        ((float *)(void *)t->buffer)[element] = x;
+    else
+        ((uint16_t *)(void *)t->buffer)[element] = narrow(x, t->type);
+}
+
+static void store_row(const clattn_tensor *t, const int64_t at[3], const float *row) {
+    const int64_t first = t->offset + at[0] * t->stride[0] + at[1] * t->stride[1] + at[2] * t->stride[2];
+    for (int64_t d = 0; d < (t->rank == 4 ? t->shape[3] : 1); d++)
+        cla_put_number(t, first + (t->rank == 4 ? d * t->stride[3] : 0), row[d]);
+}
+
+static void store(const group_call *c, piece *p) {
+    const box *b = &p->box;
+    const clattn_attention_params *f = &c->host.forward;
+    const float *out = own(p, OUT), *lse = own(p, LSE);
+    const int64_t *n = b->size, dv = f->kv.v.shape[3], rows = n[0] * n[1] * n[2];
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t at[3] = {b->at[0] + r / (n[1] * n[2]), b->at[1] + r / n[2] % n[1], b->at[2] + r % n[2]};
+        if (f->score.q_lengths && at[2] >= f->score.q_lengths[at[0]]) continue;
+        store_row(&f->out, at, out + r * dv);
+        if (f->lse.rank) store_row(&f->lse, at, lse + r);
+    }
+}
+
+void cla_merge_store(const group_call *c) {
+    for (int n = 0; n < c->count; n++)
+        if (c->pieces[n]->merged) store(c, c->pieces[n]);
 }

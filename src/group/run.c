@@ -63,7 +63,7 @@ static clattn_status prepare(group_call *c, int d) {
     for (int n = 0; n < c->count; n++) {
         piece *p = c->pieces[n];
         if (!is_waiting(c, n, d)) continue;
-        TRY(clattn_attention_prepare(m->context, &p->params));
+        TRY(c->op->prepare(m->context, &p->params));
         if (!make_staging(p))
             return cla_context_fail(m->context, CLATTN_OUT_OF_MEMORY,
                                     "group: no host memory to pack a piece");
@@ -71,6 +71,7 @@ static clattn_status prepare(group_call *c, int d) {
         if (p->workspace_bytes > workspace) workspace = p->workspace_bytes;
         pieces++;
     }
+    if (arena == 0) arena = 1; // a buffer of no bytes is none
     // A CPU copies with the cores that compute: nothing is won by a second queue, in which PoCL 3.1 besides may end the process
     // (its pocl_release_dlhandle_cache: an assertion, when kernels of two queues run at once; seen 2026-11).
     const int most = m->context->capabilities.is_cpu ? 1 : GROUP_SLOTS;
@@ -110,12 +111,11 @@ static clattn_status copy_parts(group_member *m, piece *p, int slot, bool to_hos
     return CLATTN_OK;
 }
 
-static clattn_status enqueue(group_member *m, piece *p, int slot) {
+static clattn_status enqueue(const group_op *op, group_member *m, piece *p, int slot) {
     cla_slice_pack(p);
-    cla_slice_bind(p, m->arena[slot]);
+    cla_slice_bind(op, p, m->arena[slot]);
     TRY(copy_parts(m, p, slot, false));
-    TRY(clattn_attention_enqueue(m->context, m->queue[slot], &p->params, 0, NULL,
-                                 &p->events[p->event_count]));
+    TRY(op->enqueue(m->context, m->queue[slot], &p->params, &p->events[p->event_count]));
     p->event_count++;
     TRY(copy_parts(m, p, slot, true));
     m->share.pieces++;
@@ -157,7 +157,7 @@ static clattn_status wait_for(group_member *m, piece *p) {
 }
 
 static bool tell(group_call *c, const piece *p) {
-    const clattn_progress *progress = c->params->attention.progress;
+    const clattn_progress *progress = c->progress;
     c->done += p->work;
     return !progress || !progress->fn || c->done >= c->work * (1.0 - 1e-9) ||
            progress->fn(progress->user, c->done / c->work);
@@ -181,7 +181,7 @@ static void enqueue_all(group_call *c) {
         for (int d = 0; d < c->group->count; d++) {
             const int n = members[d].status == CLATTN_OK ? nth_of(c, d, nth) : -1;
             if (n < 0) continue;
-            const clattn_status status = enqueue(&members[d], c->pieces[n], nth % members[d].slots);
+            const clattn_status status = enqueue(c->op, &members[d], c->pieces[n], nth % members[d].slots);
             if (status != CLATTN_OK) stop(&members[d], status);
             left++;
         }

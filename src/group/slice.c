@@ -7,16 +7,13 @@
 #include "base/host.h"
 #include "group/piece.h"
 
-_Static_assert(VIEW_RULES <= GROUP_PARTS, "a piece has room for every tensor");
-
-#define FIELD(name) offsetof(clattn_attention_params, name)
+_Static_assert(offsetof(group_params, forward) == 0, "fields of forward's rules are those of all rules");
 
 // The views of the call with the caller's memory: what it writes lies apart from all else.
 clattn_status cla_slice_check(group_call *c) {
     call_views v;
-    c->whole.params = c->host;
     cla_views_begin(&v, c->whole.context);
-    cla_views_add_attention(&v, &c->whole.params);
+    c->op->add_views(&v, &c->host);
     for (int i = 0; i < v.count; i++) {
         call_view *x = &v.view[i];
         x->bytes = cla_byte_view(x->tensor, (uint64_t)(uintptr_t)x->tensor->buffer);
@@ -53,7 +50,7 @@ static void take_part(const group_call *c, const box *b, const view_rule *rule, 
                       group_part *to) {
     *to = (group_part){.field = rule->field, .rank = t->rank, .element = clattn_type_size(t->type)};
     int64_t at = t->offset, step = 1;
-    const bool paged = rule->use == VIEW_CACHE && cla_kv_is_paged(&c->host.kv),
+    const bool paged = rule->use == VIEW_CACHE && cla_kv_is_paged(&c->host.forward.kv),
                output = rule->use & VIEW_WRITE;
     for (int a = 0; a < t->rank; a++) {
         char letter = rule->axes[CLATTN_MAX_RANK - t->rank + a];
@@ -61,6 +58,7 @@ static void take_part(const group_call *c, const box *b, const view_rule *rule, 
         range r = range_of(c, b, letter);
         if (t->shape[a] <= 1 || r.size < 0) r = (range){0, t->shape[a]};
         at += r.at * t->stride[a];
+        to->first[a] = r.at;
         to->shape[a] = r.size;
         to->host_stride[a] = t->stride[a];
     }
@@ -74,7 +72,7 @@ static void take_part(const group_call *c, const box *b, const view_rule *rule, 
     to->host = (char *)t->buffer + at * (int64_t)to->element;
     to->bytes = (uint64_t)step * to->element;
     to->in = !output || c->keeps;
-    to->out = output || (rule->use == VIEW_CACHE && cla_kv_appends(&c->host.kv));
+    to->out = output || (rule->use == VIEW_CACHE && cla_kv_appends(&c->host.forward.kv));
     if (to->out) to->direct = false; // the caller's memory is written when all is done
 }
 
@@ -82,8 +80,9 @@ static void take_part(const group_call *c, const box *b, const view_rule *rule, 
 static const group_part *same_memory(const piece *p, const group_part *x) {
     for (int n = 0; n < p->part_count; n++) {
         const group_part *k = &p->parts[n];
-        bool same = k->host == x->host && k->rank == x->rank && k->element == x->element &&
-                    k->out == x->out && x->shape[x->rank - 1] <= k->shape[x->rank - 1];
+        bool same = (x->in || !x->out) && k->host == x->host && k->rank == x->rank &&
+                    k->element == x->element && k->out == x->out &&
+                    x->shape[x->rank - 1] <= k->shape[x->rank - 1];
         for (int a = 0; a < x->rank; a++)
             same = same && k->host_stride[a] == x->host_stride[a] &&
                    (a == x->rank - 1 || k->shape[a] == x->shape[a]);
@@ -93,7 +92,7 @@ static const group_part *same_memory(const piece *p, const group_part *x) {
 }
 
 static void add_part(piece *p, group_part *x) {
-    clattn_tensor *view = cla_view_of(&p->params, x->field);
+    clattn_tensor *view = (clattn_tensor *)((char *)&p->params + x->field);
     const group_part *k = same_memory(p, x);
     if (k) memcpy(x->stride, k->stride, sizeof x->stride);
     x->at = k ? k->at : p->bytes;
@@ -106,22 +105,37 @@ static void add_part(piece *p, group_part *x) {
     if (!k) p->parts[p->part_count++] = *x;
 }
 
-// A dense view of memory of the piece's own, in place of the caller's.
-static bool own_result(const clattn_host_memory *host, clattn_tensor *view, int rank, const int64_t *shape,
-                       float **memory) {
-    size_t count = 1;
-    for (int a = 0; a < rank; a++) count *= (size_t)shape[a];
-    *memory = cla_host_take_zeroed(host, count ? count : 1, sizeof **memory);
-    *view = clattn_tensor_dense(CLATTN_HOST(*memory), CLATTN_TYPE_F32, rank, shape);
-    return *memory != NULL;
+// Whether other boxes add to what the rule's result has of this one: it lacks an axis of which the box is a part.
+static bool is_shared(const group_call *c, const box *b, const view_rule *rule, const clattn_tensor *t) {
+    static const char *const letters[BOX_AXES] = {"b", "hg", "iI", "jJ"};
+    for (int axis = 0; axis < BOX_AXES; axis++) {
+        bool has = cla_deal_is_whole(&c->problem, b, axis);
+        for (int a = 0; a < t->rank && !has; a++) {
+            const char letter = rule->axes[CLATTN_MAX_RANK - t->rank + a];
+            has = letter != '.' && strchr(letters[axis], letter) && t->shape[a] > 1;
+            if (letter == 'g')
+                has = has && b->at[axis] % c->problem.group == 0 && b->size[axis] % c->problem.group == 0;
+        }
+        if (!has) return true;
+    }
+    return false;
 }
 
-static void add_own(const group_call *c, piece *p, size_t field) {
-    static const view_rule own = {.axes = "....", .use = VIEW_WRITE};
+// Its part of such a result: dense float32, in memory of the piece's.
+static bool add_own(const group_call *c, piece *p, const view_rule *rule, clattn_tensor *view) {
     group_part x;
-    take_part(c, &p->box, &own, cla_view_of(&p->params, field), &x);
-    x.field = field, x.in = false, x.direct = true;
-    add_part(p, &x);
+    size_t count = 1;
+    take_part(c, &p->box, rule, view, &x);
+    for (int a = x.rank - 1; a >= 0; a--) {
+        x.host_stride[a] = x.stride[a] = (int64_t)count;
+        count *= (size_t)x.shape[a];
+    }
+    x.own = cla_host_take_zeroed(p->host, count ? count : 1, sizeof *x.own);
+    x.host = (char *)x.own, x.element = sizeof *x.own, x.bytes = count * sizeof *x.own;
+    x.in = false, x.direct = true;
+    view->type = CLATTN_TYPE_F32;
+    if (x.own) add_part(p, &x);
+    return x.own != NULL;
 }
 
 static int64_t least(int64_t a, int64_t b) {
@@ -133,8 +147,8 @@ static int32_t within(int64_t x, int64_t most) {
 
 // Arrays of heads and items begin with those of the box; what counts rows or keys counts them from its first.
 static bool take_arrays(const group_call *c, piece *p) {
-    clattn_score *s = &p->params.score;
-    const clattn_score *of = &c->host.score;
+    clattn_score *s = &p->params.forward.score;
+    const clattn_score *of = &c->host.forward.score;
     const box *b = &p->box;
     const int64_t first = b->at[BOX_ITEMS], items = b->size[BOX_ITEMS], row = b->at[BOX_ROWS],
                   key = b->at[BOX_KEYS];
@@ -146,7 +160,7 @@ static bool take_arrays(const group_call *c, piece *p) {
     if (((differs)&ONCE) && key > 0) s->field = (clattn_tensor){0};
 #include <clattn/score.def>
     if (c->ragged) return true;
-    if (p->params.kv.past_lengths) p->params.kv.past_lengths += first;
+    if (p->params.forward.kv.past_lengths) p->params.forward.kv.past_lengths += first;
     const bool all_rows = cla_deal_is_whole(&c->problem, b, BOX_ROWS),
                all_keys = cla_deal_is_whole(&c->problem, b, BOX_KEYS);
     if (all_rows && all_keys) return true;
@@ -160,38 +174,43 @@ static bool take_arrays(const group_call *c, piece *p) {
     s->alignment = CLATTN_ALIGN_OFFSET, s->offset = 0, s->offsets = words;
     if (of->q_lengths) s->q_lengths = words + items;
     if (of->kv_lengths) s->kv_lengths = words + 2 * items;
-    clattn_rope *rope = &p->params.rope;
+    clattn_rope *rope = &p->params.forward.rope;
     if (rope->layout != CLATTN_ROPE_NONE && !rope->positions.rank) rope->position += key;
     return true;
 }
 
-clattn_status cla_slice_make(const group_call *c, piece *p) {
+// What differs of a piece beside its boxes: who else has its results, and the positions of its keys.
+static void begin_params(const group_call *c, piece *p) {
     const box *b = &p->box;
-    const int64_t shape[4] = {b->size[0], b->size[1], b->size[2], c->host.kv.v.shape[3]};
+    clattn_attention_params *f = &p->params.forward;
     p->params = c->host;
-    p->params.workspace = NULL, p->params.progress = NULL;
+    f->workspace = p->params.workspace = NULL;
+    f->progress = p->params.progress = NULL;
     p->partial = !cla_deal_is_whole(&c->problem, b, BOX_KEYS);
-    p->bytes = p->bytes_in = p->bytes_out = 0;
-    p->part_count = 0;
-    cla_piece_forget(p);
-    clattn_tensor *const k_positions = &p->params.rope.k_positions;
+    if (p->partial && !c->op->sums && !f->lse.rank) // to merge with
+        f->lse = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 3, f->out.shape);
+    if (b->at[BOX_KEYS] > 0) p->params.dsinks = (clattn_tensor){0}; // a row has it once
     const bool alone = !cla_deal_is_whole(&c->problem, b, BOX_ROWS) || p->partial;
-    if (alone && !cla_kv_is_paged(&c->host.kv) && !k_positions->rank)
-        *k_positions = p->params.rope.positions; // which the keys have then, all of them
+    if (alone && !cla_kv_is_paged(&f->kv) && !f->rope.k_positions.rank)
+        f->rope.k_positions = f->rope.positions; // which the keys have then, all of them
+}
+
+clattn_status cla_slice_make(const group_call *c, piece *p) {
+    cla_piece_forget(p);
+    p->bytes = p->bytes_in = p->bytes_out = 0;
+    begin_params(c, p);
     if (!take_arrays(c, p)) return CLATTN_OUT_OF_MEMORY;
-    if (p->partial && (!own_result(p->host, &p->params.out, 4, shape, &p->out) ||
-                       !own_result(p->host, &p->params.lse, 3, shape, &p->lse)))
-        return CLATTN_OUT_OF_MEMORY;
-    for (int n = 0; n < VIEW_RULES; n++) {
-        const clattn_tensor *t = cla_view_of(&p->params, cla_view_rules[n].field);
-        const bool own =
-            p->partial && (cla_view_rules[n].field == FIELD(out) || cla_view_rules[n].field == FIELD(lse));
+    for (const view_rule *rule = c->op->rules; rule < c->op->rules + c->op->rule_count; rule++) {
+        clattn_tensor *t = cla_group_view(&p->params, rule);
         group_part x;
-        if (!t->rank || own) continue;
-        take_part(c, b, &cla_view_rules[n], t, &x);
+        if (!t->rank) continue;
+        if (rule->use & VIEW_WRITE && is_shared(c, &p->box, rule, t)) {
+            if (!add_own(c, p, rule, t)) return CLATTN_OUT_OF_MEMORY;
+            continue;
+        }
+        take_part(c, &p->box, rule, t, &x);
         add_part(p, &x);
     }
-    if (p->partial) add_own(c, p, FIELD(out)), add_own(c, p, FIELD(lse));
     return CLATTN_OK;
 }
 
@@ -229,69 +248,25 @@ static void unpack(piece *p) {
         if (p->parts[n].out && !p->parts[n].direct) copy_part(&p->parts[n], p->parts[n].staged, true);
 }
 
-void cla_slice_unbind(clattn_attention_params *p) {
-    for (int n = 0; n < VIEW_RULES; n++) cla_view_of(p, cla_view_rules[n].field)->buffer = NULL;
+void cla_slice_unpack(const group_call *c) {
+    for (int n = 0; n < c->count; n++) unpack(c->pieces[n]);
 }
 
-void cla_slice_bind(piece *p, cl_mem buffer) {
-    for (int n = 0; n < VIEW_RULES; n++) {
-        clattn_tensor *t = cla_view_of(&p->params, cla_view_rules[n].field);
+void cla_slice_unbind(const group_op *op, group_params *p) {
+    for (int n = 0; n < op->rule_count; n++) cla_group_view(p, &op->rules[n])->buffer = NULL;
+}
+
+void cla_slice_bind(const group_op *op, piece *p, cl_mem buffer) {
+    for (int n = 0; n < op->rule_count; n++) {
+        clattn_tensor *t = cla_group_view(&p->params, &op->rules[n]);
         if (t->rank) t->buffer = buffer;
     }
 }
 
-static uint16_t narrow(float x, clattn_type type) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    const uint32_t size = bits & 0x7FFFFFFF, sign = bits >> 31 << 15;
-    if (size > 0x7F800000) return (uint16_t)(type == CLATTN_TYPE_BF16 ? bits >> 16 | 0x40 : sign | 0x7E00);
-    if (type == CLATTN_TYPE_BF16) return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
-    if (size >= 0x47800000) return (uint16_t)(sign | 0x7C00); // 65536 and more
-    if (size < 0x38800000) {                                  // a subnormal half: units of 2^-24
-        float magnitude;
-        memcpy(&magnitude, &size, sizeof magnitude);
-        const float shifted = magnitude + 0.5f; // whose last place is 2^-24
-        memcpy(&bits, &shifted, sizeof bits);
-        return (uint16_t)(sign | (bits - 0x3F000000));
-    }
-    const uint32_t rebased = size - 0x38000000;
-    return (uint16_t)(sign | (rebased + 0xFFF + (rebased >> 13 & 1)) >> 13);
-}
-
-static void store_row(const clattn_tensor *t, const int64_t at[3], const float *row) {
-    const int64_t first = t->offset + at[0] * t->stride[0] + at[1] * t->stride[1] + at[2] * t->stride[2];
-    for (int64_t d = 0; d < t->shape[3]; d++) {
-        const int64_t i = first + d * t->stride[3];
-        if (t->type == CLATTN_TYPE_F32)
-            ((float *)(void *)t->buffer)[i] = row[d];
-        else
-            ((uint16_t *)(void *)t->buffer)[i] = narrow(row[d], t->type);
-    }
-}
-
-// Merged results.
-static void store(const group_call *c, const piece *p) {
-    const box *b = &p->box;
-    const float *out = p->out, *lse = p->lse;
-    const int64_t *n = b->size, dv = c->host.kv.v.shape[3], rows = n[0] * n[1] * n[2];
-    const clattn_tensor *l = &c->host.lse;
-    for (int64_t r = 0; r < rows; r++) {
-        const int64_t at[3] = {b->at[0] + r / (n[1] * n[2]), b->at[1] + r / n[2] % n[1], b->at[2] + r % n[2]};
-        if (c->host.score.q_lengths && at[2] >= c->host.score.q_lengths[at[0]]) continue;
-        store_row(&c->host.out, at, out + r * dv);
-        if (!l->rank) continue;
-        ((float *)(void *)
-             l->buffer)[l->offset + at[0] * l->stride[0] + at[1] * l->stride[1] + at[2] * l->stride[2]] =
-            lse[r];
-    }
-}
-
-void cla_slice_store_all(const group_call *c) {
-    for (int n = 0; n < c->count; n++) {
-        piece *p = c->pieces[n];
-        if (!p->partial) unpack(p);
-        if (p->merged) store(c, p);
-    }
+group_part *cla_piece_own(piece *p, size_t field) {
+    for (int n = 0; n < p->part_count; n++)
+        if (p->parts[n].field == field && p->parts[n].own) return &p->parts[n];
+    return NULL;
 }
 
 void cla_piece_release_events(piece *p) {
@@ -301,11 +276,10 @@ void cla_piece_release_events(piece *p) {
 
 void cla_piece_forget(piece *p) {
     cla_piece_release_events(p);
+    for (int n = 0; n < p->part_count; n++) cla_host_release(p->host, p->parts[n].own);
     cla_host_release(p->host, p->arrays);
-    cla_host_release(p->host, p->out);
-    cla_host_release(p->host, p->lse);
     cla_host_release(p->host, p->staging);
-    p->arrays = NULL, p->out = p->lse = NULL, p->staging = NULL;
+    p->arrays = NULL, p->staging = NULL, p->part_count = 0;
 }
 
 void cla_piece_free(piece *p) {

@@ -98,11 +98,10 @@ static void compare_images(const struct case_group *host, uint8_t **copies, stru
 static void run(clattn_group *group, struct case_group *host, struct group_call *call) {
     const struct layer_control *layer = call->code != 0 ? layer_client() : NULL;
     uint8_t **copies = copy_images(host);
-    host->params.deal = call->deal, host->params.shares = call->shares;
-    host->params.attention.progress = call->progress;
+    host->params.attention.progress = host->backward.backward.progress = call->progress;
     harness_log_clear();
     if (layer != NULL) layer->hold_events(true), layer->arm(call->nth, call->code);
-    call->status = clattn_group_attention(group, &host->params, &call->report, call->done);
+    call->status = case_group_run(group, host, call->deal, call->shares, &call->report, call->done);
     if (layer != NULL) call->armed = layer->disarm(), layer->hold_events(false);
     if (call->status != CLATTN_OK) clattn_group_last_error(group, call->message, sizeof call->message);
     compare_images(host, copies, call);

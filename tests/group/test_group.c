@@ -15,12 +15,16 @@
 #define SEED 1
 #define LEAST 4 // calls of each way to deal
 
-static struct pairs array;
-static int *chosen, chosen_count;
+// The planner's choice of attention, and gradients.
+enum { ATTENTION, GRADIENTS_TOO, ARRAYS };
+static const char *const families[ARRAYS] = {"planner", "backward"};
+static struct pairs arrays[ARRAYS];
+static struct chosen { int array, row; } * chosen;
+static int chosen_count;
 
 // What can be dealt of a case: nothing, heads, rows besides, keys besides (clattn_group_attention_params).
 enum { WHOLE, HEADS, ROWS, KEYS, CLASSES };
-static const int most[CLASSES] = {1, 2, 2, 1};
+static const int most[ARRAYS][CLASSES] = {{1, 2, 2, 1}, {1, 2, 0, 4}};
 
 static int class_of(const struct test_case *t) {
     if (t->score.dropout > 0.0f || t->mods) return WHOLE;
@@ -29,32 +33,37 @@ static int class_of(const struct test_case *t) {
 }
 
 // Of each class as many as `most`, spread over the array; all of them where that is asked for.
-static void choose(bool all) {
+static void choose(int of_array, bool all) {
+    const struct pairs *array = &arrays[of_array];
+    const int *wanted = most[of_array];
     int count[CLASSES] = {0}, seen[CLASSES] = {0};
-    for (int n = 0; n < array.count; n++) {
-        const struct test_case test = pairs_case(&array, n);
+    for (int n = 0; n < array->count; n++) {
+        const struct test_case test = pairs_case(array, n);
         count[class_of(&test)]++;
     }
-    for (int n = 0; n < array.count; n++) {
-        const struct test_case test = pairs_case(&array, n);
-        const int of = class_of(&test), step = count[of] / most[of] > 0 ? count[of] / most[of] : 1;
-        if (all || (seen[of] % step == 0 && seen[of] / step < most[of])) chosen[chosen_count++] = n;
+    for (int n = 0; n < array->count; n++) {
+        const struct test_case test = pairs_case(array, n);
+        const int of = class_of(&test),
+                  step = count[of] > wanted[of] ? count[of] / (wanted[of] + !wanted[of]) : 1;
+        if (all || (seen[of] % step == 0 && seen[of] / step < wanted[of]))
+            chosen[chosen_count++] = (struct chosen){of_array, n};
         seen[of]++;
     }
-    printf("of %d cases %d are dealt whole, %d by heads, %d by rows besides, %d by keys besides\n",
-           array.count, count[WHOLE], count[HEADS], count[ROWS], count[KEYS]);
+    printf("%s: of %d cases %d are dealt whole, %d by heads, %d by rows besides, %d by keys besides\n",
+           families[of_array], array->count, count[WHOLE], count[HEADS], count[ROWS], count[KEYS]);
 }
 
 START_TEST(pairs_agree) {
-    const struct test_case test = pairs_case(&array, chosen[_i]);
+    const struct test_case test = pairs_case(&arrays[chosen[_i].array], chosen[_i].row);
     group_assert_deals(group_of(2), &test);
 }
 END_TEST
 
-static bool open_array(bool all) {
-    if (!pairs_make("planner", SEED, &array)) return false;
-    chosen = calloc((size_t)array.count, sizeof *chosen);
-    if (chosen != NULL) choose(all);
+static bool open_arrays(bool all) {
+    for (int n = 0; n < ARRAYS; n++)
+        if (!pairs_make(families[n], SEED, &arrays[n])) return false;
+    chosen = calloc((size_t)(arrays[ATTENTION].count + arrays[GRADIENTS_TOO].count), sizeof *chosen);
+    for (int n = 0; n < ARRAYS && chosen != NULL; n++) choose(n, all);
     return chosen_count > 0;
 }
 
@@ -64,6 +73,11 @@ static const char *const keys_cases[] = {
     "attend-f32-b2-h4-hkv2-n70-nkv300-d16-full-lse-maskbhqk-bias1hqk-qlen70:9-kvlen300:70",
     "attend-f32-b2-h4-hkv2-n70-nkv300-d16-causal-lse-offsets-ropehalf-positions",
     "attend-f32-b1-h4-hkv2-n3-nkv300-d16-causal-kvi8-outf16-lse-sinks-headscales-devicesinks",
+    // Every gradient is a sum of pieces, in one way to deal or another.
+    "backward-f32-b2-h4-hkv2-n70-nkv300-d16-causal-dlse-softcap5-window40:9-biasqk-alibi-sinks-headscales",
+    "backward-bf16-b2-h6-hkv2-n70-nkv300-d32-full-dlse-maskbhqk-biasb1qk-ropehalf-qlen70:9-kvlen300:70",
+    "backward-f16-b1-h4-hkv1-n70-nkv300-d16-causal-offsets-biask-ropehalf-positions-sinks-devicesinks-"
+    "gradf32",
 };
 
 START_TEST(keys_agree) {
@@ -76,17 +90,17 @@ START_TEST(keys_agree) {
 }
 END_TEST
 
-// A hard case each, of attention.
+// A hard case each, of attention and its gradients.
 START_TEST(hard_cases_agree) {
     const struct test_case test = hard_case(_i);
-    if (case_attends(&test)) group_assert_deals(group_of(2), &test);
+    if (case_attends(&test) || test.op == CASE_BACKWARD) group_assert_deals(group_of(2), &test);
 }
 END_TEST
 
 int main(int argc, char **argv) {
     const TTest *const none[] = {NULL};
     (void)argv;
-    if (!open_array(argc > 1)) return EXIT_FAILURE;
+    if (!open_arrays(argc > 1)) return EXIT_FAILURE;
     Suite *suite = suite_create("group");
     TCase *pairs = harness_add(suite, "pairs", none);
     tcase_add_loop_test(pairs, pairs_agree, 0, chosen_count);
@@ -101,6 +115,6 @@ int main(int argc, char **argv) {
         if (count < LEAST) status = EXIT_FAILURE;
     }
     free(chosen);
-    pairs_free(&array);
+    for (int n = 0; n < ARRAYS; n++) pairs_free(&arrays[n]);
     return status;
 }

@@ -14,7 +14,7 @@ sys.path.insert(0, "src/python")
 sys.dont_write_bytecode = True
 from generate import Header  # noqa: E402
 
-HEADERS = ["version", "tensor", "runtime", "opencl", "rope", "attention", "group", "append", "layer", "mods"]
+HEADERS = ["version", "tensor", "runtime", "opencl", "rope", "attention", "backward", "group", "append", "layer", "mods"]
 faults = []
 
 
@@ -52,6 +52,10 @@ def compare(table, rows, fields, why):
 header = Header([text_of(f"include/clattn/{name}.h") for name in HEADERS])
 tensors = [name for name, kind in leaves(header, "clattn_attention_params") if kind == "clattn_tensor"]
 compare("include/clattn/views.def", [row[0] for row in rows_of("include/clattn/views.def", "VIEW")], tensors,
+        "a group would not deal it, and overlaps would not be seen")
+views = [["forward." + row[0], *row[1:]] for row in rows_of("include/clattn/views.def", "VIEW")]
+compare("include/clattn/views.def", [row[0] for row in views + rows_of("include/clattn/views.def", "GRADIENT")],
+        [name for name, kind in leaves(header, "clattn_attention_backward_params") if kind == "clattn_tensor"],
         "a group would not deal it, and overlaps would not be seen")
 KINDS = {"const float *": {"HEADS"}, "const int32_t *": {"ITEMS"}, "const char *": {"TEXT"}, "clattn_tensor": {"VIEW", "BUFFER"}}
 fields, rows = dict(leaves(header, "clattn_score")), rows_of("include/clattn/score.def", "OPTION")

@@ -37,10 +37,8 @@ static clattn_status refuse_unbuilt(clattn_context *c, const clattn_attention_pa
     return CLATTN_OK;
 }
 
-// The tensors of gradients, a row each: what each is the gradient of, without which it may not be given, and whose shape it has.
+// The tensors of gradients, a row each of <clattn/views.def>; dout is the first.
 #define FORWARD(field) offsetof(clattn_attention_params, field)
-#define ROW(name, of, field, axes, types, use)                                                               \
-    { offsetof(clattn_attention_backward_params, name), FORWARD(field), #name, of, axes, types, use }
 #define HEADS "[H]" // and forward's is no tensor
 static const struct gradient_rule {
     size_t field, like;
@@ -48,15 +46,10 @@ static const struct gradient_rule {
     unsigned types;
     view_use use; // what is written is a result
 } gradient_rules[] = {
-    ROW(dout, "out", out, "[B, H, Nq, Dv]", TYPES_FLOAT, VIEW_READ), // the one that is always given
-    ROW(dlse, "lse", lse, "[B, H, Nq]", TYPES_F32 | ANY_LAST_STRIDE, VIEW_READ),
-    ROW(dq, "q", q, "[B, H, Nq, D]", TYPES_FLOAT, VIEW_WRITE),
-    ROW(dk, "k", kv.k, "[B, Hkv, Nkv, D]", TYPES_FLOAT, VIEW_WRITE),
-    ROW(dv, "v", kv.v, "[B, Hkv, Nkv, Dv]", TYPES_FLOAT, VIEW_WRITE),
-    ROW(dbias, "bias", score.bias, "as bias", TYPES_F32 | ANY_LAST_STRIDE, VIEW_WRITE),
-    ROW(dsinks, "sinks", score.sinks, HEADS, TYPES_F32 | ANY_LAST_STRIDE, VIEW_WRITE),
-    ROW(dalibi_slopes, "alibi_slopes", score.alibi_slopes, HEADS, TYPES_F32 | ANY_LAST_STRIDE, VIEW_WRITE),
-    ROW(dhead_scales, "head_scales", score.head_scales, HEADS, TYPES_F32 | ANY_LAST_STRIDE, VIEW_WRITE)};
+#define GRADIENT(field, like, of, shape, types, axes, use)                                                   \
+    {offsetof(clattn_attention_backward_params, field), FORWARD(like), #field, of, shape, types, VIEW_##use},
+#include <clattn/views.def>
+};
 #define GRADIENT_RULES (sizeof gradient_rules / sizeof gradient_rules[0])
 
 static clattn_tensor *gradient_of(backward_job *job, const struct gradient_rule *g) {
@@ -107,13 +100,18 @@ static clattn_status check_gradients(backward_job *job, bool planning) {
 }
 
 // All of forward is read, its results, too.
+void cla_backward_add_views(call_views *v, const clattn_attention_backward_params *params,
+                            const clattn_attention_params *forward) {
+    for (const view_rule *rule = cla_view_rules; rule < cla_view_rules + VIEW_RULES; rule++)
+        cla_views_add(v, rule->name, cla_view_of((clattn_attention_params *)forward, rule->field), VIEW_READ);
+    for (const struct gradient_rule *g = gradient_rules; g < gradient_rules + GRADIENT_RULES; g++)
+        cla_views_add(v, g->name, (const clattn_tensor *)((const char *)params + g->field), g->use);
+}
+
 static clattn_status check_memory(backward_job *job) {
     call_views v;
     cla_views_begin(&v, job->call.context);
-    for (const view_rule *rule = cla_view_rules; rule < cla_view_rules + VIEW_RULES; rule++)
-        cla_views_add(&v, rule->name, cla_view_of(&job->call.params, rule->field), VIEW_READ);
-    for (const struct gradient_rule *g = gradient_rules; g < gradient_rules + GRADIENT_RULES; g++)
-        cla_views_add(&v, g->name, gradient_of(job, g), g->use);
+    cla_backward_add_views(&v, &job->params, &job->call.params);
     TRY(cla_views_check(&v));
     return cla_views_check_workspace(&v, job->params.workspace, job->workspace_bytes);
 }

@@ -3,6 +3,7 @@
 #define CLATTN_ATTENTION_BACKWARD_BACKWARD_H
 #include "args/backward_args.h"
 #include "attention/call/call.h"
+#include "attention/call/views.h"
 #include "plan/backward_plan.h"
 
 // The results that the main kernels make. Each is written at once, or as float32 sums into the workspace, where it has parts, is turned
@@ -37,6 +38,10 @@ clattn_status cla_backward_check(clattn_context *context, const clattn_attention
                                  entry_purpose purpose, unsigned how, backward_job *job);
 void cla_backward_move(backward_job *job, clattn_tensor *const parts[4], int64_t elements);
 void cla_backward_bind(backward_job *job, cl_mem workspace);
+
+// The tensors of the call and of these gradients of it, which are what it writes.
+void cla_backward_add_views(call_views *v, const clattn_attention_backward_params *params,
+                            const clattn_attention_params *forward);
 
 double cla_backward_flops(const backward_job *job);
 clattn_status cla_backward_prepare(backward_job *job);

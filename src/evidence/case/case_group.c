@@ -36,10 +36,23 @@ void case_group_open(const struct case_arrays *a, cl_command_queue queue, struct
     take(to, &a->blocks, queue);
     take(to, &a->sinks, queue);
     take_all(to, a->cu_device, 2, queue);
-    clattn_attention_params *p = &to->params.attention;
-    *p = a->params;
-#define VIEW(field, name, axes, use, given, mask) move(to, &p->field);
+    clattn_attention_backward_params *p = &to->backward.backward;
+    *p = a->backward;
+    p->forward = a->params;
+#define VIEW(field, name, axes, use, given, mask) move(to, &p->forward.field);
 #include <clattn/views.def>
+#define GRADIENT(field, like, of, shape, types, axes, use) move(to, &p->field);
+#include <clattn/views.def>
+    to->params.attention = p->forward;
+    to->gradients = a->op == CASE_BACKWARD;
+}
+
+clattn_status case_group_run(clattn_group *group, struct case_group *host, clattn_deal deal,
+                             const double *shares, clattn_group_report *report, clattn_group_share *done) {
+    host->params.deal = host->backward.deal = deal;
+    host->params.shares = host->backward.shares = shares;
+    return host->gradients ? clattn_group_attention_backward(group, &host->backward, report, done)
+                           : clattn_group_attention(group, &host->params, report, done);
 }
 
 void case_group_close(struct case_group *host, cl_command_queue queue, bool keep) {
