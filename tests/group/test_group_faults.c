@@ -7,7 +7,9 @@
 #include "group/group_fixture.h"
 
 #define CASE "attend-f32-b1-h2-n40-nkv300-d16-causal-lse"
-static const clattn_deal deals[] = {CLATTN_DEAL_ROWS, CLATTN_DEAL_KEYS, CLATTN_DEAL_HEADS};
+#define GRADIENTS_CASE "backward-f32-b1-h2-n40-nkv300-d16-causal"
+static const clattn_deal deals[] = {CLATTN_DEAL_ROWS, CLATTN_DEAL_KEYS, CLATTN_DEAL_HEADS, CLATTN_DEAL_ROWS};
+#define OF_ATTENTION 3 // of those
 static const int codes[] = {CL_OUT_OF_RESOURCES, CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_INVALID_VALUE,
                             LAYER_FAILED_EVENT};
 #define CODES ((int)(sizeof codes / sizeof codes[0]))
@@ -61,14 +63,14 @@ static void judge_taken_over(const struct group_call *call) {
     handed_over++;
 }
 
-static struct case_data *begin(void) {
+static struct case_data *begin(const char *name) {
     const struct layer_control *layer = layer_client();
     if (layer == NULL) return NULL;
-    return group_case(CASE);
+    return group_case(name);
 }
 
 START_TEST(share_is_taken_over) {
-    struct case_data *data = begin();
+    struct case_data *data = begin(_i < OF_ATTENTION ? CASE : GRADIENTS_CASE);
     if (data == NULL) return;
     const clattn_deal deal = deals[_i];
     clattn_context *second = group_context();
@@ -94,7 +96,7 @@ END_TEST
 
 // A context that is lost stays so; the other does all from then on.
 START_TEST(device_is_lost) {
-    struct case_data *data = begin();
+    struct case_data *data = begin(CASE);
     const char *names[64];
     int known = 0;
     if (data == NULL) return;
@@ -132,7 +134,7 @@ END_TEST
 
 // Alone, or behind one that has no memory for it.
 START_TEST(all_fail) {
-    struct case_data *data = begin();
+    struct case_data *data = begin(CASE);
     if (data == NULL) return;
     clattn_context *second = group_context();
     clattn_group *group = _i == 0 ? loud_group(second, NULL, 0) : loud_group(harness()->context, second, 100);
@@ -188,7 +190,8 @@ int main(void) {
     Suite *suite = suite_create("group_faults");
     const TTest *const none[] = {NULL}, *const last[] = {device_is_lost, creation_fails, nothing_misused,
                                                          NULL};
-    tcase_add_loop_test(harness_add(suite, "taken over", none), share_is_taken_over, 0, 3);
+    tcase_add_loop_test(harness_add(suite, "taken over", none), share_is_taken_over, 0,
+                        sizeof deals / sizeof deals[0]);
     tcase_add_loop_test(harness_add(suite, "all", none), all_fail, 0, 2);
     harness_add(suite, "lost", last);
     const int status = group_run(suite);

@@ -9,17 +9,18 @@
 #include "group/group_fixture.h"
 
 #define CASE "attend-f32-b2-h4-hkv2-n70-nkv300-d16-causal-lse"
+#define GRADIENTS_CASE "backward-bf16-b2-h4-hkv2-n70-nkv300-d16-causal-dlse-biask-alibi-sinks"
 static const double uneven[] = {1.0, 2.5, 0.5};
 static const clattn_deal deals[] = {CLATTN_DEAL_HEADS, CLATTN_DEAL_ROWS, CLATTN_DEAL_KEYS, CLATTN_DEAL_WHOLE};
 
 // With other groups of the same devices, too, and whatever rates earlier calls showed.
 START_TEST(same_bits) {
-    struct case_data *data = group_case(CASE);
+    struct case_data *data = group_case(_i < 4 ? CASE : GRADIENTS_CASE);
     const clattn_group_member members[] = {{.context = harness()->context}, {.context = harness()->context}};
     clattn_group *other = group_make(members, 2), *first = group_make(members, 2);
     struct group_call calls[3];
     for (int n = 0; n < 3; n++) {
-        calls[n] = (struct group_call){.deal = deals[_i], .shares = uneven};
+        calls[n] = (struct group_call){.deal = deals[_i % 4], .shares = uneven};
         group_do(n == 2 ? other : first, data, &calls[n]);
         ck_assert_msg(calls[n].status == CLATTN_OK && calls[n].right, "%s %s", calls[n].message,
                       calls[n].why);
@@ -33,10 +34,11 @@ END_TEST
 
 // Shares, pieces and bytes are those that the plan says; they add up to all of the work; by shares the largest gets the most.
 START_TEST(reports) {
-    struct case_data *data = group_case(CASE);
+    struct case_data *data = group_case(_i < 4 ? CASE : GRADIENTS_CASE);
+    const clattn_deal deal = deals[_i % 4];
     struct case_arrays arrays;
     struct case_group host;
-    struct group_call call = {.deal = deals[_i], .shares = uneven};
+    struct group_call call = {.deal = deal, .shares = uneven};
     clattn_group_report planned;
     clattn_group_share shares[3];
     double all = 0.0;
@@ -44,10 +46,14 @@ START_TEST(reports) {
     ck_assert_msg(call.status == CLATTN_OK && call.right, "%s %s", call.message, call.why);
     case_bind(data, harness_place(), &arrays);
     case_group_open(&arrays, harness()->queue, &host);
-    host.params.deal = call.deal, host.params.shares = uneven;
+    host.params.deal = host.backward.deal = call.deal, host.params.shares = host.backward.shares = uneven;
     host.params.attention.q.buffer = host.params.attention.kv.k.buffer = host.params.attention.out.buffer =
         NULL;
-    ck_assert_int_eq(clattn_group_plan(group_of(3), &host.params, &planned, shares), CLATTN_OK);
+    host.backward.backward.forward.q.buffer = host.backward.backward.dq.buffer = NULL;
+    host.backward.backward.dk.buffer = host.backward.backward.dv.buffer = NULL;
+    ck_assert_int_eq(_i < 4 ? clattn_group_plan(group_of(3), &host.params, &planned, shares)
+                            : clattn_group_backward_plan(group_of(3), &host.backward, &planned, shares),
+                     CLATTN_OK);
     case_group_close(&host, harness()->queue, false);
     case_unbind(&arrays);
     for (int n = 0; n < 3; n++) {
@@ -61,9 +67,10 @@ START_TEST(reports) {
         ck_assert((s->gflops > 0.0) == (s->pieces > 0) && (s->time_ns > 0) == (s->pieces > 0));
     }
     ck_assert_double_eq_tol(all, 1.0, 1e-9);
-    ck_assert(planned.deal == deals[_i] && call.report.deal == deals[_i]);
+    ck_assert(planned.deal == deal && call.report.deal == deal);
     ck_assert_int_eq(planned.pieces, call.report.pieces);
-    ck_assert((call.report.merged > 0) == (deals[_i] == CLATTN_DEAL_KEYS));
+    // A bias and numbers of heads are of all items.
+    ck_assert((call.report.merged > 0) == (_i < 4 ? deal == CLATTN_DEAL_KEYS : deal != CLATTN_DEAL_WHOLE));
     ck_assert(strstr(call.report.why, "devices") != NULL && call.report.busy > 0.0 &&
               call.report.busy <= 1.0);
     case_free(data);
@@ -89,7 +96,7 @@ END_TEST
 
 START_TEST(memory) {
     static const char *const names[] = {CASE, "attend-f32-b1-h2-n16-nkv4000-d16-full-lse",
-                                        "attend-f32-b1-h6-n600-nkv64-d16-full"};
+                                        "attend-f32-b1-h6-n600-nkv64-d16-full", GRADIENTS_CASE};
     struct case_data *data = group_case(names[_i]);
     const clattn_group_member small[] = {{.context = harness()->context, .max_bytes = 60000},
                                          {.context = harness()->context, .max_bytes = 80000}};
@@ -176,6 +183,133 @@ START_TEST(refusals) {
 }
 END_TEST
 
+static void expect_gradients_refused(const clattn_group_attention_backward_params *params, clattn_status want,
+                                     const char *word) {
+    char text[1024] = "";
+    harness_log_clear();
+    const clattn_status got = clattn_group_attention_backward(group_of(2), params, NULL, NULL);
+    clattn_group_last_error(group_of(2), text, sizeof text);
+    ck_assert_msg(got == want && strstr(text, word) != NULL, "%s: %s: %s", word, clattn_status_name(got),
+                  text);
+}
+
+START_TEST(gradients_refused) {
+    struct case_data *data = group_case(GRADIENTS_CASE);
+    struct case_arrays arrays;
+    struct case_group host;
+    static const double bad[] = {-1.0, 2.0};
+    case_bind(data, harness_place(), &arrays);
+    case_group_open(&arrays, harness()->queue, &host);
+    const clattn_group_attention_backward_params of = host.backward;
+    clattn_group_attention_backward_params p = of;
+    p.deal = CLATTN_DEAL_COUNT;
+    expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "deal: 5");
+    p = of, p.shares = bad;
+    expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "shares");
+    p = of, p.backward.workspace = arrays.out.view.buffer;
+    expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "workspace");
+    p = of, p.backward.forward.kv.v.buffer = NULL;
+    expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "v: its memory is NULL");
+    p = of, p.backward.forward.lse.buffer = NULL;
+    expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "lse: is absent");
+    p = of, p.backward.dout.buffer = NULL;
+    expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "dout: is absent");
+    p = of, p.backward.dhead_scales = p.backward.dsinks;
+    expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "dhead_scales: is asked for without head_scales");
+    p = of, p.backward.dq.buffer = p.backward.forward.q.buffer,
+    p.backward.dq.offset = p.backward.forward.q.offset;
+    p.backward.dq.type = p.backward.forward.q.type;
+    memcpy(p.backward.dq.stride, p.backward.forward.q.stride, sizeof p.backward.dq.stride);
+    expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "dq: overlaps q");
+    p = of, p.backward.forward.kernel = CLATTN_KERNEL_FLASH;
+    expect_gradients_refused(&p, CLATTN_UNSUPPORTED, "kernel: has no gradient");
+    p = of, p.backward.forward.score.dropout = 0.5f, p.deal = CLATTN_DEAL_ROWS;
+    expect_gradients_refused(&p, CLATTN_UNSUPPORTED, "dealt by rows");
+    p = of, p.deal = CLATTN_DEAL_KEYS;
+    p.backward.dq.buffer = p.backward.dk.buffer = p.backward.dv.buffer = p.backward.dbias.buffer =
+        p.backward.dalibi_slopes.buffer = NULL;
+    expect_gradients_refused(&p, CLATTN_UNSUPPORTED, "a sink's gradient is of rows");
+    p.backward.dsinks.buffer = NULL;
+    expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "no gradient is asked for");
+    expect_gradients_refused(NULL, CLATTN_INVALID_ARGUMENT, "params");
+    case_group_close(&host, harness()->queue, true);
+    struct case_result got = case_collect(&arrays, harness()->queue, NULL);
+    ck_assert(got.intact);
+    for (int g = 0; g < GRADIENTS; g++)
+        if (got.gradient[g] != NULL) ck_assert_double_eq(got.gradient[g][0], STORAGE_UNTOUCHED);
+    case_result_free(&got);
+    case_unbind(&arrays);
+    case_free(data);
+    ck_assert_int_eq(clattn_group_attention_backward(NULL, NULL, NULL, NULL), CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(clattn_group_backward_plan(NULL, NULL, NULL, NULL), CLATTN_INVALID_ARGUMENT);
+}
+END_TEST
+
+// No rows, no keys, neither, nothing at all: what is a sum is 0 then, but for sinks of rows that have no key.
+START_TEST(gradients_of_nothing) {
+    for (int n = 0; n < 4; n++) {
+        const int64_t b = n == 3 ? 0 : 1, rows = n == 0 || n == 2 ? 0 : 3, keys = n == 1 || n == 2 ? 0 : 5;
+        float numbers[64], lse[8], dk[64], dq[64], dsinks[2], sinks[] = {1.0f, 1.0f};
+        for (int i = 0; i < 64; i++) numbers[i] = 0.5f, dk[i] = dq[i] = 77.0f;
+        for (int i = 0; i < 8; i++) lse[i] = 1.0f;
+        dsinks[0] = dsinks[1] = 77.0f;
+        const clattn_tensor q = clattn_tensor_bhsd(CLATTN_HOST(numbers), CLATTN_TYPE_F32, b, 2, rows, 4),
+                            k = clattn_tensor_bhsd(CLATTN_HOST(numbers), CLATTN_TYPE_F32, b, 2, keys, 4);
+        const int64_t heads = 2;
+        clattn_group_attention_backward_params p = {
+            .backward = {.forward = {.q = q, .kv = {.k = k, .v = k}, .out = q}, .dout = q, .dq = q, .dk = k}};
+        p.backward.forward.score.sinks = sinks;
+        p.backward.forward.lse = clattn_tensor_dense(CLATTN_HOST(lse), CLATTN_TYPE_F32, 3, q.shape);
+        p.backward.dq.buffer = CLATTN_HOST(dq), p.backward.dk.buffer = CLATTN_HOST(dk);
+        p.backward.dsinks = clattn_tensor_dense(CLATTN_HOST(dsinks), CLATTN_TYPE_F32, 1, &heads);
+        const clattn_status status = clattn_group_attention_backward(group_of(2), &p, NULL, NULL);
+        ck_assert_msg(status == CLATTN_OK, "%d: %s", n, harness_log_text());
+        for (int i = 0; i < 64; i++) {
+            ck_assert_msg(dq[i] == (i < b * 8 * rows ? 0.0f : 77.0f), "%d: dq %d is %g", n, i, (double)dq[i]);
+            ck_assert_msg(dk[i] == (i < b * 8 * keys ? 0.0f : 77.0f) || (rows && keys), "%d: dk %d is %g", n,
+                          i, (double)dk[i]);
+        }
+        const float delta = 4 * 0.5f * 0.5f, wanted = n == 1 ? -3 * delta : n == 3 ? 77.0f : 0.0f;
+        ck_assert_msg(dsinks[0] == wanted && dsinks[1] == wanted, "%d: dsinks %g", n, (double)dsinks[0]);
+    }
+}
+END_TEST
+
+// A device alone gives the bits that it gives without a group.
+START_TEST(bits_of_one) {
+    struct case_data *data = group_case(GRADIENTS_CASE);
+    struct case_arrays arrays;
+    struct case_group host;
+    struct case_result results[2];
+    const clattn_group_member member = {.context = harness()->context};
+    clattn_group *group = group_make(&member, 1);
+    for (int n = 0; n < 2; n++) {
+        case_bind(data, harness_place(), &arrays);
+        if (n == 0)
+            ck_assert_int_eq(case_enqueue(harness()->context, harness()->queue, &arrays, NULL), CLATTN_OK);
+        case_group_open(&arrays, harness()->queue, &host);
+        if (n == 1) {
+            clattn_group_report report;
+            ck_assert_int_eq(case_group_run(group, &host, CLATTN_DEAL_HEADS, NULL, &report, NULL), CLATTN_OK);
+            ck_assert(report.merged == 0 && report.deal == CLATTN_DEAL_HEADS);
+        }
+        case_group_close(&host, harness()->queue, true);
+        results[n] = case_collect(&arrays, harness()->queue, NULL);
+        case_unbind(&arrays);
+    }
+    for (int g = 0; g < GRADIENTS; g++) {
+        const struct guarded_shape shape = case_shape(&data->test, CASE_GRADIENT + g);
+        if (results[0].gradient[g] != NULL)
+            ck_assert_mem_eq(results[0].gradient[g], results[1].gradient[g],
+                             (size_t)guarded_shape_count(&shape) * sizeof(double));
+    }
+    case_result_free(&results[0]);
+    case_result_free(&results[1]);
+    clattn_group_destroy(group);
+    case_free(data);
+}
+END_TEST
+
 START_TEST(creation) {
     clattn_group_member members[65];
     clattn_group *group = (clattn_group *)&members;
@@ -209,7 +343,7 @@ static bool hear(void *user, double done) {
 }
 
 START_TEST(progress_and_cancel) {
-    struct case_data *data = group_case(CASE);
+    struct case_data *data = group_case(_i ? GRADIENTS_CASE : CASE);
     struct heard all = {.calls = 0}, some = {.stop_at = 1};
     const clattn_progress hears = {.fn = hear, .user = &all}, stops = {.fn = hear, .user = &some};
     struct group_call call = {.deal = CLATTN_DEAL_HEADS, .shares = uneven, .progress = &hears},
@@ -327,11 +461,13 @@ END_TEST
 
 int main(void) {
     Suite *suite = suite_create("group_promises");
-    const TTest *const once[] = {by_rates, refusals, creation, progress_and_cancel, threads, NULL};
+    const TTest *const once[] = {by_rates,    refusals, creation, gradients_refused, gradients_of_nothing,
+                                 bits_of_one, threads,  NULL};
     TCase *promises = harness_add(suite, "promises", once);
-    tcase_add_loop_test(promises, same_bits, 0, 4);
-    tcase_add_loop_test(promises, reports, 0, 4);
-    tcase_add_loop_test(promises, memory, 0, 3);
+    tcase_add_loop_test(promises, same_bits, 0, 8);
+    tcase_add_loop_test(promises, reports, 0, 8);
+    tcase_add_loop_test(promises, memory, 0, 4);
+    tcase_add_loop_test(promises, progress_and_cancel, 0, 2);
     tcase_add_loop_test(promises, new_rows_alone, 0, 4);
     return group_run(suite);
 }
