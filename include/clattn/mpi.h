@@ -161,6 +161,43 @@ CLATTN_API clattn_status clattn_mpi_attention_run(clattn_mpi *world,
                                                   const clattn_mpi_attention_params *params,
                                                   clattn_mpi_report *report);
 
+/* The gradients of a call whose rows are shared, of clattn_attention_backward_params' formulas for the whole sequence. `forward` is the
+ * call as it was run; its out and lse, which are needed, hold what that wrote, and all of it is only read.
+ *   RING        keys and values travel as before, and where a rank has computed its share of a piece's dk and dv, that goes straight home to
+ *               the rank whose keys they are, in float32, while the next piece is computed; it adds the shares in the order of
+ *               the ring's steps. dq is a sum over pieces. Sums are made on the host in float32, of all rows and keys of the rank, and
+ *               rounded once: memory of the results' sizes in float32. Sent, beside what attention sends: up to (P - 1) times a
+ *               rank's keys and values in float32. [Liu et al. 2023]
+ *   ALL_TO_ALL  q, k, v, out, lse, dout and dlse become heads of all rows, and dq, dk and dv rows again
+ *   ALL_GATHER  UNSUPPORTED; AUTO chooses among the others
+ * The same ranks with the same rows and piece_rows on the same devices give the same bits.
+ * UNSUPPORTED: keys of a byte, a `kernel` of its own, dropout. */
+typedef struct clattn_mpi_attention_backward_params {
+    clattn_mpi_attention_params forward;
+    const char *
+        score_mod_gradient; /* as clattn_attention_backward_params; the same on all ranks, in names of the whole */
+    clattn_tensor dout; /* [B, H, nq, Dv], f32, f16 or bf16 */
+    clattn_tensor dlse; /* optional on all ranks: f32 [B, H, nq] */
+    /* Results, each optional on all ranks, but one at least. Their types are the same on all ranks. */
+    clattn_tensor dq;     /* [B, H, nq, D] */
+    clattn_tensor dk, dv; /* [B, Hkv, nkv, D] and [B, Hkv, nkv, Dv], of one type */
+    clattn_tensor
+        dbias; /* f32, the sizes of this rank's bias: over this rank's rows alone, where it repeats over rows, too */
+    /* f32 [H]: of all rows, the same on all ranks; summed in the order of the ranks */
+    clattn_tensor dsinks, dalibi_slopes, dhead_scales;
+} clattn_mpi_attention_backward_params;
+
+/* Plan them without doing it: as clattn_mpi_attention_plan.   Collective. */
+CLATTN_API clattn_status clattn_mpi_attention_backward_plan(
+    clattn_mpi *world, const clattn_mpi_attention_backward_params *params, clattn_mpi_plan *plan);
+
+/* Do it: as clattn_mpi_attention_run. The report's compute_seconds are until the device is idle last; of a ring, the host's sums are
+ * among them.
+ * Returns   as clattn_mpi_attention_run, and INVALID_ARGUMENT where lse or dout is absent, or no gradient is asked for */
+CLATTN_API clattn_status clattn_mpi_attention_backward_run(clattn_mpi *world,
+                                                           const clattn_mpi_attention_backward_params *params,
+                                                           clattn_mpi_report *report);
+
 /* Decode: keys and values are shared (kv_rows), the query rows are the same on all ranks, and so is the result:
  *   each rank   out_r, lse_r over the keys that it has
  *   allreduce   (out, lse) of all ranks by clattn_merge_enqueue's formula, H * (Dv + 1) floats a query row, with an MPI operation

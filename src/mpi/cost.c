@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "mpi/gradients.h"
 #include "mpi/ways.h"
 
 enum { LINK_BYTES = 1 << 20, TIMES = 3, ROWS = 512, FEW_ROWS = 8, HEADS = 4, WIDTH = 64 };
@@ -112,8 +113,9 @@ static double pairs(const job *j, const span *q, const span *k) {
     return all * (double)j->heads;
 }
 
+// Gradients have five products where attention has two.
 static double seconds_of(const job *j, double scores) {
-    return scores * 2 * (double)(j->head_dim + j->head_dim_v) / j->w->flops;
+    return scores * (j->b ? 5 : 2) * (double)(j->head_dim + j->head_dim_v) / j->w->flops;
 }
 
 static double rank_pairs(const job *j, int rank, const span *keys) {
@@ -137,6 +139,8 @@ static double step_cost(const job *j, const ring_pieces *p, int c, int step, int
     *sent = (double)cla_mpi_ring_load(j, p, owner, c, step + 1).bytes;
     for (int lane = 0; lane < RING_LANES; lane++) {
         if (!load.lanes[lane]) continue;
+        if (j->b && step && cla_mpi_ring_sees(j, rank, load.lanes[lane])) // its share of dk and dv goes home
+            *sent += (double)(cla_mpi_gradients_share(j, load.lanes[lane]->count) * sizeof(float));
         const double calls = calls_of(j, rank, load.lanes[lane]) * (step || c ? 2 : 1);
         computes += seconds_of(j, rank_pairs(j, rank, load.lanes[lane])) + calls * j->w->call_seconds;
     }
@@ -183,7 +187,7 @@ static void other_costs(job *j) {
                                              ((double)j->head_dim * q + (double)j->head_dim_v * out));
     }
     const double gathered = (double)cla_mpi_piece_layout(j, j->n_kv).bytes * (ranks - 1) / ranks,
-                 turned = most_rows * (ranks - 1) / ranks;
+                 turned = most_rows * (j->b ? 2 : 1) * (ranks - 1) / ranks; // as many bytes of gradients
     const clattn_mpi *w = j->w;
     clattn_mpi_plan *plan = &j->plan;
     plan->sent_bytes[CLATTN_MPI_ALL_GATHER] = (uint64_t)(most_kv * (ranks - 1));

@@ -13,6 +13,7 @@ typedef struct gather {
 
 const char *cla_mpi_gather_refusal(const job *j) {
     const size_t bytes = cla_mpi_piece_layout(j, j->n_kv).bytes;
+    if (j->b) return "is not built for gradients: ring and all_to_all are";
     if (bytes > j->largest) return "keys and values of all ranks exceed a device's largest buffer";
     return bytes + 1024 * (size_t)j->w->ranks > INT32_MAX ? "keys and values of all ranks exceed 2 GiB"
                                                           : NULL;

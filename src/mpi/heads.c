@@ -2,10 +2,25 @@
 // gives the rows back [Jacobs et al. 2023, "DeepSpeed Ulysses"].
 #include <string.h>
 
+#include "mpi/gradients.h"
 #include "mpi/ways.h"
 
 // A tensor that goes from rows to heads, or back. Its heads of all rows are dense on device and host, [B, heads / P, N, width].
-enum { TURN_Q, TURN_K, TURN_V, TURN_K_SCALE, TURN_V_SCALE, TURN_OUT, TURN_LSE, TURNS };
+enum {
+    TURN_Q,
+    TURN_K,
+    TURN_V,
+    TURN_K_SCALE,
+    TURN_V_SCALE,
+    TURN_OUT, // attention gives this and the next, and gradients read them
+    TURN_LSE,
+    TURN_DOUT,
+    TURN_DLSE,
+    TURN_DQ,
+    TURN_DK,
+    TURN_DV,
+    TURNS
+};
 typedef struct turn {
     clattn_tensor rows;     // this rank's
     clattn_tensor heads;    // of all rows
@@ -22,7 +37,9 @@ typedef struct heads {
     int *numbers; // [4][ranks]: counts and starts of both directions
     cl_mem out_rows, lse_rows;
     int32_t *arrays;
-    clattn_attention_params call;
+    clattn_attention_backward_params call; // of attention, its `forward`
+    cl_mem of_heads; // of gradients: [3][H / P], and of all heads of all ranks on the host
+    float *sums[3];
 } heads;
 
 const char *cla_mpi_heads_refusal(const job *j) {
@@ -143,58 +160,144 @@ static clattn_status to_rows(heads *g, int which, clattn_status status, const cl
     return status == CLATTN_OK ? done : status;
 }
 
-static clattn_status prepare(heads *g) {
+// Attention's rows past a length are the caller's to keep: its results are dense first.
+static clattn_status prepare_results(heads *g) {
     job *j = g->j;
     clattn_mpi *w = j->w;
     const clattn_mpi_attention_params *p = j->p;
-    const span q = {0, j->n_q, 0}, k = {0, j->n_kv, 0};
-    const int64_t own = j->heads / w->ranks;
-    size_t dense = 0; // of one tensor at a time: to_heads, to_rows
-    g->numbers = cla_mpi_zeroed(w, 4 * (size_t)w->ranks, sizeof *g->numbers);
-    g->arrays = cla_mpi_zeroed(w, 3 * (size_t)j->batch + 1, sizeof *g->arrays);
-    if (!g->numbers || !g->arrays) return cla_mpi_fail(w, CLATTN_OUT_OF_MEMORY, "host memory");
-    const clattn_tensor *tensors[TURNS] = {&p->q, &p->k, &p->v, &p->k_scale, &p->v_scale, &p->out, &p->lse};
-    for (int n = 0; n < TURNS; n++)
-        TRY(open_turn(g, n, tensors[n], n == TURN_Q || n == TURN_OUT || n == TURN_LSE));
-    for (int n = 0; n < TURNS; n++)
-        dense = cla_mpi_bytes(tensors[n]) > dense ? cla_mpi_bytes(tensors[n]) : dense;
-    j->report.plan.host_bytes += dense;
+    if (j->b) return CLATTN_OK;
     TRY(cla_mpi_buffer(w, cla_mpi_bytes(&p->out), &g->out_rows));
     TRY(cla_mpi_buffer(w, cla_mpi_bytes(&p->lse), &g->lse_rows));
     const clattn_tensor out = clattn_tensor_dense(g->out_rows, p->out.type, 4, p->out.shape),
                         lse = clattn_tensor_dense(g->lse_rows, CLATTN_TYPE_F32, 3, p->out.shape);
     if (j->q[w->rank].rows) TRY(cla_mpi_deliver(j, &out, &lse, g->arrays, true)); // which writes g->arrays
+    j->report.plan.device_bytes += cla_mpi_bytes(&p->out) + cla_mpi_bytes(&p->lse);
+    return CLATTN_OK;
+}
+
+// Gradients of numbers a head, of this rank's heads.
+static clattn_status prepare_of_heads(heads *g) {
+    job *j = g->j;
+    clattn_mpi *w = j->w;
+    const int64_t own = j->heads / w->ranks;
+    clattn_tensor *const results[3] = {&g->call.dsinks, &g->call.dalibi_slopes, &g->call.dhead_scales};
+    clattn_status status = CLATTN_OK;
+    if (!j->b) return CLATTN_OK;
+    TRY(cla_mpi_buffer(w, 3 * (size_t)own * sizeof(float), &g->of_heads));
+    j->report.plan.device_bytes += 3 * (size_t)own * sizeof(float);
+    for (int n = 0; n < 3; n++) {
+        if (!cla_mpi_gradient(j->b, OF_HEADS + n)->rank) continue;
+        *results[n] = clattn_tensor_dense(g->of_heads, CLATTN_TYPE_F32, 1, &own);
+        results[n]->offset = n * own;
+        const size_t bytes = (size_t)j->heads * (1 + (size_t)w->ranks) * sizeof(float);
+        g->sums[n] = cla_mpi_host(w, bytes, &status);
+        if (g->sums[n]) memset(g->sums[n], 0, bytes);
+        j->report.plan.host_bytes += bytes;
+    }
+    return status;
+}
+
+static void list_tensors(const job *j, const clattn_tensor *to[TURNS]) {
+    static const clattn_tensor none = {.rank = 0};
+    const clattn_mpi_attention_params *p = j->p;
+    const clattn_mpi_attention_backward_params *b = j->b;
+    const clattn_tensor *const tensors[TURNS] = {&p->q,
+                                                 &p->k,
+                                                 &p->v,
+                                                 &p->k_scale,
+                                                 &p->v_scale,
+                                                 &p->out,
+                                                 &p->lse,
+                                                 b ? &b->dout : &none,
+                                                 b ? &b->dlse : &none,
+                                                 b ? &b->dq : &none,
+                                                 b ? &b->dk : &none,
+                                                 b ? &b->dv : &none};
+    memcpy(to, tensors, sizeof tensors);
+}
+
+static bool is_of_q(int which) {
+    return which == TURN_Q || (which >= TURN_OUT && which <= TURN_DQ);
+}
+
+static clattn_status prepare(heads *g) {
+    job *j = g->j;
+    clattn_mpi *w = j->w;
+    const span q = {0, j->n_q, 0}, k = {0, j->n_kv, 0};
+    const int64_t own = j->heads / w->ranks;
+    const clattn_tensor *tensors[TURNS];
+    size_t dense = 0; // of one tensor at a time: to_heads, to_rows
+    g->numbers = cla_mpi_zeroed(w, 4 * (size_t)w->ranks, sizeof *g->numbers);
+    g->arrays = cla_mpi_zeroed(w, 3 * (size_t)j->batch + 1, sizeof *g->arrays);
+    if (!g->numbers || !g->arrays) return cla_mpi_fail(w, CLATTN_OUT_OF_MEMORY, "host memory");
+    list_tensors(j, tensors);
+    for (int n = 0; n < TURNS; n++) TRY(open_turn(g, n, tensors[n], is_of_q(n)));
+    for (int n = 0; n < TURNS; n++)
+        dense = cla_mpi_bytes(tensors[n]) > dense ? cla_mpi_bytes(tensors[n]) : dense;
+    j->report.plan.host_bytes += dense;
+    TRY(prepare_results(g));
+    TRY(prepare_of_heads(g));
     TRY(cla_mpi_mods_open(j, 1));
-    j->report.plan.device_bytes += j->mod_bytes + cla_mpi_bytes(&p->out) + cla_mpi_bytes(&p->lse);
+    j->report.plan.device_bytes += j->mod_bytes;
     const turn *t = g->turns;
     local_call c = {.q = q, .k = k, .keys = t[TURN_K].heads, .values = t[TURN_V].heads, .sinks = true};
     c.key_scales = t[TURN_K_SCALE].heads, c.value_scales = t[TURN_V_SCALE].heads;
     c.out = t[TURN_OUT].heads, c.lse = t[TURN_LSE].heads;
     c.first_head = own * w->rank, c.heads = own;
     c.mods = cla_mpi_mods_add(j, &q, &k, c.first_head);
-    cla_mpi_local(j, &c, &g->call, g->arrays);
-    g->call.q = t[TURN_Q].heads;
+    cla_mpi_local(j, &c, &g->call.forward, g->arrays);
+    g->call.forward.q = t[TURN_Q].heads;
     TRY(cla_mpi_mods_upload(j));
-    return cla_mpi_library(w, clattn_attention_prepare(w->context, &g->call));
+    if (!j->b) return cla_mpi_library(w, clattn_attention_prepare(w->context, &g->call.forward));
+    g->call.score_mod_gradient = j->score_mod_gradient;
+    g->call.dout = t[TURN_DOUT].heads, g->call.dlse = t[TURN_DLSE].heads;
+    g->call.dq = t[TURN_DQ].heads, g->call.dk = t[TURN_DK].heads, g->call.dv = t[TURN_DV].heads;
+    return cla_mpi_library(w, clattn_attention_backward_prepare(w->context, &g->call));
+}
+
+static clattn_status enqueue(heads *g) {
+    clattn_mpi *w = g->j->w;
+    const clattn_status status =
+        g->j->b ? clattn_attention_backward_enqueue(w->context, w->queue, &g->call, 0, NULL, NULL)
+                : clattn_attention_enqueue(w->context, w->queue, &g->call.forward, 0, NULL, NULL);
+    return cla_mpi_library(w, status);
+}
+
+// Results back to the ranks whose rows they are.
+static clattn_status bring_back(heads *g, clattn_status status) {
+    job *j = g->j;
+    clattn_mpi *w = j->w;
+    const clattn_mpi_attention_params *p = j->p;
+    clattn_tensor out = clattn_tensor_dense(g->out_rows, p->out.type, 4, p->out.shape),
+                  lse = clattn_tensor_dense(g->lse_rows, CLATTN_TYPE_F32, 3, p->out.shape);
+    if (!j->b) {
+        status = to_rows(g, TURN_OUT, status, &out);
+        status = to_rows(g, TURN_LSE, status, &lse);
+        return status == CLATTN_OK ? cla_mpi_deliver(j, &out, &lse, g->arrays, false) : status;
+    }
+    const size_t own = (size_t)(j->heads / w->ranks), bytes = own * sizeof(float);
+    for (int n = TURN_DQ; n <= TURN_DV; n++)
+        status = to_rows(g, n, status, cla_mpi_gradient(j->b, n - TURN_DQ));
+    for (size_t n = 0; n < 3 && status == CLATTN_OK; n++)
+        if (g->sums[n] && bytes)
+            status = cla_mpi_cl(w,
+                                clEnqueueReadBuffer(w->queue, g->of_heads, CL_TRUE, n * bytes, bytes,
+                                                    g->sums[n] + (size_t)w->rank * own, 0, NULL, NULL),
+                                "clEnqueueReadBuffer");
+    return cla_mpi_gradients_of_heads(j, g->sums, status);
 }
 
 static clattn_status attend(heads *g, clattn_status status) {
     job *j = g->j;
     clattn_mpi *w = j->w;
-    const clattn_mpi_attention_params *p = j->p;
     const double begin = MPI_Wtime();
-    for (int n = TURN_Q; n <= TURN_V_SCALE; n++) status = to_heads(g, n, status);
+    for (int n = TURN_Q; n <= (j->b ? TURN_DLSE : TURN_V_SCALE); n++) status = to_heads(g, n, status);
     const double there = MPI_Wtime();
-    if (status == CLATTN_OK)
-        status = cla_mpi_library(w, clattn_attention_enqueue(w->context, w->queue, &g->call, 0, NULL, NULL));
+    if (status == CLATTN_OK) status = enqueue(g);
     if (status == CLATTN_OK) status = cla_mpi_finish(w, w->queue);
     j->report.calls++;
     const double done = MPI_Wtime();
-    clattn_tensor out = clattn_tensor_dense(g->out_rows, p->out.type, 4, p->out.shape),
-                  lse = clattn_tensor_dense(g->lse_rows, CLATTN_TYPE_F32, 3, p->out.shape);
-    status = to_rows(g, TURN_OUT, status, &out);
-    status = to_rows(g, TURN_LSE, status, &lse);
-    if (status == CLATTN_OK) status = cla_mpi_deliver(j, &out, &lse, g->arrays, false);
+    status = bring_back(g, status);
     if (status == CLATTN_OK) status = cla_mpi_finish(w, w->queue);
     j->report.compute_seconds = done - there;
     j->report.seconds = MPI_Wtime() - begin;
@@ -214,6 +317,8 @@ clattn_status cla_mpi_heads_run(job *j) {
     }
     cla_mpi_release(&g.out_rows);
     cla_mpi_release(&g.lse_rows);
+    cla_mpi_release(&g.of_heads);
+    for (int n = 0; n < 3; n++) cla_mpi_give(w, g.sums[n]);
     cla_mpi_give(w, g.numbers);
     cla_mpi_give(w, g.arrays);
     return status;

@@ -21,7 +21,8 @@
     X(way, "way")                                                                                            \
     X(piece_rows, "piece_rows")                                                                              \
     X(rows_q, "Nq")                                                                                          \
-    X(score, "score, or what its host arrays hold")
+    X(score, "score, or what its host arrays hold")                                                          \
+    X(gradients, "the gradients that are asked for, or a type of them")
 
 typedef struct call_words {
     world_word word;
@@ -32,9 +33,13 @@ typedef struct call_words {
 } call_words;
 _Static_assert(sizeof(call_words) <= WORLD_CALL_BYTES, "the world has room for the first exchange");
 
-static void fill(clattn_mpi *w, const clattn_mpi_attention_params *p, bool decode, call_words *c) {
-    *c = (call_words){.operation = decode};
+static void fill(const job *j, call_words *c) {
+    clattn_mpi *w = j->w;
+    const clattn_mpi_attention_params *p = j->p;
+    const bool decode = j->decode;
+    *c = (call_words){.operation = j->b ? 2 : decode};
     c->word.status = (int32_t)cla_mpi_check(w, p, decode);
+    if (c->word.status == CLATTN_OK && j->b) c->word.status = (int32_t)cla_mpi_check_gradients(w, j->b);
     if (c->word.status != CLATTN_OK) {
         snprintf(c->word.text, sizeof c->word.text, "%.*s", WORLD_LINE - 1, w->error);
         return;
@@ -44,6 +49,7 @@ static void fill(clattn_mpi *w, const clattn_mpi_attention_params *p, bool decod
     c->type_q = p->q.type, c->type_kv = p->k.type, c->type_out = p->out.type, c->lse = p->lse.rank;
     c->way = p->way, c->piece_rows = p->piece_rows, c->rows_q = decode ? p->q.shape[2] : 0;
     c->score = (int64_t)(cla_mpi_score_hash(p) >> 1);
+    c->gradients = j->b ? (int64_t)(cla_mpi_gradients_hash(j->b) >> 1) : 0;
     c->n_q = p->q.shape[2], c->n_kv = p->k.shape[2];
     c->q_segments = decode ? 0 : p->q_rows.count, c->kv_segments = p->kv_rows.count;
     c->largest = (int64_t)clattn_context_capabilities(w->context)->max_allocation_bytes;
@@ -51,6 +57,7 @@ static void fill(clattn_mpi *w, const clattn_mpi_attention_params *p, bool decod
 
 // Tell which ranks differ from rank 0, and how, by the first field in which any does.
 static clattn_status compare(clattn_mpi *w, const call_words *all, const char *name, size_t offset) {
+    const bool hash = offset == offsetof(call_words, score) || offset == offsetof(call_words, gradients);
     char who[160] = "";
     size_t at = 0;
     int64_t first, other;
@@ -58,12 +65,11 @@ static clattn_status compare(clattn_mpi *w, const call_words *all, const char *n
     for (int r = 1; r < w->ranks; r++) {
         memcpy(&other, (const char *)&all[r] + offset, sizeof other);
         if (other == first || at + 40 > sizeof who) continue;
-        at += (size_t)(offset == offsetof(call_words, score)
-                           ? snprintf(who + at, sizeof who - at, ", rank %d", r)
-                           : snprintf(who + at, sizeof who - at, ", rank %d has %lld", r, (long long)other));
+        at += (size_t)(hash ? snprintf(who + at, sizeof who - at, ", rank %d", r)
+                            : snprintf(who + at, sizeof who - at, ", rank %d has %lld", r, (long long)other));
     }
     if (!at) return CLATTN_OK;
-    if (offset == offsetof(call_words, score))
+    if (hash)
         return cla_mpi_fail(w, CLATTN_INVALID_ARGUMENT, "%s: differs from rank 0's on%s: must be the same",
                             name, who + 1);
     return cla_mpi_fail(w, CLATTN_INVALID_ARGUMENT, "%s: rank 0 has %lld%s: must be the same", name,
@@ -190,11 +196,11 @@ static clattn_status check_lengths(job *j) {
     return CLATTN_OK;
 }
 
-clattn_status cla_mpi_job_open(clattn_mpi *w, const clattn_mpi_attention_params *p, bool decode, job *j) {
+static clattn_status open_job(job *j) {
+    clattn_mpi *w = j->w;
     call_words mine, *all = w->calls;
-    *j = (job){.w = w, .p = p, .decode = decode, .mod_slot = -1};
     w->error[0] = '\0';
-    fill(w, p, decode, &mine);
+    fill(j, &mine);
     const int bytes = (int)sizeof mine;
     clattn_status status =
         cla_mpi_try(w, MPI_Allgather(&mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, w->comm), "MPI_Allgather");
@@ -214,9 +220,21 @@ clattn_status cla_mpi_job_open(clattn_mpi *w, const clattn_mpi_attention_params 
     return status;
 }
 
+clattn_status cla_mpi_job_open(clattn_mpi *w, const clattn_mpi_attention_params *p, bool decode, job *j) {
+    *j = (job){.w = w, .p = p, .decode = decode, .mod_slot = -1};
+    return open_job(j);
+}
+
+clattn_status cla_mpi_job_open_backward(clattn_mpi *w, const clattn_mpi_attention_backward_params *b,
+                                        job *j) {
+    *j = (job){.w = w, .p = b ? &b->forward : NULL, .b = b, .mod_slot = -1};
+    return open_job(j);
+}
+
 void cla_mpi_job_close(job *j) {
     cla_mpi_release(&j->mod_buffer);
-    void *const taken[] = {j->mod_rows, j->score_mod, j->mask_mod, j->memory, j->q, j->shift};
+    void *const taken[] = {j->mod_rows, j->score_mod, j->score_mod_gradient, j->mask_mod, j->memory,
+                           j->q,        j->shift};
     for (size_t n = 0; n < sizeof taken / sizeof *taken; n++) cla_mpi_give(j->w, taken[n]);
     *j = (job){0};
 }

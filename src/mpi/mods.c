@@ -104,7 +104,10 @@ clattn_status cla_mpi_mods_open(job *j, int most) {
     j->mod_rows = cla_mpi_zeroed(j->w, (size_t)most + 1, (size_t)j->mod_width * sizeof *j->mod_rows);
     j->score_mod = s->score_mod ? rewrite(j, s->score_mod) : NULL;
     j->mask_mod = s->mask_mod ? rewrite(j, s->mask_mod) : NULL;
-    if (!j->mod_rows || (s->score_mod && !j->score_mod) || (s->mask_mod && !j->mask_mod))
+    const char *derived = j->b ? j->b->score_mod_gradient : NULL;
+    j->score_mod_gradient = derived ? rewrite(j, derived) : NULL;
+    if (!j->mod_rows || (s->score_mod && !j->score_mod) || (s->mask_mod && !j->mask_mod) ||
+        (derived && !j->score_mod_gradient))
         return cla_mpi_fail(j->w, CLATTN_OUT_OF_MEMORY, "host memory");
     j->mod_bytes = ((size_t)most + 1) * (size_t)j->mod_width * sizeof *j->mod_rows;
     return cla_mpi_buffer(j->w, j->mod_bytes, &j->mod_buffer);

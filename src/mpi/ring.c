@@ -2,18 +2,32 @@
 // hands on to r + 1 while it computes [Liu et al. 2023]. A piece goes no further than the last rank that sees it. There are two
 // pieces in host memory and two on the device, of which one is at hand and one is coming. A rank on which something failed
 // goes on to send and receive, and computes no more.
+//   Of gradients, a rank's share of a piece's dk and dv, float32, goes home to the rank whose keys they are while the next piece is
+// computed, as many bytes as if sums went round with their keys; its owner adds the shares in the order of the steps.
+#include "mpi/gradients.h"
 #include "mpi/ring.h"
 
+#include <string.h>
 #include <time.h>
+
+enum { TAGS = 16384 }; // of messages of keys; those of shares follow
+enum { KEYS_IN, KEYS_OUT, SHARE_IN, SHARE_OUT, MESSAGES };
+static const char *const message_names[MESSAGES] = {"MPI_Irecv", "MPI_Isend", "MPI_Irecv", "MPI_Isend"};
 
 typedef struct ring {
     job *j;
     partial result;
+    gradients gradients; // in place of it
     ring_pieces pieces;
     char *host[2];
     cl_mem device[2];
-    clattn_status status; // the first failure here
-    double computed;      // when the device was seen to be idle in this step
+    float *share[2],
+        *came;          // of gradients: of this step and the one before; another rank's of this one's keys
+    size_t share_bytes; // of the largest
+    MPI_Request messages[MESSAGES]; // of this step
+    int c, step, at;                // the piece at hand, and how many came before
+    clattn_status status;           // the first failure here
+    double computed;                // when the device was seen to be idle in this step
 } ring;
 
 static int owner_at(const ring *g, int step) {
@@ -31,8 +45,84 @@ static ring_load sent_at(const ring *g, int c, int step) {
     return cla_mpi_ring_load(g->j, &g->pieces, owner_at(g, step), c, step + 1);
 }
 
+// The piece that comes while this one is at hand, and the one before.
+static int next_c(const ring *g) {
+    return g->step + 1 < g->j->w->ranks ? g->c : g->c + 1;
+}
+static int next_step(const ring *g) {
+    return (g->step + 1) % g->j->w->ranks;
+}
+static int last_c(const ring *g) {
+    return g->step ? g->c : g->c - 1;
+}
+static int last_step(const ring *g) {
+    return (g->step ? g->step : g->j->w->ranks) - 1;
+}
+
 static void note(ring *g, clattn_status status) {
     if (g->status == CLATTN_OK) g->status = status;
+}
+
+// What is done with keys: attention, or gradients.
+static clattn_status open_work(ring *g) {
+    job *j = g->j;
+    const span_list *q = &j->q[j->w->rank];
+    const int most = RING_LANES * g->pieces.most * j->w->ranks;
+    return j->b ? cla_mpi_gradients_open(&g->gradients, j, q, most)
+                : cla_mpi_partial_open(&g->result, j, q, most);
+}
+
+static clattn_status expect(ring *g, const span *keys, const clattn_tensor views[4]) {
+    return g->j->b ? cla_mpi_gradients_expect(&g->gradients, keys, views)
+                   : cla_mpi_partial_expect(&g->result, keys, views);
+}
+
+static bool sees(const ring *g, const span *keys) {
+    return g->j->b ? cla_mpi_gradients_sees(&g->gradients, keys) : cla_mpi_partial_sees(&g->result, keys);
+}
+
+// The share that the rank `step` behind the owner has of its c-th piece: where its lanes begin, in floats, of those that it sees.
+typedef struct ring_share {
+    const span *lanes[RING_LANES]; // NULL: not seen
+    size_t at[RING_LANES], count;
+} ring_share;
+
+static ring_share share_of(const ring *g, int owner, int c, int step) {
+    const ring_load load = cla_mpi_ring_load(g->j, &g->pieces, owner, c, step);
+    ring_share share = {.count = 0};
+    for (int lane = 0; lane < RING_LANES; lane++) {
+        const span *keys = load.lanes[lane];
+        if (!keys || !cla_mpi_ring_sees(g->j, (owner + step) % g->j->w->ranks, keys)) continue;
+        share.lanes[lane] = keys;
+        share.at[lane] = share.count;
+        share.count += cla_mpi_gradients_share(g->j, keys->count);
+    }
+    return share;
+}
+
+// What comes of this rank's keys: of the step before.
+static ring_share came_at(const ring *g) {
+    return share_of(g, g->j->w->rank, last_c(g), last_step(g));
+}
+
+static clattn_status prepare_shares(ring *g) {
+    clattn_mpi *w = g->j->w;
+    clattn_status status = CLATTN_OK;
+    for (int r = 0; r < w->ranks; r++)
+        for (int c = 0; c < g->pieces.most; c++)
+            for (int step = 0; step < w->ranks; step++) {
+                const size_t bytes = share_of(g, r, c, step).count * sizeof(float);
+                if (bytes > g->share_bytes) g->share_bytes = bytes;
+            }
+    for (int n = 0; n < 2; n++) g->share[n] = cla_mpi_host(w, g->share_bytes, &status);
+    g->came = cla_mpi_host(w, g->share_bytes, &status);
+    return status;
+}
+
+static clattn_status ready(ring *g) {
+    if (!g->j->b) return cla_mpi_partial_ready(&g->result);
+    TRY(prepare_shares(g));
+    return cla_mpi_gradients_ready(&g->gradients);
 }
 
 // Everything that can fail here alone, before anything large is sent.
@@ -41,7 +131,7 @@ static clattn_status prepare(ring *g) {
     clattn_mpi *w = j->w;
     clattn_tensor views[4];
     bool moves = false, comes = false;
-    TRY(cla_mpi_partial_open(&g->result, j, &j->q[w->rank], RING_LANES * g->pieces.most * w->ranks));
+    TRY(open_work(g));
     for (int c = 0; c < g->pieces.most; c++)
         for (int step = 0; step < w->ranks; step++) {
             const ring_load load = load_at(g, c, step);
@@ -51,11 +141,11 @@ static clattn_status prepare(ring *g) {
                 const span *keys = load.lanes[lane];
                 if (!keys) continue;
                 cla_mpi_own_views(j, keys->local, keys->count, views);
-                TRY(cla_mpi_partial_expect(&g->result, keys, step ? NULL : views));
+                TRY(expect(g, keys, step ? NULL : views));
             }
         }
-    TRY(cla_mpi_partial_expect(&g->result, &(span){0, 0, 0}, NULL));
-    TRY(cla_mpi_partial_ready(&g->result));
+    TRY(expect(g, &(span){0, 0, 0}, NULL));
+    TRY(ready(g));
     const size_t bytes = g->pieces.bytes;
     clattn_status status = CLATTN_OK;
     for (int n = 0; n < 2; n++) {
@@ -64,8 +154,8 @@ static clattn_status prepare(ring *g) {
     }
     j->report.pieces_unsent = g->pieces.unsent[w->rank];
     j->report.plan.piece_rows = g->pieces.rows;
-    j->report.plan.device_bytes = g->result.bytes + (comes ? 2 * bytes : 0);
-    j->report.plan.host_bytes = moves ? 2 * bytes : 0;
+    j->report.plan.device_bytes = g->result.bytes + g->gradients.bytes + (comes ? 2 * bytes : 0);
+    j->report.plan.host_bytes = g->gradients.host_bytes + 3 * g->share_bytes + (moves ? 2 * bytes : 0);
     return status;
 }
 
@@ -85,119 +175,171 @@ static void read_own(ring *g, int c, char *host) {
     }
 }
 
-static void compute(ring *g, int c, int step, cl_mem device) {
-    const ring_load load = load_at(g, c, step);
-    clattn_tensor views[4];
-    for (int lane = 0; lane < RING_LANES; lane++) {
-        const span *keys = load.lanes[lane];
-        if (!keys || g->status != CLATTN_OK) continue;
-        if (step)
-            cla_mpi_piece_views(g->j, device, keys->count, views);
-        else
-            cla_mpi_own_views(g->j, keys->local, keys->count, views);
-        for (int part = 0; part < 4 && step; part++)
-            views[part].offset +=
-                views[part].rank ? (int64_t)(load.at[lane] / clattn_type_size(views[part].type)) : 0;
-        note(g, cla_mpi_partial_add(&g->result, keys, views));
-    }
-}
-
-// A piece that came: of the length that it must have, and on to the device where it is seen.
-static void take(ring *g, int c, int step, MPI_Status *status, const char *host, cl_mem device) {
-    const ring_load load = load_at(g, c, step);
-    clattn_mpi *w = g->j->w;
-    bool seen = false;
-    int came = 0;
-    MPI_Get_count(status, MPI_BYTE, &came);
-    if ((size_t)came != load.bytes)
-        note(g, cla_mpi_fail(w, CLATTN_DRIVER, "a piece of %zu bytes from rank %d came with %d", load.bytes,
-                             status->MPI_SOURCE, came));
-    g->j->report.received_bytes += (uint64_t)came;
-    for (int lane = 0; lane < RING_LANES; lane++)
-        seen = seen || (load.lanes[lane] && cla_mpi_partial_sees(&g->result, load.lanes[lane]));
-    if (g->status != CLATTN_OK || !seen) return;
-    note(g,
-         cla_mpi_cl(w, clEnqueueWriteBuffer(w->copies, device, CL_FALSE, 0, load.bytes, host, 0, NULL, NULL),
-                    "clEnqueueWriteBuffer"));
-    clFlush(w->copies);
-}
-
 // When the device is first seen to be idle.
 static void look(ring *g) {
     cl_int state = CL_COMPLETE;
+    const cl_event event = g->j->b ? g->gradients.event : g->result.event;
     if (g->computed != 0) return;
-    if (g->result.event && clGetEventInfo(g->result.event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state,
-                                          &state, NULL) != CL_SUCCESS)
+    if (event &&
+        clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL) != CL_SUCCESS)
         state = CL_COMPLETE;
     if (state <= CL_COMPLETE) g->computed = MPI_Wtime();
 }
 
-// Both messages of a step. Asked now and then, because who waits inside MPI takes a processor from a device that is one.
-static void exchange(ring *g, MPI_Request *in, MPI_Request *out, int c, int step, int next) {
-    const struct timespec pause = {0, 20000};
-    MPI_Status status;
-    bool waits_in = *in != MPI_REQUEST_NULL, waits_out = *out != MPI_REQUEST_NULL;
-    while (waits_in || waits_out) {
+// A piece that came goes on to the device where it is seen.
+static void take_keys(ring *g) {
+    const ring_load load = load_at(g, next_c(g), next_step(g));
+    clattn_mpi *w = g->j->w;
+    const int to = 1 - g->at % 2;
+    bool seen = false;
+    for (int lane = 0; lane < RING_LANES; lane++)
+        seen = seen || (load.lanes[lane] && sees(g, load.lanes[lane]));
+    if (g->status != CLATTN_OK || !seen) return;
+    note(g, cla_mpi_cl(w,
+                       clEnqueueWriteBuffer(w->copies, g->device[to], CL_FALSE, 0, load.bytes, g->host[to], 0,
+                                            NULL, NULL),
+                       "clEnqueueWriteBuffer"));
+    clFlush(w->copies);
+}
+
+// What the rank behind has of this one's keys, of the step before.
+static void take_share(ring *g, const ring_share *share, const float *from) {
+    for (int lane = 0; lane < RING_LANES && g->status == CLATTN_OK; lane++)
+        if (share->lanes[lane])
+            cla_mpi_gradients_take(&g->gradients, share->lanes[lane], from + share->at[lane]);
+}
+
+// A message that came: of the length that it must have.
+static void take(ring *g, int n, MPI_Status *status) {
+    const ring_share share = n == SHARE_IN ? came_at(g) : (ring_share){.count = 0};
+    const size_t bytes =
+        n == SHARE_IN ? share.count * sizeof(float) : load_at(g, next_c(g), next_step(g)).bytes;
+    int came = 0;
+    MPI_Get_count(status, MPI_BYTE, &came);
+    if ((size_t)came != bytes)
+        note(g, cla_mpi_fail(g->j->w, CLATTN_DRIVER, "a piece of %zu bytes from rank %d came with %d", bytes,
+                             status->MPI_SOURCE, came));
+    g->j->report.received_bytes += (uint64_t)came;
+    if (n == SHARE_IN)
+        take_share(g, &share, g->came);
+    else
+        take_keys(g);
+}
+
+// True: all messages of the step have come and gone.
+static bool poll(ring *g) {
+    bool done_all = true;
+    for (int n = 0; n < MESSAGES; n++) {
+        MPI_Status status;
         int done = 0;
-        if (waits_in) {
-            const clattn_status tried = cla_mpi_try(g->j->w, MPI_Test(in, &done, &status), "MPI_Irecv");
-            note(g, tried);
-            if (done && tried == CLATTN_OK) take(g, c, step, &status, g->host[next], g->device[next]);
-            waits_in = !done && tried == CLATTN_OK;
-        }
-        if (waits_out) {
-            const clattn_status tried = cla_mpi_try(g->j->w, MPI_Test(out, &done, &status), "MPI_Isend");
-            note(g, tried);
-            waits_out = !done && tried == CLATTN_OK;
-        }
-        look(g);
-        if (waits_in || waits_out) nanosleep(&pause, NULL);
+        if (g->messages[n] == MPI_REQUEST_NULL) continue;
+        const clattn_status tried =
+            cla_mpi_try(g->j->w, MPI_Test(&g->messages[n], &done, &status), message_names[n]);
+        note(g, tried);
+        if (tried != CLATTN_OK) g->messages[n] = MPI_REQUEST_NULL;
+        if (tried == CLATTN_OK && done && (n == KEYS_IN || n == SHARE_IN)) take(g, n, &status);
+        done_all = done_all && (done || tried != CLATTN_OK);
     }
+    look(g);
+    return done_all;
+}
+
+// All messages of a step. Asked now and then, because who waits inside MPI takes a processor from a device that is one.
+static void exchange(ring *g) {
+    const struct timespec pause = {0, 20000};
+    while (!poll(g)) nanosleep(&pause, NULL);
+}
+
+// The same until the device has done the call at hand.
+static void meanwhile(void *user) {
+    const struct timespec pause = {0, 20000};
+    ring *g = user;
+    for (g->computed = 0; poll(g), g->computed == 0;) nanosleep(&pause, NULL);
+}
+
+static void compute(ring *g) {
+    const ring_load load = load_at(g, g->c, g->step);
+    const ring_share share =
+        g->j->b ? share_of(g, owner_at(g, g->step), g->c, g->step) : (ring_share){.count = 0};
+    float *const floats = g->share[g->at % 2];
+    clattn_tensor views[4];
+    if (share.count) memset(floats, 0, share.count * sizeof *floats);
+    for (int lane = 0; lane < RING_LANES; lane++) {
+        const span *keys = load.lanes[lane];
+        if (!keys || g->status != CLATTN_OK) continue;
+        if (g->step)
+            cla_mpi_piece_views(g->j, g->device[g->at % 2], keys->count, views);
+        else
+            cla_mpi_own_views(g->j, keys->local, keys->count, views);
+        for (int part = 0; part < 4 && g->step; part++)
+            views[part].offset +=
+                views[part].rank ? (int64_t)(load.at[lane] / clattn_type_size(views[part].type)) : 0;
+        note(g, g->j->b
+                    ? cla_mpi_gradients_add(&g->gradients, keys, views, floats + share.at[lane], meanwhile, g)
+                    : cla_mpi_partial_add(&g->result, keys, views));
+    }
+    if (g->j->b && g->step == 0) take_share(g, &share, floats);
 }
 
 // A receive that fails is asked for once more, and an empty message goes in place of one that cannot be sent: nobody waits for it.
-static void receive(ring *g, char *host, int tag, MPI_Request *in) {
+static void receive(ring *g, int n, void *to, size_t bytes, int from, int tag) {
     clattn_mpi *w = g->j->w;
-    const int before = (w->rank + w->ranks - 1) % w->ranks;
     for (int tries = 0; tries < 2; tries++) {
-        const int code = MPI_Irecv(host, (int)g->pieces.bytes, MPI_BYTE, before, tag, w->comm, in);
+        const int code = MPI_Irecv(to, (int)bytes, MPI_BYTE, from, tag, w->comm, &g->messages[n]);
         if (code == MPI_SUCCESS) return;
-        *in = MPI_REQUEST_NULL;
-        note(g, cla_mpi_try(w, code, "MPI_Irecv"));
+        g->messages[n] = MPI_REQUEST_NULL;
+        note(g, cla_mpi_try(w, code, message_names[n]));
     }
 }
 
-static void send(ring *g, const char *host, int c, int step, int tag, MPI_Request *out) {
+static void send(ring *g, int n, const void *from, size_t bytes, int to, int tag) {
     clattn_mpi *w = g->j->w;
-    const ring_load have = load_at(g, c, step), load = sent_at(g, c, step);
-    size_t first = 0, bytes = load.bytes;
-    for (int lane = RING_LANES - 1; lane >= 0; lane--)
-        if (load.lanes[lane]) first = have.at[lane];
     for (int tries = 0; tries < 2; tries++, bytes = 0) {
-        const int code =
-            MPI_Isend(host + first, (int)bytes, MPI_BYTE, (w->rank + 1) % w->ranks, tag, w->comm, out);
+        const int code = MPI_Isend(from, (int)bytes, MPI_BYTE, to, tag, w->comm, &g->messages[n]);
         if (code == MPI_SUCCESS) break;
-        *out = MPI_REQUEST_NULL;
-        note(g, cla_mpi_try(w, code, "MPI_Isend"));
+        g->messages[n] = MPI_REQUEST_NULL;
+        note(g, cla_mpi_try(w, code, message_names[n]));
     }
     g->j->report.sent_bytes += bytes;
 }
 
-// One piece is computed while it is sent on and the next one comes.
-static void tick(ring *g, int c, int step, int at) {
+// The piece at hand goes on, and the next one comes.
+static void post_keys(ring *g) {
     clattn_mpi *w = g->j->w;
-    const int tag = at % 16384, next = 1 - at % 2, ranks = w->ranks;
-    const int next_c = step + 1 < ranks ? c : c + 1, next_step = (step + 1) % ranks;
+    const int tag = g->at % TAGS;
+    const ring_load have = load_at(g, g->c, g->step), load = sent_at(g, g->c, g->step);
+    size_t first = 0;
+    for (int lane = RING_LANES - 1; lane >= 0; lane--)
+        if (load.lanes[lane]) first = have.at[lane];
+    if (next_step(g) && load_at(g, next_c(g), next_step(g)).bytes)
+        receive(g, KEYS_IN, g->host[1 - g->at % 2], g->pieces.bytes, (w->rank + w->ranks - 1) % w->ranks,
+                tag);
+    if (load.bytes) send(g, KEYS_OUT, g->host[g->at % 2] + first, load.bytes, (w->rank + 1) % w->ranks, tag);
+}
+
+// Shares of the step before go home.
+static void post_shares(ring *g) {
+    const int ranks = g->j->w->ranks, step = last_step(g), tag = TAGS + g->at % TAGS;
+    if (!g->j->b || g->at == 0 || step == 0) return;
+    const ring_share own = share_of(g, owner_at(g, step), last_c(g), step);
+    if (came_at(g).count) receive(g, SHARE_IN, g->came, g->share_bytes, (g->j->w->rank + step) % ranks, tag);
+    if (own.count)
+        send(g, SHARE_OUT, g->share[1 - g->at % 2], own.count * sizeof(float), owner_at(g, step), tag);
+}
+
+// One piece is computed while it is sent on and the next one comes. Gradients wait for each call, and ask for messages meanwhile.
+static void tick(ring *g) {
+    clattn_mpi *w = g->j->w;
     clattn_mpi_report *report = &g->j->report;
-    MPI_Request in = MPI_REQUEST_NULL, out = MPI_REQUEST_NULL;
     const double begin = MPI_Wtime();
     g->computed = 0;
-    compute(g, c, step, g->device[at % 2]);
-    if (next_step && load_at(g, next_c, next_step).bytes) receive(g, g->host[next], tag, &in);
-    if (sent_at(g, c, step).bytes) send(g, g->host[at % 2], c, step, tag, &out);
-    if (!next_step && next_c < g->pieces.most && sent_at(g, next_c, 0).bytes)
-        read_own(g, next_c, g->host[next]);
-    exchange(g, &in, &out, next_c, next_step, next);
+    if (!g->j->b) compute(g);
+    post_keys(g);
+    post_shares(g);
+    if (!next_step(g) && next_c(g) < g->pieces.most && sent_at(g, next_c(g), 0).bytes)
+        read_own(g, next_c(g), g->host[1 - g->at % 2]);
+    if (g->j->b) compute(g);
+    exchange(g);
     note(g, cla_mpi_finish(w, w->copies));
     look(g);
     const double moved = MPI_Wtime();
@@ -208,29 +350,43 @@ static void tick(ring *g, int c, int step, int at) {
     report->exposed_seconds += moved > idle ? moved - idle : 0;
 }
 
+static void run(ring *g) {
+    clattn_mpi *w = g->j->w;
+    note(g, cla_mpi_finish(w, w->queue));
+    if (g->pieces.most && sent_at(g, 0, 0).bytes) read_own(g, 0, g->host[0]);
+    note(g, cla_mpi_finish(w, w->copies));
+    for (g->c = 0; g->c < g->pieces.most; g->c++)
+        for (g->step = 0; g->step < w->ranks; g->step++, g->at++) tick(g);
+    g->step = 0;
+    post_shares(g);
+    exchange(g);
+    if (g->status == CLATTN_OK)
+        note(g, g->j->b ? cla_mpi_gradients_end(&g->gradients) : cla_mpi_partial_end(&g->result));
+    if (g->j->b) note(g, cla_mpi_gradients_of_heads(g->j, g->gradients.sums + OF_HEADS, g->status));
+    note(g, cla_mpi_finish(w, w->queue));
+}
+
 clattn_status cla_mpi_ring_run(job *j) {
     ring g = {.j = j};
     clattn_mpi *w = j->w;
+    for (int n = 0; n < MESSAGES; n++) g.messages[n] = MPI_REQUEST_NULL;
     clattn_status status = cla_mpi_ring_lay(j, &g.pieces);
     if (status == CLATTN_OK) status = prepare(&g);
     status = cla_mpi_agree(w, status);
     if (status == CLATTN_OK) {
         const double begin = MPI_Wtime();
-        note(&g, cla_mpi_finish(w, w->queue));
-        if (g.pieces.most && sent_at(&g, 0, 0).bytes) read_own(&g, 0, g.host[0]);
-        note(&g, cla_mpi_finish(w, w->copies));
-        for (int c = 0, at = 0; c < g.pieces.most; c++)
-            for (int step = 0; step < w->ranks; step++, at++) tick(&g, c, step, at);
-        if (g.status == CLATTN_OK) note(&g, cla_mpi_partial_end(&g.result));
-        note(&g, cla_mpi_finish(w, w->queue));
+        run(&g);
         j->report.seconds = MPI_Wtime() - begin;
         status = cla_mpi_agree(w, g.status);
     }
     for (int n = 0; n < 2; n++) {
         cla_mpi_give(w, g.host[n]);
         cla_mpi_release(&g.device[n]);
+        cla_mpi_give(w, g.share[n]);
     }
+    cla_mpi_give(w, g.came);
     cla_mpi_partial_close(&g.result);
+    cla_mpi_gradients_close(&g.gradients);
     cla_mpi_ring_free(j, &g.pieces);
     return status;
 }

@@ -23,6 +23,9 @@ typedef struct ring_load {
 } ring_load;
 ring_load cla_mpi_ring_load(const job *j, const ring_pieces *p, int owner, int c, int step);
 
+// Whether any row of a rank sees any of these keys.
+bool cla_mpi_ring_sees(const job *j, int rank, const span *keys);
+
 clattn_status cla_mpi_ring_lay(const job *j, ring_pieces *p);
 void cla_mpi_ring_free(const job *j, ring_pieces *p);
 // Do the job's prefill so, from the second exchange on.

@@ -4,15 +4,27 @@
 
 #define MOST_BYTES ((int64_t)1 << 30) // of a message: MPI counts in int
 
+bool cla_mpi_ring_sees(const job *j, int rank, const span *keys) {
+    for (int n = 0; n < j->q[rank].count; n++)
+        if (cla_mpi_sees(j, &j->q[rank].spans[n], keys)) return true;
+    return false;
+}
+
 // The last rank behind the owner that sees it.
 static int hops_of(const job *j, int owner, const span *keys) {
     const int ranks = j->w->ranks;
-    for (int hop = ranks - 1; hop > 0; hop--) {
-        const span_list *q = &j->q[(owner + hop) % ranks];
-        for (int n = 0; n < q->count; n++)
-            if (cla_mpi_sees(j, &q->spans[n], keys)) return hop;
-    }
+    for (int hop = ranks - 1; hop > 0; hop--)
+        if (cla_mpi_ring_sees(j, (owner + hop) % ranks, keys)) return hop;
     return 0;
+}
+
+// Bytes of a key in a message: as it is stored, or as a share of its gradients.
+static int64_t row_bytes(const job *j) {
+    const int64_t stored = (int64_t)cla_mpi_piece_layout(j, 64).bytes / 64 + 1,
+                  share =
+                      j->b ? j->batch * j->kv_heads * (j->head_dim + j->head_dim_v) * (int64_t)sizeof(float)
+                           : 0;
+    return stored > share ? stored : share;
 }
 
 static int64_t cuts_of(const span_list *list, int64_t rows) {
@@ -49,7 +61,7 @@ static void cut_rank(const job *j, ring_pieces *p, int owner, int64_t rows) {
 }
 
 clattn_status cla_mpi_ring_lay(const job *j, ring_pieces *p) {
-    const int64_t row = (int64_t)cla_mpi_piece_layout(j, 64).bytes / 64 + 1, room = (int64_t)32 << 20;
+    const int64_t row = row_bytes(j), room = (int64_t)32 << 20;
     const int ranks = j->w->ranks;
     int64_t rows = j->p->piece_rows ? j->p->piece_rows : room / row;
     if (rows > MOST_BYTES / row) rows = MOST_BYTES / row;
