@@ -111,17 +111,17 @@ class Group(_Closed):
                 library().clattn_group_destroy(self.handle)
             self.handle = None
 
-    def _do(self, function, q, k, v, options):
+    def _do(self, function, form_of, params, given):
         with self._lock:
             if not self.handle:
                 raise ValueError("the group is closed")
-            given = {"q": q, "k": k, "v": v, **options}
-            form, params = _attention(given), clattn_group_attention_params()
+            caller = dict(given)
+            form = form_of(given)
             call = _HostCall(None, params, {**form.sizes, "members": len(self.contexts)}, form.written)
-            call.caller = {"q": q, "k": k, "v": v, **options}
+            call.caller = caller
             call.options(params, given)
             for name, shape, dtype, into in form.outputs:
-                setattr(params.attention, name, call.result(name, into, shape, dtype, isinstance(form.main, Buffer)))
+                setattr(params.attention if form_of is _attention else params.backward, name, call.result(name, into, shape, dtype, isinstance(form.main, Buffer)))
             report, shares = clattn_group_report(), (clattn_group_share * len(self.contexts))()
             self._depth += 1
             try:
@@ -139,12 +139,26 @@ class Group(_Closed):
     def attention(self, q, k, v, **options):
         """As Context.attention, with deal= ("auto", "heads", "rows", "keys", "whole") and shares=, a number for each context. How it was
         dealt stands in .report and .shares, dictionaries of clattn_group_report and clattn_group_share."""
-        found, self.report, self.shares = self._do("clattn_group_attention", q, k, v, options)
+        return self._told("clattn_group_attention", _attention, clattn_group_attention_params(), {"q": q, "k": k, "v": v, **options})
+
+    def attention_backward(self, q, k, v, out, lse, dout, *, dlse=None, **options):
+        """As Context.attention_backward, with deal= and shares= of attention(), and .report and .shares."""
+        given = {"q": q, "k": k, "v": v, "out": out, "lse": lse, "dout": dout, **({} if dlse is None else {"dlse": dlse}), **options}
+        return self._told("clattn_group_attention_backward", _backward, clattn_group_attention_backward_params(), given)
+
+    def _told(self, *call):
+        found, self.report, self.shares = self._do(*call)
         return found[0] if len(found) == 1 else tuple(found)
 
     def plan(self, q, k, v, **options):
         """How attention() would be dealt now: (report, shares)."""
-        return self._do("clattn_group_plan", q, k, v, options)[1:]
+        given = {"q": q, "k": k, "v": v, **options}
+        return self._do("clattn_group_plan", _attention, clattn_group_attention_params(), given)[1:]
+
+    def backward_plan(self, q, k, v, out, lse, dout, **options):
+        """How attention_backward() would be dealt now: (report, shares)."""
+        given = {"q": q, "k": k, "v": v, "out": out, "lse": lse, "dout": dout, **options}
+        return self._do("clattn_group_backward_plan", _backward, clattn_group_attention_backward_params(), given)[1:]
 
 
 _default = None

@@ -48,7 +48,7 @@ static clattn_tensor gather(shard *s, const clattn_tensor *from, const uint8_t *
                             const shard_rows *rows, int64_t apart) {
     clattn_tensor t = *from;
     const size_t size = clattn_type_size(t.type);
-    t.shape[axis] = rows->count;
+    if (axis >= 0) t.shape[axis] = rows->count;
     t.offset = 3;
     int64_t step = apart, count;
     for (int a = t.rank - 1; a >= 0; a--) {
@@ -91,6 +91,36 @@ static clattn_tensor map_rows(shard *s, const struct guarded *map, const shard_r
     return gather(s, t, map->image, t->rank - 2, q, 1 + rank % 2); // ranks differ
 }
 
+static const clattn_tensor *gradient_of(const shard *s, int g) {
+    const clattn_mpi_attention_backward_params *b = &s->backward;
+    const clattn_tensor *const all[GRADIENTS] = {
+        &b->dq, &b->dk, &b->dv, &b->dbias, &b->dsinks, &b->dalibi_slopes, &b->dhead_scales};
+    return all[g];
+}
+
+// Which axis of a gradient counts rows or keys that are shared; -1: none.
+static int shared_axis(int g, const clattn_tensor *t) {
+    const int row = t->rank - 2;
+    return g < GRADIENT_BIAS ? 2 : g == GRADIENT_BIAS && row >= 0 && t->shape[row] != 1 ? row : -1;
+}
+
+static void open_gradients(shard *s, int rank) {
+    const struct case_arrays *a = &s->whole;
+    clattn_mpi_attention_backward_params *b = &s->backward;
+    *b = (clattn_mpi_attention_backward_params){.forward = s->params,
+                                                .score_mod_gradient = a->backward.score_mod_gradient};
+    b->dout = gather(s, &a->dout.view, a->dout.image, 2, &s->q, 1);
+    if (a->dlse.view.rank) b->dlse = gather(s, &a->dlse.view, a->dlse.image, 2, &s->q, 1);
+    for (int g = 0; g < GRADIENTS; g++) {
+        const clattn_tensor *from = &a->gradient[g].view;
+        const bool keys = g == GRADIENT_K || g == GRADIENT_V;
+        const int axis = shared_axis(g, from);
+        if (from->buffer)
+            *(clattn_tensor *)(uintptr_t)gradient_of(s, g) =
+                gather(s, from, NULL, axis, keys ? &s->kv : &s->q, g < GRADIENT_BIAS ? 1 : 1 + rank % 2);
+    }
+}
+
 void shard_open(shard *s, const shard_call *call, int rank, int ranks) {
     struct test_case test;
     char why[256];
@@ -116,12 +146,14 @@ void shard_open(shard *s, const shard_call *call, int rank, int ranks) {
         to->k_scale = gather(s, &p->kv.k_scale, s->whole.kv_scales[0].image, 2, &s->kv, 1);
         to->v_scale = gather(s, &p->kv.v_scale, s->whole.kv_scales[1].image, 2, &s->kv, 1);
     }
-    to->out = gather(s, &p->out, NULL, 2, &s->q, 1);
-    if (p->lse.rank) to->lse = gather(s, &p->lse, NULL, 2, &s->q, 1);
+    const bool gradients = t->op == CASE_BACKWARD; // which read what forward gave
+    to->out = gather(s, &p->out, gradients ? s->whole.out.image : NULL, 2, &s->q, 1);
+    if (p->lse.rank) to->lse = gather(s, &p->lse, gradients ? s->whole.lse.image : NULL, 2, &s->q, 1);
     if (p->score.mask.rank) to->score.mask = map_rows(s, &s->whole.mask, &s->q, rank);
     if (p->score.bias.rank) to->score.bias = map_rows(s, &s->whole.bias, &s->q, rank);
     if (!call->decode) to->q_rows = s->q.rows;
     to->kv_rows = s->kv.rows;
+    if (gradients) open_gradients(s, rank);
 }
 
 void shard_close(shard *s) {
@@ -130,55 +162,110 @@ void shard_close(shard *s) {
     case_free(s->data);
 }
 
-// A view's elements at the places of their rows in the whole; *untouched is false where anything around it changed.
-static void scatter(const shard *s, const clattn_tensor *t, double *whole, int64_t rows, int64_t width,
-                    bool *intact) {
-    const size_t size = clattn_type_size(t->type);
+// Four axes, the row's numbers last: an lse has one each.
+static clattn_tensor padded(clattn_tensor t, bool behind) {
+    for (; t.rank < 4; t.rank++) {
+        for (int a = t.rank; a > 0 && !behind; a--)
+            t.shape[a] = t.shape[a - 1], t.stride[a] = t.stride[a - 1];
+        t.shape[behind ? t.rank : 0] = 1, t.stride[behind ? t.rank : 0] = 0;
+    }
+    return t;
+}
+
+// A view's elements are added at the places of their rows in the whole, where rows are shared; *intact is false where anything around
+// them changed.
+static void scatter(clattn_tensor t, double *whole, const shard_rows *shared, int64_t rows, bool *intact) {
+    const size_t size = clattn_type_size(t.type);
+    const clattn_mpi_segment all = {0, t.shape[2]};
+    const clattn_mpi_segment *segments = shared ? shared->segments : &all;
     size_t bytes = 0;
-    clGetMemObjectInfo(t->buffer, CL_MEM_SIZE, sizeof bytes, &bytes, NULL);
+    clGetMemObjectInfo(t.buffer, CL_MEM_SIZE, sizeof bytes, &bytes, NULL);
     uint8_t *memory = malloc(bytes);
-    harness_expect(clEnqueueReadBuffer(harness()->queue, t->buffer, CL_TRUE, 0, bytes, memory, 0, NULL, NULL),
+    harness_expect(clEnqueueReadBuffer(harness()->queue, t.buffer, CL_TRUE, 0, bytes, memory, 0, NULL, NULL),
                    "clEnqueueReadBuffer");
-    for (int64_t b = 0; b < t->shape[0]; b++)
-        for (int64_t h = 0; h < t->shape[1]; h++)
-            for (int32_t g = 0, local = 0; g < s->q.rows.count; g++)
-                for (int64_t n = 0; n < s->q.segments[g].count; n++, local++)
-                    for (int64_t d = 0; d < width; d++) {
-                        const int64_t at = t->offset + b * t->stride[0] + h * t->stride[1] +
-                                           local * t->stride[2] + (t->rank == 4 ? d : 0),
-                                      row = (b * t->shape[1] + h) * rows + s->q.segments[g].start + n;
-                        whole[row * width + d] += storage_load(t->type, memory, at);
-                        storage_poison(t->type, memory + (size_t)at * size, 1);
-                    }
+    for (int64_t h = 0; h < t.shape[0] * t.shape[1]; h++)
+        for (int32_t g = 0, local = 0; g < (shared ? shared->rows.count : 1); g++)
+            for (int64_t n = 0; n < segments[g].count; n++, local++)
+                for (int64_t d = 0; d < t.shape[3]; d++) {
+                    const int64_t at = t.offset + h / t.shape[1] * t.stride[0] +
+                                       h % t.shape[1] * t.stride[1] + local * t.stride[2] + d * t.stride[3],
+                                  row = h * rows + segments[g].start + n;
+                    whole[row * t.shape[3] + d] += storage_load(t.type, memory, at);
+                    storage_poison(t.type, memory + (size_t)at * size, 1);
+                }
     uint8_t *poison = malloc(bytes);
-    storage_poison(t->type, poison, (int64_t)(bytes / size));
+    storage_poison(t.type, poison, (int64_t)(bytes / size));
     *intact = *intact && memcmp(memory, poison, bytes) == 0;
     free(poison);
     free(memory);
 }
 
+// Of all ranks, to rank 0; `mine` is freed.
+static double *sum_of(double *mine, int64_t count) {
+    double *all = calloc((size_t)count + 1, sizeof *all);
+    MPI_Reduce(mine, all, (int)count, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    free(mine);
+    return all;
+}
+
+static bool all_true(bool mine) {
+    int one = mine, all = 0;
+    MPI_Allreduce(&one, &all, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
+    return all;
+}
+
 struct case_result shard_collect(const shard *s, bool decode) {
     const struct test_case *t = &s->data->test;
-    const int64_t rows = t->batch * t->heads * t->n_q;
+    const int64_t rows = t->batch * t->heads * t->n_q, count = rows * (t->head_dim_v + 1);
     struct case_result got = {.status = CLATTN_OK, .intact = true};
-    double *mine = calloc((size_t)(rows * (t->head_dim_v + 1)) + 1, sizeof *mine);
+    double *mine = calloc((size_t)count + 1, sizeof *mine);
     got.out = reference_alloc(rows * t->head_dim_v);
-    scatter(s, &s->params.out, mine, t->n_q, t->head_dim_v, &got.intact);
+    scatter(s->params.out, mine, &s->q, t->n_q, &got.intact);
     if (s->params.lse.rank) got.lse = reference_alloc(rows);
-    if (s->params.lse.rank) scatter(s, &s->params.lse, mine + rows * t->head_dim_v, t->n_q, 1, &got.intact);
-    if (!decode) {
-        double *all = calloc((size_t)(rows * (t->head_dim_v + 1)) + 1, sizeof *all);
-        MPI_Reduce(mine, all, (int)(rows * (t->head_dim_v + 1)), MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
-        free(mine);
-        mine = all;
-    }
+    if (s->params.lse.rank)
+        scatter(padded(s->params.lse, true), mine + rows * t->head_dim_v, &s->q, t->n_q, &got.intact);
+    if (!decode) mine = sum_of(mine, count);
     memcpy(got.out, mine, (size_t)(rows * t->head_dim_v) * sizeof *mine);
     if (got.lse) memcpy(got.lse, mine + rows * t->head_dim_v, (size_t)rows * sizeof *mine);
     free(mine);
-    int intact = got.intact, all = 0;
-    MPI_Allreduce(&intact, &all, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
-    got.intact = all;
+    got.intact = all_true(got.intact);
     return got;
+}
+
+// The gradients on rank 0 beside the whole's out and lse. What is of heads is the same on all ranks; of a bias that repeats over rows
+// each rank has its rows' part.
+static struct case_result collect_gradients(const shard *s) {
+    struct case_result got = case_collect(&s->whole, harness()->queue, NULL);
+    for (int g = 0; g < GRADIENTS; g++) {
+        const clattn_tensor *t = gradient_of(s, g);
+        const int64_t count = got.gradient[g] ? guarded_count(&s->whole.gradient[g].view) : 0;
+        const bool keys = g == GRADIENT_K || g == GRADIENT_V, shared = t->rank && shared_axis(g, &s->whole.gradient[g].view) >= 0;
+        if (got.gradient[g] == NULL) continue;
+        double *mine = calloc((size_t)count + 1, sizeof *mine),
+               *first = calloc((size_t)count + 1, sizeof *first);
+        const clattn_tensor view = padded(*t, false);
+        scatter(view, mine, shared ? (keys ? &s->kv : &s->q) : NULL,
+                !shared ? view.shape[2]
+                : keys  ? s->data->test.n_kv
+                        : s->data->test.n_q,
+                &got.intact);
+        memcpy(first, mine, (size_t)count * sizeof *mine);
+        MPI_Bcast(first, (int)count, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+        if (g >= GRADIENT_SINKS)
+            got.intact = got.intact && !memcmp(first, mine, (size_t)count * sizeof *mine);
+        if (g < GRADIENT_SINKS) mine = sum_of(mine, count);
+        memcpy(got.gradient[g], mine, (size_t)count * sizeof *mine);
+        free(mine);
+        free(first);
+    }
+    got.intact = all_true(got.intact);
+    return got;
+}
+
+clattn_status shard_run(clattn_mpi *world, const shard *s, bool decode, clattn_mpi_report *report) {
+    if (s->whole.op == CASE_BACKWARD) return clattn_mpi_attention_backward_run(world, &s->backward, report);
+    return decode ? clattn_mpi_decode_run(world, &s->params, report)
+                  : clattn_mpi_attention_run(world, &s->params, report);
 }
 
 bool shard_holds(clattn_mpi *world, const shard_call *call, clattn_mpi_report *report, char why[256]) {
@@ -187,9 +274,9 @@ bool shard_holds(clattn_mpi *world, const shard_call *call, clattn_mpi_report *r
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     shard_open(&s, call, rank, ranks);
-    const clattn_status status = call->decode ? clattn_mpi_decode_run(world, &s.params, report)
-                                              : clattn_mpi_attention_run(world, &s.params, report);
-    struct case_result got = shard_collect(&s, call->decode);
+    const clattn_status status = shard_run(world, &s, call->decode, report);
+    struct case_result got =
+        s.whole.op == CASE_BACKWARD ? collect_gradients(&s) : shard_collect(&s, call->decode);
     got.status = status;
     clattn_mpi_last_error(world, got.message, sizeof got.message);
     good = case_agrees(s.data, &got, why, 256);
@@ -211,13 +298,12 @@ bool shard_repeats(clattn_mpi *world, const shard_call *call, char why[256]) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     shard_open(&s, call, rank, ranks);
-    const cl_mem out = s.params.out.buffer;
+    const cl_mem out = s.whole.op == CASE_BACKWARD ? s.backward.dk.buffer : s.params.out.buffer;
     clGetMemObjectInfo(out, CL_MEM_SIZE, sizeof bytes, &bytes, NULL);
     for (int n = 0; n < 10; n++) {
         const int at = n > 0;
         if (!bits[at]) bits[at] = malloc(bytes);
-        const clattn_status status = call->decode ? clattn_mpi_decode_run(world, &s.params, NULL)
-                                                  : clattn_mpi_attention_run(world, &s.params, NULL);
+        const clattn_status status = shard_run(world, &s, call->decode, NULL);
         harness_expect(clEnqueueReadBuffer(harness()->queue, out, CL_TRUE, 0, bytes, bits[at], 0, NULL, NULL),
                        "clEnqueueReadBuffer");
         same = same && status == CLATTN_OK && (n == 0 || memcmp(bits[0], bits[1], bytes) == 0);

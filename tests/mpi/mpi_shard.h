@@ -38,9 +38,10 @@ typedef struct shard {
     struct case_data *data;
     struct case_arrays whole;
     shard_rows q, kv;
-    cl_mem memory[9]; // q, k, v, their scales, out, lse, mask, bias
+    cl_mem memory[20]; // q, k, v, their scales, out, lse, mask, bias; dout, dlse, results
     int count;
     clattn_mpi_attention_params params;
+    clattn_mpi_attention_backward_params backward; // of a case of gradients
 } shard;
 
 // What all checks share: ranks, counts of checks, and the world of most of them.
@@ -54,6 +55,8 @@ void suite_check(bool good, const char *what, const char *why);
 // What this rank has; its outputs hold nothing yet.
 void shard_open(shard *s, const shard_call *call, int rank, int ranks);
 void shard_close(shard *s);
+// The call of the case's op.
+clattn_status shard_run(clattn_mpi *world, const shard *s, bool decode, clattn_mpi_report *report);
 // Run it on all ranks and compare; false: why[256], the same on all ranks.
 bool shard_holds(clattn_mpi *world, const shard_call *call, clattn_mpi_report *report, char why[256]);
 // Run it several times; false: the bits of this rank's outputs were not the same.

@@ -31,7 +31,12 @@ static const shard_call calls[] = {
     {"attend-f32-b2-h8-hkv4-n97-nkv97-d32-causal-softcap5-window9:0-alibi-sinks-qlen97:60-kvlen97:41", Z, Z,
      RING, 0, false},
     {"decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal", B, P, 0, 0, true},
-#define QUICK 8
+    {"backward-f32-b1-h8-n97-nkv97-d32-causal", Z, Z, RING, 0, false},
+    {"backward-f32-b2-h8-hkv4-n60-nkv90-d32-causal-dlse-softcap5-window40:0-biasqk-alibi-sinks-qlen33:60-"
+     "kvlen90:41",
+     Z, R, RING, 16, false},
+    {"backward-f32-b1-h8-n97-nkv97-d32-causal", Z, P, HEADS, 0, false},
+#define QUICK 11
     {"attend-f32-b1-h2-hkv1-n97-nkv97-d32-causal", Z, Z, RING, 0, false},
     {"attend-f32-b1-h2-hkv1-n97-nkv97-d32-causal", B, R, RING, 16, false},
     {"attend-f32-b1-h2-hkv1-n50-nkv131-d32-full", R, R, RING, 7, false},
@@ -56,6 +61,20 @@ static const shard_call calls[] = {
     {"attend-f32-b2-h8-n40-nkv40-d32-causal-alibi-qlen-kvlen-mods", Z, Z, HEADS, 0, false},
     {"attend-f32-b1-h8-n33-nkv64-d32-full-kvi8-headscales-offsets", R, L, HEADS, 0, false},
     {"attend-f32-b1-h8-n97-nkv97-d32-causal", Z, Z, CLATTN_MPI_AUTO, 0, false},
+    {"backward-bf16-b2-h4-hkv2-n40-nkv70-d32-dv16-causal-dlse-softcap5-sinks", Z, Z, RING, 0, false},
+    {"backward-f16-b2-h2-n33-nkv40-d32-full-gradf32-maskqk-bias1hqk", R, R, RING, 7, false},
+    {"backward-f32-b1-h6-hkv2-n33-nkv64-d32-full-biask-headscales-offsets", P, P, RING, 0, false},
+    {"backward-f32-b2-h2-n40-nkv40-d32-causal-alibi-qlen-kvlen-mods", Z, Z, RING, 0, false},
+    {"backward-f32-b2-h2-n40-nkv40-d32-causal-qlen-mods-modsread-modsgradient", Z, R, RING, 13, false},
+    {"backward-f32-b1-h2-n64-nkv20-d32-causal-dlse-sinks", Z, B, RING, 0, false}, // rows that see nothing
+    {"backward-f32-b1-h2-n50-nkv131-d32-full", L, B, RING, 0, false},
+    {"backward-f32-b1-h1-n1-nkv1-d32-causal", B, B, RING, 0, false},
+    {"backward-f32-b1-h2-n40-nkv40-d32-causal-dlse-sinks-devicesinks-onlysinks", Z, B, RING, 0, false},
+    {"backward-bf16-b2-h8-n40-nkv70-d32-dv16-causal-dlse-gradf32-softcap5-alibi-sinks", Z, P, HEADS, 0,
+     false},
+    {"backward-f32-b2-h16-hkv8-n60-nkv90-d32-causal-headscales-qlen33:60-kvlen90:41", Z, R, HEADS, 0, false},
+    {"backward-f32-b2-h8-n40-nkv40-d32-causal-alibi-qlen-kvlen-mods", Z, Z, HEADS, 0, false},
+    {"backward-f32-b1-h8-n97-nkv97-d32-causal", Z, Z, CLATTN_MPI_AUTO, 0, false},
     {"decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal-kvlen300:17-sinks", B, P, 0, 0, true},
     {"decode-f32-b1-h4-hkv2-n3-nkv90-d64-causal-alibi", B, P, 0, 0, true},
     {"decode-bf16-b2-h4-hkv4-n1-nkv90-d64-full-window40:0-offsets", B, R, 0, 0, true},
@@ -81,6 +100,7 @@ static void run_twice(void) {
         {"attend-bf16-b2-h8-n40-nkv70-d32-dv16-causal-softcap5-sinks", Z, Z, RING, 16, false},
         {"attend-bf16-b2-h8-n40-nkv70-d32-dv16-causal-softcap5-sinks", Z, R, GATHER, 0, false},
         {"decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal", B, P, 0, 0, true},
+        {"backward-bf16-b2-h8-n40-nkv70-d32-dv16-causal-softcap5-sinks", Z, Z, RING, 16, false},
     };
     for (size_t n = 0; n < sizeof twice / sizeof *twice; n++) {
         char why[256] = "";
@@ -91,6 +111,8 @@ static void run_twice(void) {
 // Options by chance: of all that a call varies by and of how it is shared every two values of two meet, over sizes by chance, the same
 // on all ranks and in all runs. The last are numbers of enums, and bytes of pieces.
 enum {
+    CALL,
+    OF_CALL,
     TYPE,
     OF_HEADS,
     ALIGNED,
@@ -108,6 +130,8 @@ enum {
     FACTORS
 };
 static const struct pairs_factor factors[FACTORS] = {
+    [CALL] = {"call", PAIRS_RUN, false, {"attend", "backward"}},
+    [OF_CALL] = {"derivatives", PAIRS_RUN, false, {"", "-dlse", "-gradf32"}},
     [TYPE] = {"type", PAIRS_RUN, false, {"f32", "f16", "bf16"}},
     [OF_HEADS] = {"heads", PAIRS_RUN, false, {"h8-hkv8", "h8-hkv2", "h16-hkv8", "h3-hkv1"}},
     [ALIGNED] = {"aligned",
@@ -133,13 +157,16 @@ static shard_call call_of(const struct pairs_row *row, struct random *random, ch
     for (int n = 0; n < FACTORS; n++) of[n] = factors[n].levels[row->level[n]];
     const int q = (int)random_uniform(random, 1, 151), kv = (int)random_uniform(random, 1, 201),
               batch = (int)random_uniform(random, 1, 3);
-    snprintf(name, 256, "attend-%s-b%d-%s-n%d-nkv%d-d32-%s%s%s%s%s%s%s%s", of[TYPE], batch, of[OF_HEADS], q,
-             kv, of[ALIGNED], of[KEYS], of[CAP], of[WINDOW], of[MAPS], of[SLOPES], of[SINKS], of[LENGTHS]);
+    const bool gradients = row->level[CALL] > 0;
+    snprintf(name, 256, "%s-%s-b%d-%s-n%d-nkv%d-d32-%s%s%s%s%s%s%s%s", of[CALL], of[TYPE], batch,
+             of[OF_HEADS], q, kv, of[ALIGNED], gradients ? of[OF_CALL] : of[KEYS], of[CAP], of[WINDOW],
+             of[MAPS], of[SLOPES], of[SINKS], of[LENGTHS]);
     shard_call call = {.name = name, .q = (shard_way)atoi(of[Q_ROWS]), .kv = (shard_way)atoi(of[KV_ROWS])};
     call.way = (clattn_mpi_way)atoi(of[WAY]), call.piece_rows = atoi(of[PIECE]);
     const bool heads = row->level[OF_HEADS] < 3 && 8 % suite.ranks == 0 && !*of[MAPS] &&
                        (row->level[OF_HEADS] != 1 || suite.ranks <= 2);
     if (call.way == CLATTN_MPI_ALL_TO_ALL && !heads) call.way = CLATTN_MPI_AUTO;
+    if (call.way == CLATTN_MPI_ALL_GATHER && gradients) call.way = CLATTN_MPI_RING;
     return call;
 }
 

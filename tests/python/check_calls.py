@@ -20,7 +20,8 @@ BEHIND = {"type_size": "Buffer", "type_numbers": "BLOCKS", "type_name": "Buffer"
               "deal_name": "Group",
           "linear_packed_bytes": "linear_pack"}
 METHODS = {"context_measure": "measure", "context_engines": "engines", "features_get": "features", "context_save_kernels": "save_kernels",
-           "context_capabilities": "capabilities", "context_get_stats": "stats", "group_attention": "attention", "group_plan": "plan"}
+           "context_capabilities": "capabilities", "context_get_stats": "stats", "group_attention": "attention", "group_plan": "plan",
+           "group_attention_backward": "attention_backward", "group_backward_plan": "backward_plan"}
 
 
 def numbers(*shape):
@@ -240,6 +241,22 @@ def groups():
             close(into, reference(q[:, :, ::-1], k, k)[0], "strided arrays")
             report, shares = group.plan(q, k, k, deal="rows")
             check(report["deal"] == "rows" and len(shares) == 2, f"{report}")
+            out, lse = one.attention(q, k, k, causal=True, lse=True)
+            dout, slopes = numbers(*out.shape), np.float32([0.5, 0.25, 0.1, 0.2])
+            for deal in ("heads", "rows", "keys"):
+                given = {"causal": True, "dlse": lse, "dv": deal != "rows"}
+                got = group.attention_backward(q, k, k, out, lse, dout, deal=deal, shares=[1, 3], **given)
+                for name, x, y in zip("qkv", got, one.attention_backward(q, k, k, out, lse, dout, **given)):
+                    close(x, y, f"d{name} of a group by {deal}")
+                check(len(got) == (2 if deal == "rows" else 3) and group.report["deal"] == deal, f"{group.report}")
+            into = np.zeros((2, 40, 4, 16), np.float32).transpose(0, 2, 1, 3)
+            got = group.attention_backward(q, k, k, out, lse, dout, dq=into, dalibi_slopes=True, alibi_slopes=slopes, causal=True)
+            check(got[0] is into and into.any() and got[3].shape == (4,), "gradients into an array, and of heads")
+            report, shares = group.backward_plan(q, k, k, out, lse, dout, deal="keys")
+            check(report["deal"] == "keys" and len(shares) == 2, f"{report}")
+            refused("dbias: is asked for without bias", group.attention_backward, q, k, k, out, lse, dout, dbias=True)
+            refused("shares: shape (1,) was given", group.attention_backward, q, k, k, out, lse, dout, shares=[1])
+            refused("takes arrays in host memory", group.attention_backward, q, k, k, out, lse, clattn.Buffer(dout, context=one))
             cache, new = np.zeros((2, 2, 44, 16), np.float32), numbers(2, 2, 1, 16)
             cache[:, :, :40] = k
             got = group.attention(q[:, :, :1], cache, -cache, kv_lengths=[40, 40])

@@ -144,8 +144,8 @@ def lengths():
             check(text != head, "offsets of rope.h has its length in its comment")
             open(files[2], "w", encoding="utf-8").write(text)
             rest = [name for name in glob.glob("include/clattn/*.h") if not name.endswith(("rope.h", "mpi.h", "clattn.h"))]
-            order = sorted(rest, key=lambda name: ["tensor", "runtime", "opencl"].index(stem) if (stem := os.path.basename(name)[:-2]) in
-                           ("tensor", "runtime", "opencl") else 3 + (stem != "attention"))
+            first = ["tensor", "runtime", "opencl", "attention", "backward"]  # which others stand on
+            order = sorted(rest, key=lambda name: first.index(stem) if (stem := os.path.basename(name)[:-2]) in first else len(first))
             done = subprocess.run([sys.executable, "src/python/generate.py", files[0], "lib", "/a", "/b", files[1], *order[:3], files[2],
                 *order[3:]],
                                   capture_output=True, text=True)
