@@ -58,6 +58,7 @@ int MPI_Allreduce(const void *from, void *to, int count, MPI_Datatype type, MPI_
 }
 
 #define ATTEND "attend-f32-b1-h8-n97-nkv97-d32-causal"
+#define BACKWARD "backward-f32-b1-h8-n97-nkv97-d32-causal"
 #define DECODE "decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal"
 
 void suite_expect(clattn_status got, clattn_status want, const char *says, const char *what) {
@@ -67,8 +68,8 @@ void suite_expect(clattn_status got, clattn_status want, const char *says, const
     suite_check(got == want && strstr(text, says) && !strchr(text, '\n'), what, why);
 }
 
-static void open_call(shard *s, clattn_mpi_way way, bool decode) {
-    const shard_call call = {decode ? DECODE : ATTEND, SHARD_BLOCKS, SHARD_BLOCKS, way, 0, decode};
+static void open_call(shard *s, clattn_mpi_way way, const char *name) {
+    const shard_call call = {name, SHARD_BLOCKS, SHARD_BLOCKS, way, 0, !strcmp(name, DECODE)};
     shard_open(s, &call, suite.rank, suite.ranks);
 }
 
@@ -77,7 +78,7 @@ static void wrong_arguments(void) {
     const bool last = suite.rank == suite.ranks - 1;
     char says[64];
     shard s;
-    open_call(&s, CLATTN_MPI_RING, false);
+    open_call(&s, CLATTN_MPI_RING, ATTEND);
     clattn_mpi_attention_params p = s.params;
     suite_sent = 0;
     if (last) p.q.shape[3] = p.k.shape[3] = 16;
@@ -108,6 +109,61 @@ static void wrong_arguments(void) {
     shard_close(&s);
 }
 
+static void refused(const shard *s, clattn_status want, const char *says, const char *what,
+                    void (*spoil)(clattn_mpi_attention_backward_params *b, bool last)) {
+    clattn_mpi_attention_backward_params b = s->backward;
+    spoil(&b, suite.rank == suite.ranks - 1);
+    suite_expect(clattn_mpi_attention_backward_run(suite.world, &b, NULL), want, says, what);
+}
+
+static void without_dout(clattn_mpi_attention_backward_params *b, bool last) {
+    if (last) b->dout.rank = 0;
+}
+static void without_lse(clattn_mpi_attention_backward_params *b, bool last) {
+    (void)last;
+    b->forward.lse = (clattn_tensor){0};
+}
+static void another_type(clattn_mpi_attention_backward_params *b, bool last) {
+    if (last) b->dq.type = CLATTN_TYPE_BF16;
+}
+static void another_shape(clattn_mpi_attention_backward_params *b, bool last) {
+    if (last) b->dk.shape[1] = 3;
+}
+static void without_sinks(clattn_mpi_attention_backward_params *b, bool last) {
+    (void)last;
+    b->dsinks = (clattn_tensor){.buffer = b->dq.buffer, .rank = 1, .shape = {8}, .stride = {1}};
+}
+static void by_gather(clattn_mpi_attention_backward_params *b, bool last) {
+    (void)last;
+    b->forward.way = CLATTN_MPI_ALL_GATHER;
+}
+static void by_kernel(clattn_mpi_attention_backward_params *b, bool last) {
+    (void)last;
+    b->forward.kernel = CLATTN_KERNEL_FLASH;
+}
+static void nothing(clattn_mpi_attention_backward_params *b, bool last) {
+    (void)last;
+    b->dq.rank = b->dk.rank = b->dv.rank = 0;
+}
+
+static void wrong_gradients(void) {
+    shard s;
+    open_call(&s, CLATTN_MPI_RING, BACKWARD);
+    suite_sent = 0;
+    refused(&s, CLATTN_INVALID_ARGUMENT, "dout: is absent", "no dout", without_dout);
+    refused(&s, CLATTN_INVALID_ARGUMENT, "lse: is absent", "no lse", without_lse);
+    refused(&s, CLATTN_INVALID_ARGUMENT, "a type of them: differs", "a type that differs", another_type);
+    refused(&s, CLATTN_INVALID_ARGUMENT, "dk: size 3 of axis 1: k has 8", "a shape", another_shape);
+    refused(&s, CLATTN_INVALID_ARGUMENT, "dsinks: is asked for without sinks", "no sinks", without_sinks);
+    refused(&s, CLATTN_UNSUPPORTED, "all_gather: is not built for gradients", "a way", by_gather);
+    refused(&s, CLATTN_UNSUPPORTED, "kernel: has no gradient", "a kernel", by_kernel);
+    refused(&s, CLATTN_INVALID_ARGUMENT, "no gradient is asked for", "nothing", nothing);
+    suite_expect(clattn_mpi_attention_backward_run(suite.world, NULL, NULL), CLATTN_INVALID_ARGUMENT,
+                 "params: is NULL", "no params");
+    suite_check(suite_sent == 0, "gradients that are refused", "have sent something large");
+    shard_close(&s);
+}
+
 // Rates on one rank alone: it would not measure with the others.
 static void rates_that_differ(void) {
     for (int who = 0; who < 2; who++) {
@@ -127,14 +183,13 @@ static void rates_that_differ(void) {
 }
 
 // One fault on a rank that does such a thing, then the same call without.
-static void failing(int which, clattn_mpi_way way, bool decode, const char *says, const char *what) {
+static void failing(int which, clattn_mpi_way way, const char *name, const char *says, const char *what) {
     const int rank = which == RECEIVE_FAILS ? suite.ranks - 1 : (suite.ranks - 1) / 2;
     shard s;
-    open_call(&s, way, decode);
+    open_call(&s, way, name);
     for (int n = 0; n < 2; n++) {
         fault = n == 0 && suite.rank == rank ? which : NOTHING;
-        const clattn_status got = decode ? clattn_mpi_decode_run(suite.world, &s.params, NULL)
-                                         : clattn_mpi_attention_run(suite.world, &s.params, NULL);
+        const clattn_status got = shard_run(suite.world, &s, !strcmp(name, DECODE), NULL);
         if (n == 0)
             suite_expect(got, CLATTN_DRIVER, says, what);
         else
@@ -148,15 +203,24 @@ static void failing(int which, clattn_mpi_way way, bool decode, const char *says
 void suite_faults(void) {
     if (suite.ranks == 1) return;
     wrong_arguments();
+    wrong_gradients();
     rates_that_differ();
-    failing(CUT_SHORT, CLATTN_MPI_RING, false, "bytes from rank", "a message cut short");
-    failing(SEND_FAILS, CLATTN_MPI_RING, false, "MPI_Isend: MPI_ERR_INTERN", "a message that is not sent");
-    failing(RECEIVE_FAILS, CLATTN_MPI_RING, false, "MPI_Irecv: MPI_ERR_INTERN",
+    failing(CUT_SHORT, CLATTN_MPI_RING, ATTEND, "bytes from rank", "a message cut short");
+    failing(SEND_FAILS, CLATTN_MPI_RING, ATTEND, "MPI_Isend: MPI_ERR_INTERN", "a message that is not sent");
+    failing(RECEIVE_FAILS, CLATTN_MPI_RING, ATTEND, "MPI_Irecv: MPI_ERR_INTERN",
             "a message that is not received");
-    failing(GATHER_FAILS, CLATTN_MPI_ALL_GATHER, false, "MPI_Allgatherv: MPI_ERR_INTERN",
+    failing(GATHER_FAILS, CLATTN_MPI_ALL_GATHER, ATTEND, "MPI_Allgatherv: MPI_ERR_INTERN",
             "an all-gather that fails");
-    failing(REDUCE_FAILS, 0, true, "MPI_Allreduce: MPI_ERR_INTERN", "an allreduce that fails");
+    failing(REDUCE_FAILS, 0, DECODE, "MPI_Allreduce: MPI_ERR_INTERN", "an allreduce that fails");
     if (8 % suite.ranks == 0)
-        failing(ALLTOALL_FAILS, CLATTN_MPI_ALL_TO_ALL, false, "MPI_Alltoallv: MPI_ERR_INTERN",
+        failing(ALLTOALL_FAILS, CLATTN_MPI_ALL_TO_ALL, ATTEND, "MPI_Alltoallv: MPI_ERR_INTERN",
                 "an all-to-all that fails");
+    failing(CUT_SHORT, CLATTN_MPI_RING, BACKWARD, "bytes from rank", "gradients: a message cut short");
+    failing(SEND_FAILS, CLATTN_MPI_RING, BACKWARD, "MPI_Isend: MPI_ERR_INTERN",
+            "gradients that are not sent");
+    failing(RECEIVE_FAILS, CLATTN_MPI_RING, BACKWARD, "MPI_Irecv: MPI_ERR_INTERN",
+            "gradients that are not received");
+    if (8 % suite.ranks == 0)
+        failing(ALLTOALL_FAILS, CLATTN_MPI_ALL_TO_ALL, BACKWARD, "MPI_Alltoallv: MPI_ERR_INTERN",
+                "gradients: an all-to-all that fails");
 }

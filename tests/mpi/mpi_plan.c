@@ -122,8 +122,7 @@ static clattn_status open_world(clattn_mpi **world) {
 }
 
 static clattn_status run(clattn_mpi *world, const shard *s, bool decode, clattn_mpi_report *report) {
-    return decode ? clattn_mpi_decode_run(world, &s->params, report)
-                  : clattn_mpi_attention_run(world, &s->params, report);
+    return shard_run(world, s, decode, report);
 }
 
 static bool possible(const shard_call *call) {
@@ -134,10 +133,15 @@ static bool possible(const shard_call *call) {
 #define DECODE "decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal"
 #define FEWER "attend-f32-b1-h8-n97-nkv97-d32-causal"
 #define PLAIN "attend-f32-b1-h8-n960-nkv960-d32-causal"
+#define FEWER_GRADIENTS "backward-f32-b1-h8-n97-nkv97-d32-causal"
+#define GRADIENTS_TOO "backward-bf16-b1-h8-n960-nkv960-d32-causal"
 static const shard_call measured[] = {
     {PLAIN, Z, Z, CLATTN_MPI_RING, 16, false},
     {PLAIN "-qlen", Z, Z, CLATTN_MPI_RING, 16, false},
     {DECODE, SHARD_BLOCKS, SHARD_PAGES, 0, 0, true},
+    {GRADIENTS_TOO "-alibi-sinks-biasqk-qlen", Z, Z, CLATTN_MPI_RING, 64, false},
+    {GRADIENTS_TOO "-dlse-gradf32-mods", Z, SHARD_PAGES, CLATTN_MPI_RING, 0, false},
+    {GRADIENTS_TOO "-dlse-alibi-qlen", Z, Z, CLATTN_MPI_ALL_TO_ALL, 0, false},
     {"attend-bf16-b1-h8-n960-nkv960-d32-causal-lse", Z, Z, CLATTN_MPI_RING, 64, false},
     {PLAIN, Z, Z, CLATTN_MPI_ALL_GATHER, 0, false},
     {PLAIN "-qlen-mods", Z, Z, CLATTN_MPI_ALL_TO_ALL, 0, false},
@@ -145,6 +149,8 @@ static const shard_call measured[] = {
 static const shard_call refused[] = {
     {FEWER "-qlen", Z, Z, CLATTN_MPI_RING, 32, false},
     {DECODE, SHARD_BLOCKS, SHARD_PAGES, 0, 0, true},
+    {FEWER_GRADIENTS "-alibi-gradf16", Z, Z, CLATTN_MPI_RING, 32, false},
+    {FEWER_GRADIENTS "-alibi", Z, Z, CLATTN_MPI_ALL_TO_ALL, 0, false},
     {FEWER "-qlen-mods", Z, Z, CLATTN_MPI_RING, 32, false},
     {FEWER "-mods", SHARD_BLOCKS, SHARD_BLOCKS, CLATTN_MPI_ALL_GATHER, 0, false},
     {FEWER "-mods", Z, Z, CLATTN_MPI_ALL_TO_ALL, 0, false},
@@ -154,8 +160,8 @@ enum {
     MEASURED = sizeof measured / sizeof *measured,
     REFUSED = sizeof refused / sizeof *refused,
     RINGS = 2,
-    FEW_MEASURED = 3,
-    FEW_REFUSED = 2
+    FEW_MEASURED = 4,
+    FEW_REFUSED = 3
 };
 
 // Of a ring, beside the call's tensors: two pieces, a part of the result, and the result itself in float32 where lengths keep it from

@@ -239,7 +239,8 @@ static struct case_result collect_gradients(const shard *s) {
     for (int g = 0; g < GRADIENTS; g++) {
         const clattn_tensor *t = gradient_of(s, g);
         const int64_t count = got.gradient[g] ? guarded_count(&s->whole.gradient[g].view) : 0;
-        const bool keys = g == GRADIENT_K || g == GRADIENT_V, shared = t->rank && shared_axis(g, &s->whole.gradient[g].view) >= 0;
+        const bool keys = g == GRADIENT_K || g == GRADIENT_V,
+                   shared = t->rank && shared_axis(g, &s->whole.gradient[g].view) >= 0;
         if (got.gradient[g] == NULL) continue;
         double *mine = calloc((size_t)count + 1, sizeof *mine),
                *first = calloc((size_t)count + 1, sizeof *first);
