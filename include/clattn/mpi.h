@@ -163,8 +163,8 @@ CLATTN_API clattn_status clattn_mpi_attention_run(clattn_mpi *world,
 
 /* The gradients of a call whose rows are shared, of clattn_attention_backward_params' formulas for the whole sequence. `forward` is the
  * call as it was run; its out and lse, which are needed, hold what that wrote, and all of it is only read.
- *   RING        keys and values travel as before, and where a rank has computed its share of a piece's dk and dv, that goes straight home to
- *               the rank whose keys they are, in float32, while the next piece is computed; it adds the shares in the order of
+ *   RING        keys and values travel as before, and where a rank has computed its share of a piece's dk and dv, that goes straight
+ *               home to the rank whose keys they are, in float32, while the next piece is computed; it adds the shares in the order of
  *               the ring's steps. dq is a sum over pieces. Sums are made on the host in float32, of all rows and keys of the rank, and
  *               rounded once: memory of the results' sizes in float32. Sent, beside what attention sends: up to (P - 1) times a
  *               rank's keys and values in float32. [Liu et al. 2023]

@@ -80,14 +80,4 @@ typedef struct group_call {
 // begin.c: check the call, and say what can be dealt of it; the operations of a box. Release c->whole in any case.
 clattn_status cla_group_begin(group_call *c, bool planning);
 double cla_group_work(group_call *c, const box *b);
-
-// merge.c: attention's partial results, by the order of their keys.
-clattn_status cla_merge_pieces(group_call *c);
-void cla_merge_store(const group_call *c);
-void cla_pieces_sort(group_call *c); // by their boxes
-void cla_put_number(const clattn_tensor *t, int64_t element, float x);
-
-// sum.c: gradients of rows and keys that pieces share, by the order of the pieces.
-clattn_status cla_sum_pieces(group_call *c);
-void cla_sum_store(const group_call *c);
 #endif

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/host.h"
-#include "group/piece.h"
+#include "group/merge.h"
 
 static int in_order(const void *a, const void *b) {
     const piece *x = *(piece *const *)a, *y = *(piece *const *)b;

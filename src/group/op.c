@@ -2,11 +2,7 @@
 #include "group/op.h"
 
 #include "attention/backward/backward.h"
-#include "group/piece.h"
-
-clattn_tensor *cla_group_view(group_params *p, const view_rule *rule) {
-    return (clattn_tensor *)((char *)p + rule->field);
-}
+#include "group/merge.h"
 
 // ---------------------------------------------------------------------------------------- attention ---
 

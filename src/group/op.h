@@ -29,5 +29,7 @@ extern const group_op cla_group_forward, cla_group_backward;
 
 #define GROUP_RULES (VIEW_RULES + 16) // at most, of an op
 #define GROUP_RESULTS 8               // tensors that an op writes, at most
-clattn_tensor *cla_group_view(group_params *p, const view_rule *rule);
+static inline clattn_tensor *cla_group_view(group_params *p, const view_rule *rule) {
+    return (clattn_tensor *)((char *)p + rule->field);
+}
 #endif

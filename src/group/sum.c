@@ -1,7 +1,7 @@
 // sum.c: gradients that pieces share, as dk and dv of rows that were dealt, dq of keys, and those of a head: the shares are added in
 // float32, in the order of the pieces' boxes, so that the same boxes give the same bits, and rounded once.
 #include "base/host.h"
-#include "group/piece.h"
+#include "group/merge.h"
 
 static clattn_tensor sums_of(const group_call *c, int n) {
     const clattn_tensor *t = cla_group_view((group_params *)&c->host, &c->op->rules[n]);

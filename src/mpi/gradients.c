@@ -5,12 +5,6 @@
 
 #define ALIGNED 256 // bytes to which the results of a call are
 
-const clattn_tensor *cla_mpi_gradient(const clattn_mpi_attention_backward_params *b, int n) {
-    const clattn_tensor *const results[GRADIENTS] = {
-        &b->dq, &b->dk, &b->dv, &b->dbias, &b->dsinks, &b->dalibi_slopes, &b->dhead_scales};
-    return results[n];
-}
-
 static int64_t count_of(const int64_t shape[4]) {
     return shape[0] * shape[1] * shape[2] * shape[3];
 }

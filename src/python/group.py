@@ -120,8 +120,9 @@ class Group(_Closed):
             call = _HostCall(None, params, {**form.sizes, "members": len(self.contexts)}, form.written)
             call.caller = caller
             call.options(params, given)
+            part = params.attention if form_of is _attention else params.backward
             for name, shape, dtype, into in form.outputs:
-                setattr(params.attention if form_of is _attention else params.backward, name, call.result(name, into, shape, dtype, isinstance(form.main, Buffer)))
+                setattr(part, name, call.result(name, into, shape, dtype, isinstance(form.main, Buffer)))
             report, shares = clattn_group_report(), (clattn_group_share * len(self.contexts))()
             self._depth += 1
             try:
@@ -143,7 +144,7 @@ class Group(_Closed):
 
     def attention_backward(self, q, k, v, out, lse, dout, *, dlse=None, **options):
         """As Context.attention_backward, with deal= and shares= of attention(), and .report and .shares."""
-        given = {"q": q, "k": k, "v": v, "out": out, "lse": lse, "dout": dout, **({} if dlse is None else {"dlse": dlse}), **options}
+        given = {"q": q, "k": k, "v": v, "out": out, "lse": lse, "dout": dout, "dlse": dlse, **options}
         return self._told("clattn_group_attention_backward", _backward, clattn_group_attention_backward_params(), given)
 
     def _told(self, *call):

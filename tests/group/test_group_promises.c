@@ -193,45 +193,51 @@ static void expect_gradients_refused(const clattn_group_attention_backward_param
                   text);
 }
 
+static void refuse_forward(const clattn_group_attention_backward_params *of) {
+    clattn_group_attention_backward_params p = *of;
+    clattn_attention_params *f = &p.backward.forward;
+    f->kv.v.buffer = NULL;
+    expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "v: its memory is NULL");
+    p = *of, f->lse.buffer = NULL;
+    expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "lse: is absent");
+    p = *of, f->kernel = CLATTN_KERNEL_FLASH;
+    expect_gradients_refused(&p, CLATTN_UNSUPPORTED, "kernel: has no gradient");
+    p = *of, f->score.dropout = 0.5f, p.deal = CLATTN_DEAL_ROWS;
+    expect_gradients_refused(&p, CLATTN_UNSUPPORTED, "dealt by rows");
+}
+
+static void refuse_gradients(const clattn_group_attention_backward_params *of, cl_mem any) {
+    static const double bad[] = {-1.0, 2.0};
+    clattn_group_attention_backward_params p = *of;
+    clattn_attention_backward_params *b = &p.backward;
+    p.deal = CLATTN_DEAL_COUNT;
+    expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "deal: 5");
+    p = *of, p.shares = bad;
+    expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "shares");
+    p = *of, b->workspace = any;
+    expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "workspace");
+    p = *of, b->dout.buffer = NULL;
+    expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "dout: is absent");
+    p = *of, b->dhead_scales = b->dsinks;
+    expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "dhead_scales: is asked for without head_scales");
+    p = *of, b->dq = b->forward.q;
+    expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "dq: overlaps q");
+    p = *of, p.deal = CLATTN_DEAL_KEYS;
+    b->dq.buffer = b->dk.buffer = b->dv.buffer = b->dbias.buffer = b->dalibi_slopes.buffer = NULL;
+    expect_gradients_refused(&p, CLATTN_UNSUPPORTED, "a sink's gradient is of rows");
+    b->dsinks.buffer = NULL;
+    expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "no gradient is asked for");
+    expect_gradients_refused(NULL, CLATTN_INVALID_ARGUMENT, "params");
+}
+
 START_TEST(gradients_refused) {
     struct case_data *data = group_case(GRADIENTS_CASE);
     struct case_arrays arrays;
     struct case_group host;
-    static const double bad[] = {-1.0, 2.0};
     case_bind(data, harness_place(), &arrays);
     case_group_open(&arrays, harness()->queue, &host);
-    const clattn_group_attention_backward_params of = host.backward;
-    clattn_group_attention_backward_params p = of;
-    p.deal = CLATTN_DEAL_COUNT;
-    expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "deal: 5");
-    p = of, p.shares = bad;
-    expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "shares");
-    p = of, p.backward.workspace = arrays.out.view.buffer;
-    expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "workspace");
-    p = of, p.backward.forward.kv.v.buffer = NULL;
-    expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "v: its memory is NULL");
-    p = of, p.backward.forward.lse.buffer = NULL;
-    expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "lse: is absent");
-    p = of, p.backward.dout.buffer = NULL;
-    expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "dout: is absent");
-    p = of, p.backward.dhead_scales = p.backward.dsinks;
-    expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "dhead_scales: is asked for without head_scales");
-    p = of, p.backward.dq.buffer = p.backward.forward.q.buffer,
-    p.backward.dq.offset = p.backward.forward.q.offset;
-    p.backward.dq.type = p.backward.forward.q.type;
-    memcpy(p.backward.dq.stride, p.backward.forward.q.stride, sizeof p.backward.dq.stride);
-    expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "dq: overlaps q");
-    p = of, p.backward.forward.kernel = CLATTN_KERNEL_FLASH;
-    expect_gradients_refused(&p, CLATTN_UNSUPPORTED, "kernel: has no gradient");
-    p = of, p.backward.forward.score.dropout = 0.5f, p.deal = CLATTN_DEAL_ROWS;
-    expect_gradients_refused(&p, CLATTN_UNSUPPORTED, "dealt by rows");
-    p = of, p.deal = CLATTN_DEAL_KEYS;
-    p.backward.dq.buffer = p.backward.dk.buffer = p.backward.dv.buffer = p.backward.dbias.buffer =
-        p.backward.dalibi_slopes.buffer = NULL;
-    expect_gradients_refused(&p, CLATTN_UNSUPPORTED, "a sink's gradient is of rows");
-    p.backward.dsinks.buffer = NULL;
-    expect_gradients_refused(&p, CLATTN_INVALID_ARGUMENT, "no gradient is asked for");
-    expect_gradients_refused(NULL, CLATTN_INVALID_ARGUMENT, "params");
+    refuse_forward(&host.backward);
+    refuse_gradients(&host.backward, arrays.out.view.buffer);
     case_group_close(&host, harness()->queue, true);
     struct case_result got = case_collect(&arrays, harness()->queue, NULL);
     ck_assert(got.intact);

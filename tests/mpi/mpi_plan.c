@@ -140,7 +140,7 @@ static const shard_call measured[] = {
     {PLAIN "-qlen", Z, Z, CLATTN_MPI_RING, 16, false},
     {DECODE, SHARD_BLOCKS, SHARD_PAGES, 0, 0, true},
     {GRADIENTS_TOO "-alibi-sinks-biasqk-qlen", Z, Z, CLATTN_MPI_RING, 64, false},
-    {GRADIENTS_TOO "-dlse-gradf32-mods", Z, SHARD_PAGES, CLATTN_MPI_RING, 0, false},
+    {GRADIENTS_TOO "-dlse-gradf32-mods", Z, Z, CLATTN_MPI_RING, 0, false},
     {GRADIENTS_TOO "-dlse-alibi-qlen", Z, Z, CLATTN_MPI_ALL_TO_ALL, 0, false},
     {"attend-bf16-b1-h8-n960-nkv960-d32-causal-lse", Z, Z, CLATTN_MPI_RING, 64, false},
     {PLAIN, Z, Z, CLATTN_MPI_ALL_GATHER, 0, false},

@@ -35,7 +35,7 @@ static const shard_call calls[] = {
     {"backward-f32-b2-h8-hkv4-n60-nkv90-d32-causal-dlse-softcap5-window40:0-biasqk-alibi-sinks-qlen33:60-"
      "kvlen90:41",
      Z, R, RING, 16, false},
-    {"backward-f32-b1-h8-n97-nkv97-d32-causal", Z, P, HEADS, 0, false},
+    {"backward-f32-b1-h6-hkv3-n97-nkv97-d32-causal-alibi", Z, P, HEADS, 0, false},
 #define QUICK 11
     {"attend-f32-b1-h2-hkv1-n97-nkv97-d32-causal", Z, Z, RING, 0, false},
     {"attend-f32-b1-h2-hkv1-n97-nkv97-d32-causal", B, R, RING, 16, false},
@@ -80,13 +80,18 @@ static const shard_call calls[] = {
     {"decode-bf16-b2-h4-hkv4-n1-nkv90-d64-full-window40:0-offsets", B, R, 0, 0, true},
 };
 
+static int64_t kv_heads_of(const char *name) {
+    struct test_case test;
+    char why[256];
+    return case_read(name, &test, why) ? test.kv_heads : 1;
+}
+
 static void run_calls(size_t count) {
     char why[256], what[512];
     for (size_t n = 0; n < count; n++) {
         clattn_mpi_report report = {0};
         shard_call call = calls[n];
-        if (call.way == HEADS && (strstr(call.name, "-hkv4-") ? 4 : 8) % suite.ranks)
-            call.way = CLATTN_MPI_AUTO;
+        if (call.way == HEADS && kv_heads_of(call.name) % suite.ranks) call.way = CLATTN_MPI_AUTO;
         const bool good = shard_holds(suite.world, &call, &report, why);
         snprintf(what, sizeof what, "%s, rows %d and %d, way %d", calls[n].name, calls[n].q, calls[n].kv,
                  calls[n].way);

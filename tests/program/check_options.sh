@@ -55,6 +55,14 @@ a, b = (struct.unpack("<16f", open(f, "rb").read()[-64:]) for f in ("l.npy", "l2
 assert all(abs(x - y) < 1e-6 for x, y in zip(a, b)), (a, b)' || complain "--devices: another log-sum-exp"
 "$clattn" attend --q x.npy --k x.npy --v x.npy --devices 0,0 --out d.npy --json | python3 -c 'import json, sys
 r = json.load(sys.stdin); assert len(r["devices"]) == 2 and abs(sum(d["share"] for d in r["devices"]) - 1) < 1e-9 and r["handed"] == 0, r' || complain "--devices --json"
+attend --out a.npy --grad-out o.npy --grad-q dq.npy --grad-k dk.npy || complain "--grad-out"
+attend --devices 0,0 --deal rows --out d.npy --grad-out o.npy --grad-q dq2.npy --grad-k dk2.npy || complain "--devices with --grad-out"
+for of in dq dk; do
+    python3 -c 'import struct, sys
+a, b = (struct.unpack("<16f", open(f, "rb").read()[-64:]) for f in sys.argv[1:])
+assert any(a) and all(abs(x - y) < 1e-6 for x, y in zip(a, b)), (a, b)' $of.npy ${of}2.npy || complain "--devices: another $of"
+done
+"$clattn" verify --devices 0,0 --deal rows --case backward-f32-b1-h2-n40-d8-full | grep -q '^1 pass' || complain "verify --devices of gradients"
 "$clattn" verify --devices 0,0 --deal keys --case attend-f32-b1-h2-n4-nkv200-d8-full | grep -q '^1 pass' || complain "verify --devices"
 "$clattn" bench --devices 0,0 --case attend-f32-b1-h2-n4-nkv200-d8-full --repeat 2 --max-ms 20 --json | python3 -c 'import json, sys
 r = json.load(sys.stdin)["rows"][0]; assert r["status"] == "ok" and r["ratio"] > 0 and r["error_nmse"] < 1e-9, r' || complain "bench --devices"

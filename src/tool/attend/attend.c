@@ -106,13 +106,15 @@ static int run_several(attend *a, several *all, tensors *t) {
     watch seen;
     int status = attend_upload(a, t);
     if (status < 0) status = attend_outputs(a, t);
+    if (status < 0) status = attend_gradients_begin(a, t);
     if (status < 0) status = expect_fits(&a->expect, &a->out_array, a->bshd ? 1 : 2);
     if (status >= 0) return status;
     a->params.progress = watch_begin(&seen, s->options.quiet, report_flops(&a->params));
     const uint64_t start = measure_clock_ns();
-    const clattn_status done = several_run(all, &a->params);
+    clattn_status done = several_run(all, &a->params);
     const uint64_t end = measure_clock_ns();
     watch_end(&seen);
+    if (done == CLATTN_OK && a->gradients.out) done = several_run_backward(all, &a->gradients.params);
     if (done != CLATTN_OK) return session_status(s, done);
     status = save_outputs(a, t);
     if (status >= 0) return status;

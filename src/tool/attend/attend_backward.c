@@ -49,8 +49,8 @@ int attend_gradients_check(const attend *a) {
                                                                                   : "score-mod-gradient");
     if (g->out && !first)
         return tool_wrong("--grad-out: has no effect without one of --grad-q, --grad-k, --grad-v");
-    if (g->out && (a->ranks.wanted || a->several.devices))
-        return tool_wrong("--grad-out: gradients are made on one device: not with --mpi or --devices");
+    if (g->out && a->ranks.wanted)
+        return tool_wrong("--grad-out: gradients are made by one process: not with --mpi");
     return -1;
 }
 

@@ -87,6 +87,11 @@ clattn_status several_run(several *all, const clattn_attention_params *params) {
     return clattn_group_attention(all->group, &call, &all->report, all->shares);
 }
 
+clattn_status several_run_backward(several *all, const clattn_attention_backward_params *params) {
+    const clattn_group_attention_backward_params call = {.backward = *params, .deal = all->deal};
+    return clattn_group_attention_backward(all->group, &call, NULL, NULL);
+}
+
 static json_t *share_json(const several *all, int n) {
     const clattn_group_share *x = &all->shares[n];
     const clattn_capabilities *device = all->sessions[n].capabilities;

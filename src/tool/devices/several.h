@@ -29,6 +29,8 @@ int several_open(several *all, const several_options *o, const common_options *c
 void several_close(several *all);
 
 clattn_status several_run(several *all, const clattn_attention_params *params);
+// The gradients of what was run; the report stays that of the run.
+clattn_status several_run_backward(several *all, const clattn_attention_backward_params *params);
 
 // The report of attend: one line, and one for each device; or a JSON object.
 int several_report(const several *all, double flops, uint64_t time_ns, const char *out_file, const expect *e);

@@ -200,7 +200,8 @@ static int run_several(verify *v) {
         const bool in_share = !v->pairs || !v->shares || pairs.rows[n].configuration % v->shares == v->share;
         char why[256];
         verify_family ran;
-        if (!in_share || !case_attends(&test) || test.composed) continue;
+        const bool dealt = case_attends(&test) || test.op == CASE_BACKWARD;
+        if (!in_share || !dealt || test.composed) continue;
         const verify_result result = verify_run_several(&all, &test, &ran, why);
         say(v, &all.sessions[0], "devices", &test, &ran, result, why);
     }

@@ -85,7 +85,8 @@ verify_result verify_run_several(several *all, const struct test_case *test, ver
     case_bind(data, &place, &arrays);
     case_group_open(&arrays, s->queue, &host);
     clattn_status status = CLATTN_DRIVER;
-    if (place.error[0] == '\0') status = several_run(all, &host.params.attention);
+    if (place.error[0] == '\0')
+        status = case_group_run(all->group, &host, all->deal, NULL, &all->report, all->shares);
     case_group_close(&host, s->queue, status == CLATTN_OK);
     if (status == CLATTN_OK) {
         case_judge(data, &arrays, s->queue, &verdict);
