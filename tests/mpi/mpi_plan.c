@@ -10,6 +10,8 @@
 #include "support/layer_client.h"
 #include "mpi/mpi_suite.h"
 
+#define FEWER "attend-f32-b1-h8-n97-nkv97-d32-causal"
+#define FEWER_GRADIENTS "backward-f32-b1-h8-n97-nkv97-d32-causal"
 #define LARGE "attend-f32-b1-h8-n960-nkv960-d32-causal"
 
 static clattn_mpi *world_of(double link, double message, double flops, double call) {
@@ -32,7 +34,9 @@ static clattn_mpi_plan plan_of(clattn_mpi *world, const char *name, shard_way ro
     char why[300] = "";
     shard s;
     shard_open(&s, &call, suite.rank, suite.ranks);
-    const clattn_status status = clattn_mpi_attention_plan(world, &s.params, &plan);
+    const clattn_status status = s.whole.op == CASE_BACKWARD
+                                     ? clattn_mpi_attention_backward_plan(world, &s.backward, &plan)
+                                     : clattn_mpi_attention_plan(world, &s.params, &plan);
     clattn_mpi_last_error(world, why, sizeof why);
     suite_check(status == CLATTN_OK, "clattn_mpi_attention_plan", why);
     shard_close(&s);
@@ -69,6 +73,22 @@ static void fast_calls(void) {
         suite_check(plan.way == CLATTN_MPI_ALL_GATHER && strstr(plan.why, "as asked"),
                     "a way that is asked for", plan.why);
     }
+    clattn_mpi_destroy(world);
+}
+
+// Of gradients: two ways, and more to send and to compute than attention has in either.
+static void of_gradients(void) {
+    clattn_mpi *world = world_of(1e9, 1e-9, 1e9, 1e-9);
+    const clattn_mpi_plan attention = plan_of(world, FEWER, SHARD_ZIGZAG, CLATTN_MPI_AUTO),
+                          gradients = plan_of(world, FEWER_GRADIENTS, SHARD_ZIGZAG, CLATTN_MPI_AUTO);
+    expect(&gradients, gradients.way, "a plan of gradients");
+    for (int n = CLATTN_MPI_RING; suite.ranks > 1 && n <= CLATTN_MPI_ALL_TO_ALL; n++)
+        suite_check(isinf(attention.seconds[n]) || (gradients.seconds[n] > 2 * attention.seconds[n] &&
+                                                    gradients.sent_bytes[n] > attention.sent_bytes[n]),
+                    clattn_mpi_way_name((clattn_mpi_way)n), "of gradients is as cheap as attention");
+    suite_check(gradients.way != CLATTN_MPI_ALL_GATHER &&
+                    (suite.ranks == 1 || isinf(gradients.seconds[CLATTN_MPI_ALL_GATHER])),
+                "gradients by all_gather", gradients.why);
     clattn_mpi_destroy(world);
 }
 
@@ -131,9 +151,7 @@ static bool possible(const shard_call *call) {
 
 #define Z SHARD_ZIGZAG
 #define DECODE "decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal"
-#define FEWER "attend-f32-b1-h8-n97-nkv97-d32-causal"
 #define PLAIN "attend-f32-b1-h8-n960-nkv960-d32-causal"
-#define FEWER_GRADIENTS "backward-f32-b1-h8-n97-nkv97-d32-causal"
 #define GRADIENTS_TOO "backward-bf16-b1-h8-n960-nkv960-d32-causal"
 static const shard_call measured[] = {
     {PLAIN, Z, Z, CLATTN_MPI_RING, 16, false},
@@ -306,6 +324,7 @@ static void memory(bool quick) {
 
 void suite_plans(bool quick) {
     fast_calls();
+    of_gradients();
     slow_calls();
     memory(quick);
 }
