@@ -69,7 +69,7 @@ static const shard_call calls[] = {
     {"backward-f32-b1-h2-n64-nkv20-d32-causal-dlse-sinks", Z, B, RING, 0, false}, // rows that see nothing
     {"backward-f32-b1-h2-n50-nkv131-d32-full", L, B, RING, 0, false},
     {"backward-f32-b1-h1-n1-nkv1-d32-causal", B, B, RING, 0, false},
-    {"backward-f32-b1-h2-n40-nkv40-d32-causal-dlse-sinks-devicesinks-onlysinks", Z, B, RING, 0, false},
+    {"backward-f32-b1-h2-n40-nkv40-d32-causal-dlse-sinks-devicesinks-onlys", Z, B, RING, 0, false},
     {"backward-bf16-b2-h8-n40-nkv70-d32-dv16-causal-dlse-gradf32-softcap5-alibi-sinks", Z, P, HEADS, 0,
      false},
     {"backward-f32-b2-h16-hkv8-n60-nkv90-d32-causal-headscales-qlen33:60-kvlen90:41", Z, R, HEADS, 0, false},
