@@ -106,6 +106,24 @@ if [ "$(nproc)" -ge 2 ] && [ "$(nproc)" = "$(getconf _NPROCESSORS_CONF)" ] && [ 
     [ "$(workers 12 taskset -c 1 "$clattn")" = 1 ] || complain "a process that may use one CPU pins its workers elsewhere"
 fi
 
+# One thread and two give the same bits, of sums in parts, too: two heads are fewer than what work is dealt to.
+PYTHONPATH="$OLDPWD/tests/program" python3 - <<'PYTHON'
+from files import npy
+for name, shape in {"q": (1, 2, 300, 16), "k": (1, 2, 700, 16), "v": (1, 2, 700, 16), "g": (1, 2, 300, 16), "x": (1, 300, 32)}.items():
+    npy(f"few_{name}.npy", shape)
+for name in "qkvo":
+    npy(f"few_w{name}.npy", (32, 32), [((37 * i + ord(name)) % 101 - 50) / 100 for i in range(32 * 32)])
+PYTHON
+on_threads() {
+    export POCL_MAX_PTHREAD_COUNT="$1"
+    "$clattn" attend --q few_q.npy --k few_k.npy --v few_v.npy --out "$1o.npy" --grad-out few_g.npy --grad-q "$1q.npy" --grad-k "$1k.npy" \
+        --grad-v "$1v.npy" --quiet &&
+        "$clattn" layer --wq few_wq.npy --wk few_wk.npy --wv few_wv.npy --wo few_wo.npy --heads 2 --x few_x.npy --out "$1l.npy" \
+            --grad-out few_x.npy --grad-x "$1x.npy" --grad-wq "$1wq.npy" --grad-wk "$1wk.npy" --grad-wv "$1wv.npy" --grad-wo "$1wo.npy" --quiet
+}
+(on_threads 1 && on_threads 2) || complain "one thread and two"
+for result in o q k v l x wq wk wv wo; do cmp -s 1$result.npy 2$result.npy || complain "other bits by two threads: $result"; done
+
 # A long path of a cache folder is used whole, or not at all. PoCL has a cache of its own, which takes no such path.
 long=$work/$(printf '%0200d/%0200d/%0200d/%0200d/%0200d/%0200d' 1 2 3 4 5 6)
 POCL_CACHE_DIR=$work/pocl XDG_CACHE_HOME=$long "$clattn" devices --json >/dev/null && [ -d "$long/clattn" ] ||
