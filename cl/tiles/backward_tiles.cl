@@ -19,6 +19,9 @@
 #include "tiles/tiles_results.clh"
 #include "backward/backward.clh"
 
+#if KV_SCALED || PAST || PAGED
+#error "gradients are of floats, in one view"
+#endif
 #define SHARED_WIDTH (HEAD_DIM > HEAD_DIM_V ? HEAD_DIM : HEAD_DIM_V)
 #define SHARED_FOURS (FLASH_TILES_SHARED(MICRO_ROWS, GROUP_ROWS, GROUP_COLUMNS, CHUNK, SHARED_WIDTH) / 4)
 

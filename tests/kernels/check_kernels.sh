@@ -124,6 +124,16 @@ lint_x86 -DDROPOUT=1 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 cl/lanes/flash_lanes.cl
 lint_x86 -DDROPOUT=1 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 cl/lanes/decode_lanes.cl
 # Gradients: each option, and what two keys or rows in a word need.
 for ops in 1 2 4 8 15; do lint -DSCORE_OPS=$ops -DDROPOUT=1 -DRAGGED=1 -DHEAD_DIM=77 -DHEAD_DIM_V=33 cl/lanes/backward_lanes.cl; done
+for keys in 0 1; do
+    for ops in 0 1 2 4 8 15; do lint -DOF_KEYS=$keys -DSCORE_OPS=$ops -DHEAD_DIM=77 -DHEAD_DIM_V=33 cl/tiles/backward_tiles.cl; done
+    for rows in 4 8; do
+        lint -DOF_KEYS=$keys -DMICRO_ROWS=$rows -DGROUP_COLUMNS=8 -DTYPE_Q=1 -DTYPE_KV=2 -DTYPE_OUT=1 -DTYPE_GRADIENT=1 -DWIDE=2 \
+            -DDROPOUT=1 -DRAGGED=1 -DHEAD_DIM=256 -DHEAD_DIM_V=$((8 * rows)) cl/tiles/backward_tiles.cl
+    done
+done
+refuse -DTYPE_KV=4 cl/tiles/backward_tiles.cl
+refuse -DPAGED=1 cl/tiles/backward_tiles.cl
+refuse -DGROUP_COLUMNS=8 -DHEAD_DIM=257 cl/tiles/backward_tiles.cl
 for vectors in 1 2 3; do
     lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DROW_VECTORS=$vectors -DSCORE_OPS=15 -DDROPOUT=1 -DHEAD_DIM=77 \
         cl/lanes/backward_lanes.cl
