@@ -55,6 +55,7 @@ projections() {
 while IFS='"' read -r _ name _ row _; do
     case $row in
     linear_*) projections "$name" "$row" ;;
+    backward*) run "$name" backward "$row" "${row%% *} 1" ;;
     *) attention "$name" "$row" "${row%% *}" ;;
     esac
 done <<END
