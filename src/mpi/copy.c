@@ -66,6 +66,12 @@ clattn_status cla_mpi_finish(clattn_mpi *w, cl_command_queue queue) {
     return cla_mpi_cl(w, clFinish(queue), "clFinish");
 }
 
+void cla_mpi_settle(clattn_mpi *w, clattn_status status) {
+    if (status == CLATTN_OK) return;
+    clFinish(w->queue);
+    clFinish(w->copies);
+}
+
 piece_layout cla_mpi_piece_layout(const job *j, int64_t rows) {
     const size_t size = clattn_type_size(j->p->k.type), heads = (size_t)(j->batch * j->kv_heads),
                  n = heads * (size_t)rows, scale = j->p->k_scale.rank ? sizeof(float) : 0;

@@ -9,6 +9,8 @@ clattn_status cla_mpi_write(clattn_mpi *w, cl_command_queue queue, const clattn_
                             const void *host);
 size_t cla_mpi_bytes(const clattn_tensor *view); // of its elements, dense
 clattn_status cla_mpi_finish(clattn_mpi *w, cl_command_queue queue);
+// Before host memory goes: what was enqueued and not waited for, because a call failed, may still write to it.
+void cla_mpi_settle(clattn_mpi *w, clattn_status status);
 
 // Where the parts of a piece of `rows` keys lie in one block of memory, host or device alike: keys, values, their scales.
 typedef struct piece_layout {

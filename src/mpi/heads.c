@@ -132,6 +132,7 @@ static clattn_status to_heads(heads *g, int which, clattn_status status) {
     if (status == CLATTN_OK) status = cla_mpi_read(w, w->queue, &u->rows, dense);
     if (status == CLATTN_OK) status = cla_mpi_finish(w, w->queue);
     if (status == CLATTN_OK) by_ranks(g, u, dense, u->of_rows, true);
+    cla_mpi_settle(w, status);
     cla_mpi_give(w, dense);
     const clattn_status moved = exchange(g, u, u->of_rows, u->of_heads + whole, true);
     TRY(status);
@@ -156,6 +157,7 @@ static clattn_status to_rows(heads *g, int which, clattn_status status, const cl
     if (status == CLATTN_OK) by_ranks(g, u, dense, u->of_rows, false);
     if (status == CLATTN_OK) status = cla_mpi_write(w, w->queue, to, dense);
     const clattn_status done = cla_mpi_finish(w, w->queue);
+    cla_mpi_settle(w, done);
     cla_mpi_give(w, dense);
     return status == CLATTN_OK ? done : status;
 }
@@ -310,6 +312,7 @@ clattn_status cla_mpi_heads_run(job *j) {
     clattn_mpi *w = j->w;
     clattn_status status = cla_mpi_agree(w, prepare(&g));
     if (status == CLATTN_OK) status = cla_mpi_agree(w, attend(&g, cla_mpi_finish(w, w->queue)));
+    cla_mpi_settle(w, status);
     for (int n = 0; n < TURNS; n++) {
         cla_mpi_release(&g.turns[n].memory);
         cla_mpi_give(w, g.turns[n].of_rows);

@@ -379,6 +379,7 @@ clattn_status cla_mpi_ring_run(job *j) {
         j->report.seconds = MPI_Wtime() - begin;
         status = cla_mpi_agree(w, g.status);
     }
+    cla_mpi_settle(w, status);
     for (int n = 0; n < 2; n++) {
         cla_mpi_give(w, g.host[n]);
         cla_mpi_release(&g.device[n]);
