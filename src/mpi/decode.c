@@ -170,6 +170,7 @@ static clattn_status run(job *j) {
         j->report.compute_seconds = j->report.seconds - j->report.transfer_seconds;
         status = cla_mpi_agree(w, status);
     }
+    cla_mpi_settle(w, status);
     cla_mpi_give(w, rows);
     cla_mpi_give(w, out);
     cla_mpi_give(w, lse);

@@ -119,6 +119,7 @@ clattn_status cla_mpi_gather_run(job *j) {
         j->report.compute_seconds = j->report.seconds - j->report.transfer_seconds;
         status = cla_mpi_agree(j->w, status);
     }
+    cla_mpi_settle(j->w, status);
     cla_mpi_partial_close(&g.result);
     cla_mpi_release(&g.device);
     cla_mpi_give(j->w, g.mine);

@@ -153,6 +153,7 @@ clattn_status clattn_mpi_layer_run(clattn_mpi *w, const clattn_mpi_layer_params 
         if (status == CLATTN_OK && h.count) status = cla_mpi_agree(w, run_heads(&h, w, params, &told));
     }
     if (report) *report = told;
+    cla_mpi_settle(w, status);
     cla_mpi_release(&h.part);
     cla_mpi_release(&h.floats);
     cla_mpi_give(w, h.host);
