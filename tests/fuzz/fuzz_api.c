@@ -5,10 +5,10 @@
 
 bool fuzz_one(const uint8_t *data, size_t size) {
     static bool (*const entries[])(fuzz_bytes *) = {
-        fuzz_attention,      fuzz_attention_also, fuzz_attention, fuzz_layer,
-        fuzz_layer_also,     fuzz_linear,         fuzz_layer_kv,  fuzz_merge,
-        fuzz_attention_also, fuzz_attention_also, fuzz_append,    fuzz_rope,
-        fuzz_dropout_mask,   fuzz_block_mask,     fuzz_append,    fuzz_rope};
+        fuzz_attention,    fuzz_attention_also, fuzz_attention, fuzz_layer,
+        fuzz_layer_also,   fuzz_linear,         fuzz_layer_kv,  fuzz_merge,
+        fuzz_backward,     fuzz_attention_also, fuzz_append,    fuzz_rope,
+        fuzz_dropout_mask, fuzz_block_mask,     fuzz_append,    fuzz_rope};
     fuzz_bytes b = {data, size};
     if (!fuzz_context) fuzz_device_open();
     return entries[fuzz_below(&b, 16)](&b);

@@ -1,4 +1,4 @@
-/* fuzz_call_attention.c: attention calls with every option, and the block masks of such calls. */
+/* fuzz_call_attention.c: attention calls with every option, their gradients, and the block masks of such calls. */
 #include "fuzz/fuzz_calls.h"
 
 #include <string.h>
@@ -8,6 +8,8 @@ enum { PAST = 1, PAGES = 2, APPEND = 4, RAGGED = 8, ON_DEVICE = 16, POSITIONS = 
 
 /* And beyond these, of the calls that have a byte for them: sinks and key lengths in buffers, two bits of cascade, v as a view of k. */
 enum { SINKS = 1, LENGTHS = 2, CASCADE = 4, LATENT = 16 };
+/* No byte has this one: a forward call whose gradients are asked for. */
+enum { FORWARD = 256 };
 
 /* A call in the making. */
 typedef struct attention_call {
@@ -16,6 +18,7 @@ typedef struct attention_call {
     fuzz_launch at;
     fuzz_sizes l;
     unsigned with, more, also;
+    int64_t types; /* of gradients */
 } attention_call;
 
 static int64_t saturated(int64_t a, int64_t b) {
@@ -46,7 +49,7 @@ static bool may_run(const attention_call *c, const clattn_plan *plan) {
              plan->tile_kv, plan->splits > 1, p->weights.rank ? 1 + (int64_t)p->weights.type : 0,
              p->kv.past_k.rank, p->kv.block_table.rank, p->kv.k_new.rank ? 1 + (int64_t)p->kv.k_new.type : 0,
              p->cu_seqlens_q != NULL, p->cu_seqlens_q_device.rank,
-             (int64_t)p->cascade * 2 + (p->kv.v.buffer == p->kv.k.buffer)}};
+             (int64_t)p->cascade * 2 + (p->kv.v.buffer == p->kv.k.buffer), c->types}};
     memcpy(of.name, plan->kernel_name, sizeof of.name);
     fuzz_score_signature(&p->score, &p->rope, of.of_score);
     return fuzz_work(&p->q, keys_of(p), saturated(p->q.shape[3], p->kv.v.shape[3])) <= FUZZ_MOST_WORK &&
@@ -164,6 +167,11 @@ static void begin(attention_call *c, fuzz_bytes *b, unsigned also) {
     c->p.kernel = (clattn_kernel)(fuzz_below(b, 8) % CLATTN_KERNEL_COUNT);
     fuzz_launch_choose(&c->at, b);
     c->more = fuzz_byte(b) & fuzz_byte(b);
+    if (also & FORWARD) { /* lse is read; what is left out here is refused, which tests/refusals has */
+        c->with = (c->with | 1) & ~6u;
+        c->more &= ~(unsigned)(PAST | PAGES | APPEND);
+        c->p.kernel = CLATTN_KERNEL_AUTO;
+    }
     c->f = (fuzz_fields){.required = 4, .written = 1 << 3, .workspace = &c->p.workspace};
     const unsigned texts = c->more & TEXTS ? fuzz_byte(b) : 0,
                    positions = c->more & POSITIONS ? fuzz_byte(b) | 1 : 0;
@@ -217,6 +225,67 @@ bool fuzz_attention(fuzz_bytes *b) {
 }
 bool fuzz_attention_also(fuzz_bytes *b) {
     return attend(b, fuzz_byte(b));
+}
+
+/* Gradients of a call, of which `forward` holds what the fields point to. */
+typedef struct backward_call {
+    attention_call forward;
+    clattn_attention_backward_params b;
+} backward_call;
+
+static clattn_status ask_backward(const void *params, void *plan) {
+    const backward_call *c = params;
+    clattn_attention_backward_params b = c->b;
+    b.forward = c->forward.p;
+    return clattn_attention_backward_plan(fuzz_context, &b, plan);
+}
+
+/* dout and the results, each there or not by a bit. */
+static void add_gradients(backward_call *c, fuzz_bytes *b) {
+    clattn_attention_backward_params *g = &c->b;
+    const clattn_attention_params *p = &c->forward.p;
+    fuzz_fields *f = &c->forward.f;
+    const unsigned with = fuzz_byte(b) | fuzz_byte(b);
+    const clattn_type of_q = fuzz_float_type(b), of_k = fuzz_float_type(b);
+    fuzz_add_view(f, &g->dout, p->out.type, 4, p->out.shape);
+    fuzz_add_optional(f, with & 1, &g->dlse, CLATTN_TYPE_F32, 3, p->lse.shape);
+    struct {
+        bool wanted;
+        clattn_tensor *to;
+        clattn_type type;
+        const clattn_tensor *of;
+    } const results[] = {{with & 2, &g->dq, of_q, &p->q},
+                         {with & 4, &g->dk, of_k, &p->kv.k},
+                         {with & 8, &g->dv, of_k, &p->kv.v},
+                         {with & 16 && p->score.bias.rank, &g->dbias, CLATTN_TYPE_F32, &p->score.bias}};
+    f->written = 0;
+    for (size_t n = 0; n < sizeof results / sizeof results[0]; n++)
+        f->written |= UINT64_C(1) << fuzz_add_optional(f, results[n].wanted, results[n].to, results[n].type,
+                                                       4, results[n].of->shape);
+    f->workspace = &g->workspace;
+    c->forward.types = 1 + (with & 30) + 32 * (int64_t)(g->dout.type * 9 + of_q * 3 + of_k);
+}
+
+bool fuzz_backward(fuzz_bytes *b) {
+    backward_call c = {.b = {.dlse = {0}}};
+    attention_call *at = &c.forward;
+    clattn_plan plan = {.workspace_bytes = 0};
+    size_t bytes = 0;
+    bool right = false, done = true;
+    begin(at, b, FORWARD);
+    add_gradients(&c, b);
+    fuzz_change_all(&at->f, b);
+    give(at, b);
+    const clattn_status status = fuzz_plan(&at->f, ask_backward, &c, &plan, &right);
+    c.b.forward = at->p;
+    (void)clattn_attention_backward_workspace(fuzz_context, &c.b, &bytes);
+    if (status != CLATTN_OK || !right || may_run(at, &plan))
+        done = fuzz_end(&at->f, &at->at,
+                        clattn_attention_backward_enqueue(fuzz_context, at->at.queue, &c.b, at->at.wait_count,
+                                                          at->at.wait_list, at->at.to),
+                        right && !at->at.wrong);
+    fuzz_free(&at->f);
+    return done;
 }
 
 /* Of q, keys and out the sizes alone count: what is wrong with their buffers is not looked at. */

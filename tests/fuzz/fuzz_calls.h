@@ -7,6 +7,7 @@
 /* One call each. True: it was taken. */
 bool fuzz_attention(fuzz_bytes *b);
 bool fuzz_attention_also(fuzz_bytes *b);
+bool fuzz_backward(fuzz_bytes *b);
 bool fuzz_block_mask(fuzz_bytes *b);
 bool fuzz_layer(fuzz_bytes *b);
 bool fuzz_layer_also(fuzz_bytes *b);
