@@ -28,7 +28,7 @@ run_number=0
 while read -r run cases; do
     run_number=$((run_number + 1))
     case ${2:-}:$cases in
-    third:all | third:decode) export CLATTN_TEST_EVERY="3/$((run_number % 3))" ;;
+    third:all | third:decode | third:gradients*) export CLATTN_TEST_EVERY="3/$((run_number % 3))" ;;
     third:*) export CLATTN_TEST_EVERY="2/$((run_number % 2))" ;; # which have few cases, or take few
     esac
     rows=$(sed -n "s/^OCLGRIND(\"$run\", \"[^\"]*\", \"\(.*\)\")\$/\1/p" $table)
@@ -36,8 +36,9 @@ while read -r run cases; do
     all) grind "$small" "" CLATTN_TEST_ROWS="$rows" ;;
     decode) grind "$small" "" CLATTN_TEST_ROWS="$rows" CK_RUN_CASE=decode ;;
     projections | tiles) grind "$small" "$cases" CLATTN_TEST_ROWS="$rows" ;;
-    gradients) grind "$small" "$cases" CLATTN_TEST_ROWS="$rows" CLATTN_TEST_TAKEN="${rows%% *} 5" ;;
+    gradients) grind "$small" "$cases" CLATTN_TEST_ROWS="$rows" CLATTN_TEST_TAKEN="${rows%% *} 3" ;;
     # Tiles of a matrix engine take bfloat16, so that the cases are run as that.
+    gradients-bf16) grind "$small" gradients CLATTN_TEST_ROWS="$rows" CLATTN_TEST_TYPE=bf16 CLATTN_TEST_TAKEN="${rows%% *} 3" ;;
     bf16) grind "$small" "" CLATTN_TEST_ROWS="$rows" CLATTN_TEST_TYPE=bf16 CLATTN_TEST_TAKEN="${rows%% *} 8" ;;
     *) echo "$run: no cases are $cases" && status=1 ;;
     esac
