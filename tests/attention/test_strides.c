@@ -197,15 +197,16 @@ static bool is_named(const char *structure, const char *field, size_t length) {
 
 // Calls of several processes: mpi_strides.c lays their tensors.
 static bool is_named_of_mpi(const char *structure, const char *field, size_t length) {
-    static const char *const names[] = {
-#define STRIDED(name, any) #name,
+    static const char *const names[][2] = {
+#define STRIDED(name, any) {"clattn_mpi_attention_params", #name},
+#define STRIDED_GRADIENT(name, any) {"clattn_mpi_attention_backward_params", #name},
 #include "support/strided_mpi.def"
-#undef STRIDED
     };
     bool named = false;
     for (size_t n = 0; n < sizeof names / sizeof names[0]; n++)
-        named = named || (strlen(names[n]) == length && strncmp(names[n], field, length) == 0);
-    return named && strcmp(structure, "clattn_mpi_attention_params") == 0;
+        named = named || (strcmp(names[n][0], structure) == 0 && strlen(names[n][1]) == length &&
+                          strncmp(names[n][1], field, length) == 0);
+    return named;
 }
 
 // Each field of clattn_tensor in the headers' structs is a tensor of a call here.

@@ -7,15 +7,17 @@
 #include "mpi/mpi_strides.h"
 #include "mpi/mpi_suite.h"
 
+// Those of a forward call, and those of its gradients.
 static const struct {
     const char *name;
     size_t at;
-    bool any;
+    bool any, gradient;
 } tensors[] = {
-#define STRIDED(name, any) {#name, offsetof(clattn_mpi_attention_params, name), any},
+#define STRIDED(name, any) {#name, offsetof(clattn_mpi_attention_params, name), any, false},
+#define STRIDED_GRADIENT(name, any) {#name, offsetof(clattn_mpi_attention_backward_params, name), any, true},
 #include "support/strided_mpi.def"
-#undef STRIDED
 };
+enum { TENSORS = sizeof tensors / sizeof tensors[0] };
 
 // Decode is way 0.
 static const char *case_of(clattn_mpi_way way, const char *options, char name[160]) {
@@ -34,16 +36,41 @@ static void refused(clattn_mpi_way way) {
     const shard_call call = {case_of(way, "", name), SHARD_BLOCKS, SHARD_BLOCKS, way, 0, !way};
     shard s;
     shard_open(&s, &call, suite.rank, suite.ranks);
-    for (size_t n = 0; n < 2 * (sizeof tensors / sizeof tensors[0]); n++) {
+    for (int n = 0; n < 2 * TENSORS; n++) {
         clattn_mpi_attention_params p = s.params;
         clattn_tensor *t = (clattn_tensor *)((char *)&p + tensors[n / 2].at);
-        if (tensors[n / 2].any) continue;
+        if (tensors[n / 2].any || tensors[n / 2].gradient) continue;
         if (suite.rank == suite.ranks - 1) t->stride[3] = n % 2 ? 0 : 2;
         snprintf(says, sizeof says, "rank %d: %s: last stride %d: the last axis must be contiguous (1)",
                  suite.ranks - 1, tensors[n / 2].name, n % 2 ? 0 : 2);
         snprintf(what, sizeof what, "way %d: %s's last stride", (int)way, tensors[n / 2].name);
         suite_sent = 0;
         suite_expect(run(&p, way), CLATTN_INVALID_ARGUMENT, says, what);
+        suite_check(suite_sent == 0, what, "has sent something large");
+    }
+    shard_close(&s);
+}
+
+static const char *gradients_of(const char *options, char name[160]) {
+    snprintf(name, 160, "backward-f32-b2-h%d-n33-nkv64-d32-full-dlse-alibi-sinks%s", suite.ranks, options);
+    return name;
+}
+
+static void gradients_refused(clattn_mpi_way way) {
+    char name[160], says[128], what[64];
+    const shard_call call = {gradients_of("", name), SHARD_BLOCKS, SHARD_BLOCKS, way, 0, false};
+    shard s;
+    shard_open(&s, &call, suite.rank, suite.ranks);
+    for (int n = 0; n < 2 * TENSORS; n++) {
+        clattn_mpi_attention_backward_params p = s.backward;
+        clattn_tensor *t = (clattn_tensor *)((char *)&p + tensors[n / 2].at);
+        if (tensors[n / 2].any || !tensors[n / 2].gradient) continue;
+        if (suite.rank == suite.ranks - 1) t->stride[3] = n % 2 ? 0 : 2;
+        snprintf(says, sizeof says, "%s: last stride %d", tensors[n / 2].name, n % 2 ? 0 : 2);
+        snprintf(what, sizeof what, "way %d: last stride of %s", (int)way, tensors[n / 2].name);
+        suite_sent = 0;
+        suite_expect(clattn_mpi_attention_backward_run(suite.world, &p, NULL), CLATTN_INVALID_ARGUMENT, says,
+                     what);
         suite_check(suite_sent == 0, what, "has sent something large");
     }
     shard_close(&s);
@@ -64,9 +91,25 @@ static void right(clattn_mpi_way way) {
     suite_check(good, name, why);
 }
 
+static void gradients_right(clattn_mpi_way way) {
+    char name[160], why[256] = "";
+    clattn_mpi_report report;
+    const bool maps = way != CLATTN_MPI_ALL_TO_ALL;
+    const shard_call call = {gradients_of(maps ? "-scattered-bias1hqk" : "-scattered", name),
+                             SHARD_ZIGZAG,
+                             SHARD_PAGES,
+                             way,
+                             0,
+                             false};
+    const bool good = shard_holds(suite.world, &call, &report, why);
+    suite_check(good, name, why);
+}
+
 void suite_strides(bool quick) {
     for (int way = CLATTN_MPI_AUTO; way < CLATTN_MPI_WAY_COUNT; way++) {
         refused((clattn_mpi_way)way);
         if (!quick || way != CLATTN_MPI_RING) right((clattn_mpi_way)way);
     }
+    static const clattn_mpi_way ways[] = {CLATTN_MPI_RING, CLATTN_MPI_ALL_TO_ALL};
+    for (int n = 0; n < 2; n++) gradients_refused(ways[n]), gradients_right(ways[n]);
 }
