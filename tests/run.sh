@@ -41,11 +41,11 @@ step "driver" choose_driver
 step "build" build_folder build
 suite "host" build host
 # Two at a time: one that has the driver compile kernels beside one that does not, and after one whose kernels it has, too.
-later "bench and compare" env $plainly sh tests/program/check_bench.sh build
+later "bench and compare" sh tests/program/check_bench.sh build
 later "Oclgrind: races and bounds" sh tests/kernels/check_oclgrind.sh build $([ $all = on ] || echo third)
 later "verify: hard cases in every kernel" sh tests/program/check_verify.sh build $([ $all = on ] || echo half)
 later "kernels alone through clang" sh tests/kernels/check_kernels.sh
-later "a newcomer's walk: every line of README and --help" env $plainly python3 tests/program/check_walk.py build
+later "a newcomer's walk: every line of README and --help" python3 tests/program/check_walk.py build
 later "install; pkg-config, CMake and Meson consume it" sh tests/package/check_install.sh build
 later "no OpenCL loader, no CLBlast" sh tests/package/check_no_loader.sh build
 later "Python module" env $plainly sh tests/python/check_python.sh build

@@ -1,4 +1,4 @@
-// test_promises.c: never yes to what then fails: attention calls at random, with sizes of zero and one, options, kernels
+// test_promises.c: never yes to what then fails: attention calls and their gradients at random, with sizes of zero and one, options, kernels
 // and splits. What plan and workspace say with no buffer at all is what prepare and enqueue then do, and a refusal names
 // the option each time. Leaves out the results (tests/cases) and layers (test_promises_layer.c).
 #include "support/promise.h"
@@ -189,6 +189,89 @@ START_TEST(attention_calls) {
 }
 END_TEST
 
+// The gradients of such calls, with out and lse to read and any of the results.
+struct gradient_trial {
+    struct trial t;
+    clattn_attention_backward_params whole, bare;
+};
+
+// With what has no gradient now and then, but where something else is to be refused.
+static void make_gradients(struct random *r, struct gradient_trial *g, bool spoilt) {
+    clattn_attention_params *p = &g->t.whole;
+    clattn_attention_backward_params *b = &g->whole;
+    make_trial(r, &g->t);
+    *b = (clattn_attention_backward_params){.dlse = {.rank = 0}};
+    if (!promise_chance(r, 8) || spoilt)
+        p->weights = p->scores = (clattn_tensor){0}, p->kernel = CLATTN_KERNEL_AUTO, p->splits = 0;
+    p->out = promise_input(p->out.type, 4, p->out.shape);
+    p->lse = promise_input(CLATTN_TYPE_F32, 3, p->q.shape);
+    b->dout = promise_input(pick_type(r), 4, p->out.shape);
+    if (promise_chance(r, 3)) b->dlse = promise_input(CLATTN_TYPE_F32, 3, p->q.shape);
+    const clattn_type of_keys = pick_type(r);
+    if (promise_chance(r, 2)) b->dk = promise_output(1, of_keys, 4, p->kv.k.shape);
+    if (promise_chance(r, 2)) b->dv = promise_output(2, of_keys, 4, p->kv.v.shape);
+    if (p->score.bias.rank && promise_chance(r, 2))
+        b->dbias = promise_output(3, CLATTN_TYPE_F32, 4, p->score.bias.shape);
+    if (promise_chance(r, 2) || !(b->dk.rank || b->dv.rank || b->dbias.rank))
+        b->dq = promise_output(0, pick_type(r), 4, p->q.shape);
+}
+
+static void take_gradient_buffers(struct gradient_trial *g) {
+    clattn_attention_backward_params *b = &g->bare;
+    take_buffers(&g->t);
+    *b = g->whole;
+    b->forward = g->t.bare, g->whole.forward = g->t.whole;
+    clattn_tensor *const all[] = {&b->dout, &b->dlse, &b->dq, &b->dk, &b->dv, &b->dbias};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) all[i]->buffer = NULL;
+}
+
+static clattn_status plan_gradients(const void *p, size_t *bytes) {
+    clattn_plan plan = {0};
+    const clattn_status status = clattn_attention_backward_plan(harness()->context, p, &plan);
+    *bytes = plan.workspace_bytes;
+    return status;
+}
+static clattn_status workspace_of_gradients(const void *p, size_t *bytes) {
+    return clattn_attention_backward_workspace(harness()->context, p, bytes);
+}
+static clattn_status prepare_gradients(const void *p) {
+    return clattn_attention_backward_prepare(harness()->context, p);
+}
+static clattn_status enqueue_gradients(const void *p, cl_event *event) {
+    return clattn_attention_backward_enqueue(harness()->context, harness()->queue, p, 0, NULL, event);
+}
+static const struct promise_kind gradients = {plan_gradients, workspace_of_gradients, prepare_gradients,
+                                              enqueue_gradients};
+
+START_TEST(gradient_calls) {
+    struct random r = {.state = 2027};
+    int good = 0, run = 0;
+    promise_open();
+    for (int i = 0; i < TRIALS; i++) {
+        struct gradient_trial g;
+        int spoil = promise_chance(&r, 2) ? (int)random_uniform(&r, 0, SPOIL_COUNT) : 0;
+        if (strstr("k_new splits kernel", spoils[spoil].name)) spoil = 0; // refused, whatever they are
+        make_gradients(&r, &g, spoil != 0);
+        spoils[spoil].spoil(&g.t.whole);
+        take_gradient_buffers(&g);
+        const int64_t *q = g.t.whole.q.shape;
+        struct promise promise = {.bare = &g.bare,
+                                  .whole = &g.whole,
+                                  .workspace = &g.whole.workspace,
+                                  .does_nothing = q[0] * q[1] == 0,
+                                  .spoilt = spoils[spoil].status,
+                                  .word = spoils[spoil].word};
+        snprintf(promise.name, sizeof promise.name, "gradients %d, %s", i, spoils[spoil].name);
+        const bool runs = !promise.does_nothing && good % run_one_of == 0;
+        if (!promise_kept(&gradients, &promise, runs)) continue;
+        good++, run += runs;
+    }
+    promise_close();
+    ck_assert_msg(good > TRIALS / 8 && good < TRIALS && run > TRIALS / 200, "%d were good, %d ran", good,
+                  run);
+}
+END_TEST
+
 static clattn_attention_params small_call(void) {
     clattn_attention_params p = {.q = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 1, 2, 40, 16)};
     p.kv.k = p.kv.v = p.out = p.q;
@@ -251,7 +334,7 @@ END_TEST
 
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "all") == 0) run_one_of /= 2;
-    const TTest *const tests[] = {attention_calls, more_than_a_buffer, NULL};
+    const TTest *const tests[] = {attention_calls, gradient_calls, more_than_a_buffer, NULL};
     const TTest *const of_families[] = {families_in_little_room, families_refused, NULL};
     Suite *suite = suite_create("promises");
     harness_add(suite, "plan and enqueue", tests);
