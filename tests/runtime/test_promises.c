@@ -1,6 +1,7 @@
-// test_promises.c: never yes to what then fails: attention calls and their gradients at random, with sizes of zero and one, options, kernels
-// and splits. What plan and workspace say with no buffer at all is what prepare and enqueue then do, and a refusal names
-// the option each time. Leaves out the results (tests/cases) and layers (test_promises_layer.c).
+// test_promises.c: never yes to what then fails: attention calls and their gradients at random, with sizes of zero and
+// one, options, kernels and splits. What plan and workspace say with no buffer at all is what prepare and enqueue then
+// do, and a refusal names the option each time. Leaves out the results (tests/cases) and layers
+// (test_promises_layer.c).
 #include "support/promise.h"
 
 #include <math.h>
