@@ -1,9 +1,28 @@
 // gradients.c: see gradients.h.
 #include "mpi/gradients.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #define ALIGNED 256 // bytes to which the results of a call are
+
+// Where they are in the shared call and in a local one; dout and dlse, which are read, come before them.
+static const struct {
+    size_t shared, local;
+} fields[] = {
+#define GRADIENT(field, like, of, shape, types, axes, use)                                                   \
+    {offsetof(clattn_mpi_attention_backward_params, field),                                                  \
+     offsetof(clattn_attention_backward_params, field)},
+#include <clattn/views.def>
+};
+#define OF_READ (sizeof fields / sizeof fields[0] - GRADIENTS)
+
+const clattn_tensor *cla_mpi_gradient(const clattn_mpi_attention_backward_params *b, int n) {
+    return (const clattn_tensor *)((const char *)b + fields[OF_READ + (size_t)n].shared);
+}
+static clattn_tensor *local_gradient(clattn_attention_backward_params *b, int n) {
+    return (clattn_tensor *)((char *)b + fields[OF_READ + (size_t)n].local);
+}
 
 static int64_t count_of(const int64_t shape[4]) {
     return shape[0] * shape[1] * shape[2] * shape[3];
@@ -81,24 +100,21 @@ static bool call_of(const gradients *g, int n, const span *keys, const clattn_te
     cla_mpi_local(j, &c, &to->forward, g->arrays);
     to->dout = cla_mpi_rows_of(j->b->dout, q->local, q->count);
     to->dlse = cla_mpi_rows_of(j->b->dlse, q->local, q->count);
-    clattn_tensor *const results[GRADIENTS] = {
-        &to->dq, &to->dk, &to->dv, &to->dbias, &to->dsinks, &to->dalibi_slopes, &to->dhead_scales};
     bool any = false;
     for (int r = 0; r < GRADIENTS; r++) {
         const int rank = cla_mpi_gradient(j->b, r)->rank;
         const bool here = r == OF_HEADS ? c.sinks : keys->count > 0; // dsinks are of the first call
         if (!rank || !here) continue;
-        *results[r] = clattn_tensor_dense(g->device, CLATTN_TYPE_F32, rank, l.shape[r] + 4 - rank);
-        results[r]->offset = (int64_t)(l.at[r] / sizeof(float));
+        clattn_tensor *result = local_gradient(to, r);
+        *result = clattn_tensor_dense(g->device, CLATTN_TYPE_F32, rank, l.shape[r] + 4 - rank);
+        result->offset = (int64_t)(l.at[r] / sizeof(float));
         any = true;
     }
     return any;
 }
 
 bool cla_mpi_gradients_sees(const gradients *g, const span *keys) {
-    for (int n = 0; n < g->q_count; n++)
-        if (cla_mpi_sees(g->j, &g->q[n], keys)) return true;
-    return false;
+    return cla_mpi_any_sees(g->j, g->q, g->q_count, keys);
 }
 
 clattn_status cla_mpi_gradients_expect(gradients *g, const span *keys, const clattn_tensor views[4]) {
@@ -164,18 +180,15 @@ static void add_box(float *sum, const int64_t all[4], const float *from, const i
 }
 
 static void take_results(gradients *g, const span *q, const span *keys,
-                         const clattn_attention_backward_params *call, float *share) {
+                         clattn_attention_backward_params *call, float *share) {
     const job *j = g->j;
     const gradient_layout l = lay(j, q->count, keys->count);
-    const clattn_tensor *const given[GRADIENTS] = {&call->dq,          &call->dk,     &call->dv,
-                                                   &call->dbias,       &call->dsinks, &call->dalibi_slopes,
-                                                   &call->dhead_scales};
     for (int n = 0; n < GRADIENTS; n++) {
         const float *from = g->host + l.at[n] / sizeof(float);
         const int64_t *shape = l.shape[n];
         int64_t all[4];
         sum_shape(j, n, all);
-        if (!given[n]->rank) continue;
+        if (!local_gradient(call, n)->rank) continue;
         if (n == OF_K || n == OF_V)
             add_box(share + (n == OF_V ? count_of(l.shape[OF_K]) : 0), shape, from, shape, 0, 0);
         else

@@ -7,11 +7,7 @@
 
 // Results, in the order of <clattn/views.def>; from OF_HEADS on a number a head.
 enum { OF_Q, OF_K, OF_V, OF_BIAS, OF_HEADS, GRADIENTS = OF_HEADS + 3 };
-static inline const clattn_tensor *cla_mpi_gradient(const clattn_mpi_attention_backward_params *b, int n) {
-    const clattn_tensor *const results[GRADIENTS] = {
-        &b->dq, &b->dk, &b->dv, &b->dbias, &b->dsinks, &b->dalibi_slopes, &b->dhead_scales};
-    return results[n];
-}
+const clattn_tensor *cla_mpi_gradient(const clattn_mpi_attention_backward_params *b, int n);
 
 // Where the results of a call of so many rows and keys lie in one block of memory, dense float32; those that are not there have no bytes.
 typedef struct gradient_layout {

@@ -15,6 +15,12 @@ bool cla_mpi_sees(const job *j, const span *q, const span *k) {
     return false;
 }
 
+bool cla_mpi_any_sees(const job *j, const span *q, int count, const span *k) {
+    for (int n = 0; n < count; n++)
+        if (cla_mpi_sees(j, &q[n], k)) return true;
+    return false;
+}
+
 clattn_tensor cla_mpi_rows_of(clattn_tensor t, int64_t first, int64_t count) {
     if (t.rank < 3) return t;
     t.offset += count ? first * t.stride[2] : 0;

@@ -14,6 +14,8 @@ typedef struct local_call {
 
 // Whether any row of q sees any key of k, by causality, window and lengths.
 bool cla_mpi_sees(const job *j, const span *q, const span *k);
+// Whether any of `count` spans of rows does.
+bool cla_mpi_any_sees(const job *j, const span *q, int count, const span *k);
 // The call; `arrays` [3 * B] is of what the call points to.
 void cla_mpi_local(const job *j, const local_call *c, clattn_attention_params *to, int32_t *arrays);
 

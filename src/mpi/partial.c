@@ -51,9 +51,7 @@ static local_call part_of(const partial *a, int n, const span *keys, const clatt
 }
 
 bool cla_mpi_partial_sees(const partial *a, const span *keys) {
-    for (int n = 0; n < a->q_count; n++)
-        if (cla_mpi_sees(a->j, &a->q[n], keys)) return true;
-    return false;
+    return cla_mpi_any_sees(a->j, a->q, a->q_count, keys);
 }
 
 clattn_status cla_mpi_partial_expect(partial *a, const span *keys, const clattn_tensor views[4]) {

@@ -5,9 +5,7 @@
 #define MOST_BYTES ((int64_t)1 << 30) // of a message: MPI counts in int
 
 bool cla_mpi_ring_sees(const job *j, int rank, const span *keys) {
-    for (int n = 0; n < j->q[rank].count; n++)
-        if (cla_mpi_sees(j, &j->q[rank].spans[n], keys)) return true;
-    return false;
+    return cla_mpi_any_sees(j, j->q[rank].spans, j->q[rank].count, keys);
 }
 
 // The last rank behind the owner that sees it.
