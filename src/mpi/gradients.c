@@ -1,27 +1,18 @@
 // gradients.c: see gradients.h.
 #include "mpi/gradients.h"
 
-#include <stddef.h>
 #include <string.h>
 
 #define ALIGNED 256 // bytes to which the results of a call are
 
-// Where they are in the shared call and in a local one; dout and dlse, which are read, come before them.
-static const struct {
-    size_t shared, local;
-} fields[] = {
-#define GRADIENT(field, like, of, shape, types, axes, use)                                                   \
-    {offsetof(clattn_mpi_attention_backward_params, field),                                                  \
-     offsetof(clattn_attention_backward_params, field)},
-#include <clattn/views.def>
-};
-#define OF_READ (sizeof fields / sizeof fields[0] - GRADIENTS)
-
-const clattn_tensor *cla_mpi_gradient(const clattn_mpi_attention_backward_params *b, int n) {
-    return (const clattn_tensor *)((const char *)b + fields[OF_READ + (size_t)n].shared);
-}
+// Result n of a local call.
 static clattn_tensor *local_gradient(clattn_attention_backward_params *b, int n) {
-    return (clattn_tensor *)((char *)b + fields[OF_READ + (size_t)n].local);
+    static const size_t fields[] = {
+#define GRADIENT(field, like, of, shape, types, axes, use) offsetof(clattn_attention_backward_params, field),
+#include <clattn/views.def>
+    };
+    _Static_assert(sizeof fields / sizeof fields[0] == OF_READ + GRADIENTS, "a row is a gradient or read");
+    return (clattn_tensor *)((char *)b + fields[OF_READ + n]);
 }
 
 static int64_t count_of(const int64_t shape[4]) {

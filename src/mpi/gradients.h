@@ -5,9 +5,19 @@
 #define CLATTN_MPI_GRADIENTS_H
 #include "mpi/copy.h"
 
+#include <stddef.h>
+
 // Results, in the order of <clattn/views.def>; from OF_HEADS on a number a head.
 enum { OF_Q, OF_K, OF_V, OF_BIAS, OF_HEADS, GRADIENTS = OF_HEADS + 3 };
-const clattn_tensor *cla_mpi_gradient(const clattn_mpi_attention_backward_params *b, int n);
+enum { OF_READ = 2 }; // rows before them: dout and dlse
+static inline const clattn_tensor *cla_mpi_gradient(const clattn_mpi_attention_backward_params *b, int n) {
+    static const size_t fields[] = {
+#define GRADIENT(field, like, of, shape, types, axes, use)                                                   \
+    offsetof(clattn_mpi_attention_backward_params, field),
+#include <clattn/views.def>
+    };
+    return (const clattn_tensor *)((const char *)b + fields[OF_READ + n]);
+}
 
 // Where the results of a call of so many rows and keys lie in one block of memory, dense float32; those that are not there have no bytes.
 typedef struct gradient_layout {

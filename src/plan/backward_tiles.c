@@ -10,33 +10,26 @@
 #define SPILLED 160   // more sums than these are no good: registers in memory cost more than the tile gains
 #define SMALL_TILE 16 // rows of a tile that few rows need not fill
 
-typedef struct shape {
-    int micro_rows, group_rows, group_columns, chunk;
-} shape;
-
 // In order of preference: those that read least for a multiply-add. Wide heads need more columns of work-items, or few rows of each.
-static const shape shapes[] = {{8, 8, 16, 32}, {8, 8, 32, 32}, {4, 16, 16, 32}, {4, 8, 32, 32},
-                               {4, 8, 16, 16}, {4, 8, 8, 16},  {4, 4, 16, 16},  {4, 4, 8, 16}};
+static const tile_shape shapes[] = {{8, 8, 16, 32}, {8, 8, 32, 32}, {4, 16, 16, 32}, {4, 8, 32, 32},
+                                    {4, 8, 16, 16}, {4, 8, 8, 16},  {4, 4, 16, 16},  {4, 4, 8, 16}};
 #define SHAPES (sizeof shapes / sizeof shapes[0])
 
 static int widest(const problem *p) {
     return p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v;
 }
-static int rows_of(const shape *s) {
-    return s->micro_rows * s->group_rows;
-}
 // Both products of the scores, and dk and dv.
-static int sums_of(const shape *s, const problem *p) {
+static int sums_of(const tile_shape *s, const problem *p) {
     return 4 * s->micro_rows *
            (2 + FLASH_TILES_QUADS(s->group_columns, p->head_dim) +
             FLASH_TILES_QUADS(s->group_columns, p->head_dim_v));
 }
-static uint64_t bytes_of(const shape *s, const problem *p) {
+static uint64_t bytes_of(const tile_shape *s, const problem *p) {
     return sizeof(float) * (uint64_t)BACKWARD_TILES_LOCAL_FLOATS(s->micro_rows, s->group_rows,
                                                                  s->group_columns, s->chunk, widest(p));
 }
 
-static bool fits_device(const plan_input *in, const problem *p, const shape *s) {
+static bool fits_device(const plan_input *in, const problem *p, const tile_shape *s) {
     return FLASH_TILES_QUADS(s->group_columns, widest(p)) <= MOST_QUADS &&
            bytes_of(s, p) <= in->device->local_memory_bytes &&
            (uint64_t)s->group_rows * (uint64_t)s->group_columns <=
@@ -44,16 +37,16 @@ static bool fits_device(const plan_input *in, const problem *p, const shape *s) 
 }
 
 // Not more rows than there are, but for less than half; no spilled registers.
-static bool suits(const plan_input *in, const problem *p, const shape *s) {
-    const int rows = rows_of(s), most = p->n_q > p->n_kv ? p->n_q : p->n_kv;
+static bool suits(const plan_input *in, const problem *p, const tile_shape *s) {
+    const int rows = cla_family_tile_rows(s), most = p->n_q > p->n_kv ? p->n_q : p->n_kv;
     return (rows <= SMALL_TILE || rows / 2 < most) &&
            cla_family_in_registers(in, KERNEL_BACKWARD_TILES, sums_of(s, p), s->micro_rows, 0);
 }
 
 // The first that suits, or else of those that fit the one with the fewest sums.
-static const shape *choose_shape(const plan_input *in, const problem *p) {
-    const shape *least = NULL;
-    for (const shape *s = shapes; s < shapes + SHAPES; s++) {
+static const tile_shape *choose_shape(const plan_input *in, const problem *p) {
+    const tile_shape *least = NULL;
+    for (const tile_shape *s = shapes; s < shapes + SHAPES; s++) {
         if (!fits_device(in, p, s)) continue;
         if (suits(in, p, s)) return s;
         if (!least || sums_of(s, p) < sums_of(least, p)) least = s;
@@ -61,31 +54,15 @@ static const shape *choose_shape(const plan_input *in, const problem *p) {
     return least && sums_of(least, p) <= SPILLED ? least : NULL;
 }
 
-static bool row_has_shape(const knobs *row) {
-    return row->micro_rows || row->group_rows || row->group_columns || row->chunk;
-}
-static shape shape_of(const knobs *row) {
-    return (shape){row->micro_rows ? row->micro_rows : 8, row->group_rows ? row->group_rows : 8,
-                   row->group_columns ? row->group_columns : 16, row->chunk ? row->chunk : 32};
-}
-
-static void take_shape(const plan_input *in, const problem *p, const shape *s, backward_variant *v) {
-    v->knobs.micro_rows = s->micro_rows, v->knobs.group_rows = s->group_rows;
-    v->knobs.group_columns = s->group_columns, v->knobs.chunk = s->chunk;
-    v->knobs.wide = cla_family_tiles_wide(p, s->chunk);
-    cla_family_ask_subgroup(in, &v->knobs);
+static void take_shape(const plan_input *in, const problem *p, const tile_shape *s, backward_variant *v) {
+    cla_family_take_tile(in, p, s, &v->knobs);
     v->work_group = s->group_rows * s->group_columns;
-    v->own_rows = rows_of(s), v->other_rows = 4 * s->group_columns;
+    v->own_rows = cla_family_tile_rows(s), v->other_rows = 4 * s->group_columns;
     v->local_bytes = (size_t)bytes_of(s, p);
     snprintf(v->why, sizeof v->why,
-             "a tile of %d rows and %d others, %d x 4 a work-item, in %llu of %llu bytes of local memory; "
-             "rows are "
-             "read %s",
+             "a tile of %d rows and %d others, %d x 4 a work-item, in %llu of %llu bytes of local memory; %s",
              v->own_rows, v->other_rows, s->micro_rows, (unsigned long long)v->local_bytes,
-             (unsigned long long)in->device->local_memory_bytes,
-             v->knobs.wide == 2 ? "by eights"
-             : v->knobs.wide    ? "by fours"
-                                : "one by one");
+             (unsigned long long)in->device->local_memory_bytes, cla_family_reads(&v->knobs));
 }
 
 const char *cla_backward_fit_tiles(const plan_input *in, const problem *p, const tuned_row *row,
@@ -93,13 +70,13 @@ const char *cla_backward_fit_tiles(const plan_input *in, const problem *p, const
     const char *refusal = cla_family_gpu_refusal(in, row, KERNEL_BACKWARD_TILES);
     if (refusal) return refusal;
     if (widest(p) > MOST_HEAD) return "tiles in registers take head sizes up to 256";
-    if (row && row_has_shape(&row->knobs)) {
-        const shape own = shape_of(&row->knobs);
+    if (row && cla_family_row_has_tile(&row->knobs)) {
+        const tile_shape own = cla_family_row_tile(&row->knobs);
         if (!fits_device(in, p, &own)) return "the tile of its tuned row is too large for the device";
         take_shape(in, p, &own, v);
         return NULL;
     }
-    const shape *s = choose_shape(in, p);
+    const tile_shape *s = choose_shape(in, p);
     if (!s) return "no tile of this head size fits the device's registers, local memory and work-groups";
     take_shape(in, p, s, v);
     v->sums = sums_of(s, p);

@@ -246,8 +246,7 @@ void cla_call_release(call *c) {
     c->arrays = NULL;
 }
 
-// RoPE's copies are dense, and they and a layer's parts lie at whole
-// multiples of 256 bytes in the workspace.
+// RoPE's copies are dense, and they and a layer's parts lie at whole multiples of 256 bytes in the workspace.
 clattn_status cla_call_alignment(const call *c, const char *name, const clattn_tensor *t, bool copied,
                                  int *rows) {
     const int dense = (int)t->shape[3] | 16, own = copied ? dense & -dense : cla_tensor_row_alignment(t);

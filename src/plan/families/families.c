@@ -247,11 +247,27 @@ bool cla_family_in_registers(const plan_input *in, enum kernel_id id, int sums, 
     return sums <= (in->group_limit[id] ? FEW_SUMS : MOST_SUMS);
 }
 
-int cla_family_tiles_wide(const problem *p, int chunk) {
+bool cla_family_row_has_tile(const knobs *row) {
+    return row->micro_rows || row->group_rows || row->group_columns || row->chunk;
+}
+tile_shape cla_family_row_tile(const knobs *row) {
+    return (tile_shape){row->micro_rows ? row->micro_rows : 8, row->group_rows ? row->group_rows : 8,
+                        row->group_columns ? row->group_columns : 16, row->chunk ? row->chunk : 32};
+}
+
+void cla_family_take_tile(const plan_input *in, const problem *p, const tile_shape *s, knobs *k) {
     const int first = p->align_q < p->align_k ? p->align_q : p->align_k,
               least = first < p->align_v ? first : p->align_v;
-    if (least >= 8 && p->type_kv != CLATTN_TYPE_F32 && chunk % 8 == 0) return 2;
-    return least >= 4;
+    cla_family_ask_subgroup(in, k);
+    k->micro_rows = s->micro_rows, k->group_rows = s->group_rows;
+    k->group_columns = s->group_columns, k->chunk = s->chunk;
+    k->wide = least >= 8 && p->type_kv != CLATTN_TYPE_F32 && s->chunk % 8 == 0 ? 2 : least >= 4;
+}
+
+const char *cla_family_reads(const knobs *k) {
+    return k->wide == 2 ? "rows are read by eights"
+           : k->wide    ? "rows are read by fours"
+                        : "rows do not all lie at multiples of four elements: read one by one";
 }
 
 uint64_t cla_family_group_limit(const plan_input *in, enum kernel_id id) {

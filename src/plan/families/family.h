@@ -95,13 +95,23 @@ const char *cla_family_dot_refusal(const problem *p);
 const char *cla_family_take_dot(const problem *p, variant *v);
 const char *cla_family_tile_refusal(const knobs *k);
 
-// Register-tiled kernels: whether so many sums of a work-item stay in registers, as far as capabilities tell, and what compiled
-// kernels did; `subgroup` of sub-groups, 0: none. And their knob WIDE: rows are read by eights where that makes loads of 16 bytes of
-// smaller types.
-// Why a row's tile cannot be, completed as flash_tiles' is: 8 rows a work-item, of 8 by 16, chunks of 32; or NULL.
+// The tile of a register-tiled kernel, and its rows.
+typedef struct tile_shape {
+    int micro_rows, group_rows, group_columns, chunk;
+} tile_shape;
+static inline int cla_family_tile_rows(const tile_shape *s) {
+    return s->micro_rows * s->group_rows;
+}
+// What a tuned row says of it, if anything: the rest is 8 rows a work-item, of 8 by 16, chunks of 32. Why it cannot be, or NULL.
+bool cla_family_row_has_tile(const knobs *row);
+tile_shape cla_family_row_tile(const knobs *row);
 const char *cla_family_tiles_refusal(const knobs *row);
+// Whether so many sums of a work-item stay in registers, as far as capabilities tell, and what compiled kernels did; `subgroup` of
+// sub-groups, 0: none.
 bool cla_family_in_registers(const plan_input *in, enum kernel_id id, int sums, int micro_rows, int subgroup);
-int cla_family_tiles_wide(const problem *p, int chunk);
+// The knobs of this tile. WIDE: rows are read by eights where that makes loads of 16 bytes of smaller types; and that in words.
+void cla_family_take_tile(const plan_input *in, const problem *p, const tile_shape *s, knobs *k);
+const char *cla_family_reads(const knobs *k);
 
 // Work-items of a group of this kernel: what the device allows, or the compiled kernel, where that is known.
 uint64_t cla_family_group_limit(const plan_input *in, enum kernel_id id);

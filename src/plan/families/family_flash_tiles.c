@@ -17,25 +17,18 @@
 
 #define NO_SUBGROUPS "no sub-groups were probed right, or of a size that holds a row's work-items"
 
-typedef struct shape {
-    int micro_rows, group_rows, group_columns, chunk;
-} shape;
-
 // In order of preference. The first halves what is read of K and V, and leaves no local memory for a second group where
 // that is less than 64 KiB; the fourth takes 16,016 bytes.
-static const shape shapes[] = {{8, 16, 16, 32}, {8, 8, 16, 32}, {4, 16, 16, 32},
-                               {8, 8, 8, 32},   {4, 8, 16, 16}, {4, 16, 8, 32},
-                               {4, 4, 16, 16},  {4, 8, 8, 16},  {4, 4, 8, 16}};
+static const tile_shape shapes[] = {{8, 16, 16, 32}, {8, 8, 16, 32}, {4, 16, 16, 32},
+                                    {8, 8, 8, 32},   {4, 8, 16, 16}, {4, 16, 8, 32},
+                                    {4, 4, 16, 16},  {4, 8, 8, 16},  {4, 4, 8, 16}};
 #define SHAPES (sizeof shapes / sizeof shapes[0])
 
-static int rows_of(const shape *s) {
-    return s->micro_rows * s->group_rows;
-}
-static int sums_of(const shape *s, int head_dim_v) {
+static int sums_of(const tile_shape *s, int head_dim_v) {
     return 4 * s->micro_rows * (1 + FLASH_TILES_QUADS(s->group_columns, head_dim_v));
 }
 // With dropout a word for each work-item besides; of rows of several heads where they are.
-static uint64_t bytes_of(const shape *s, const problem *p, enum kernel_id id, int subgroup) {
+static uint64_t bytes_of(const tile_shape *s, const problem *p, enum kernel_id id, int subgroup) {
     const int dropped = p->dropout ? s->group_rows * s->group_columns : 0;
     const uint64_t places =
         id == KERNEL_DECODE_TILES ? (uint64_t)DECODE_TILES_PLACES_BYTES(s->micro_rows, s->group_rows) : 0;
@@ -46,12 +39,12 @@ static uint64_t bytes_of(const shape *s, const problem *p, enum kernel_id id, in
                                    dropped);
 }
 
-static bool in_registers(const plan_input *in, const problem *p, enum kernel_id id, const shape *s,
+static bool in_registers(const plan_input *in, const problem *p, enum kernel_id id, const tile_shape *s,
                          int subgroup) {
     return cla_family_in_registers(in, id, sums_of(s, p->head_dim_v), s->micro_rows, subgroup);
 }
 
-static bool fits_device(const plan_input *in, const problem *p, enum kernel_id id, const shape *s) {
+static bool fits_device(const plan_input *in, const problem *p, enum kernel_id id, const tile_shape *s) {
     return FLASH_TILES_QUADS(s->group_columns, p->head_dim_v) <= MOST_QUADS &&
            bytes_of(s, p, id, 0) <= in->device->local_memory_bytes &&
            (uint64_t)s->group_rows * (uint64_t)s->group_columns <= cla_family_group_limit(in, id);
@@ -59,8 +52,9 @@ static bool fits_device(const plan_input *in, const problem *p, enum kernel_id i
 
 // Not more rows than there are, but for less than half; no spilled registers; the large tile where half as many groups
 // still are some for each compute unit.
-static bool suits(const plan_input *in, const problem *p, enum kernel_id id, const shape *s, int subgroup) {
-    const int rows = rows_of(s);
+static bool suits(const plan_input *in, const problem *p, enum kernel_id id, const tile_shape *s,
+                  int subgroup) {
+    const int rows = cla_family_tile_rows(s);
     if (rows > 16 && rows / 2 >= p->n_q) return false;
     if (!in_registers(in, p, id, s, subgroup)) return false;
     return s != &shapes[0] || (in->device->local_memory_bytes >= LARGE_LOCAL &&
@@ -68,7 +62,7 @@ static bool suits(const plan_input *in, const problem *p, enum kernel_id id, con
 }
 
 // Sub-groups in which a row's work-items are neighbours; fills their knobs.
-static bool has_subgroups(const plan_input *in, const tuned_row *row, const shape *s, variant *v) {
+static bool has_subgroups(const plan_input *in, const tuned_row *row, const tile_shape *s, variant *v) {
     const int size = cla_family_subgroup(in, row, s->group_rows * s->group_columns, v);
     const unsigned shuffles = SUBGROUPS_INTEL | SUBGROUPS_SHUFFLE_KHR | SUBGROUPS_SHUFFLE_QCOM;
     return size == s->group_columns || (size > s->group_columns && in->device->subgroup_ways & shuffles);
@@ -77,10 +71,10 @@ static bool has_subgroups(const plan_input *in, const tuned_row *row, const shap
 // The first that suits, or else of those that fit the one with the fewest sums; with sub-groups, only of those that have
 // them.
 static bool choose_shape(const plan_input *in, const problem *p, enum kernel_id id, bool subgroups,
-                         const tuned_row *row, shape *s, variant *v) {
-    const shape *least = NULL;
+                         const tuned_row *row, tile_shape *s, variant *v) {
+    const tile_shape *least = NULL;
     for (size_t i = 0; i < SHAPES; i++) {
-        const shape *x = &shapes[i];
+        const tile_shape *x = &shapes[i];
         if (!fits_device(in, p, id, x) || (subgroups && !has_subgroups(in, row, x, v))) continue;
         if (suits(in, p, id, x, v->knobs.subgroup)) {
             *s = *x;
@@ -92,16 +86,8 @@ static bool choose_shape(const plan_input *in, const problem *p, enum kernel_id 
     return least != NULL;
 }
 
-static bool row_has_shape(const knobs *row) {
-    return row->micro_rows || row->group_rows || row->group_columns || row->chunk;
-}
-static shape shape_of(const knobs *row) {
-    return (shape){row->micro_rows ? row->micro_rows : 8, row->group_rows ? row->group_rows : 8,
-                   row->group_columns ? row->group_columns : 16, row->chunk ? row->chunk : 32};
-}
-
 const char *cla_family_tiles_refusal(const knobs *row) {
-    const shape s = shape_of(row);
+    const tile_shape s = cla_family_row_tile(row);
     const int columns = s.group_columns, size = row->subgroup;
     if (s.micro_rows != 4 && s.micro_rows != 8) return "asks for MICRO_ROWS that are neither 4 nor 8";
     if (columns != 8 && columns != 16 && columns != 32 && columns != 64)
@@ -117,12 +103,12 @@ const char *cla_family_tiles_refusal(const knobs *row) {
 static const char *fit_tile(const plan_input *in, const problem *p, enum kernel_id id, bool subgroups,
                             const tuned_row *row, variant *v) {
     const char *refusal = cla_family_gpu_refusal(in, row, id);
-    const bool own = row && row_has_shape(&row->knobs);
-    shape s;
+    const bool own = row && cla_family_row_has_tile(&row->knobs);
+    tile_shape s;
     if (refusal) return refusal;
     if (p->head_dim_v > MOST_COLUMNS) return "at most 512 columns of v: the plain kernel takes more";
     if (own) {
-        s = shape_of(&row->knobs);
+        s = cla_family_row_tile(&row->knobs);
         if (!fits_device(in, p, id, &s)) return "the tile of its tuned row is too large for the device";
     } else if (!choose_shape(in, p, id, subgroups, row, &s, v))
         return "no tile of this head size fits the device's local memory and work-groups";
@@ -132,12 +118,9 @@ static const char *fit_tile(const plan_input *in, const problem *p, enum kernel_
         return "no tile of this head size stays in the registers of the device's sub-groups";
     if ((p->head_dim_v > MANY_COLUMNS || id == KERNEL_DECODE_TILES) && !own && !kept)
         return "no tile of so many columns of v stays in registers: another kernel takes them";
-    cla_family_ask_subgroup(in, &v->knobs);
-    v->knobs.micro_rows = s.micro_rows, v->knobs.group_rows = s.group_rows;
-    v->knobs.group_columns = s.group_columns, v->knobs.chunk = s.chunk;
-    v->knobs.wide = cla_family_tiles_wide(p, s.chunk);
+    cla_family_take_tile(in, p, &s, &v->knobs);
     v->work_group = s.group_rows * s.group_columns;
-    v->rows_per_group = rows_of(&s);
+    v->rows_per_group = cla_family_tile_rows(&s);
     v->sums = !own && kept ? sums_of(&s, p->head_dim_v) : 0;
     v->local_bytes = (size_t)bytes_of(&s, p, id, v->knobs.subgroup);
     return cla_family_tile_grid(in, p, v);
@@ -173,9 +156,7 @@ static void explain(const plan_input *in, const variant *v, char why[200]) {
              "a tile of %d rows and %d keys, %d x 4 a work-item%s, in %llu of %llu bytes of local memory; %s",
              v->rows_per_group, 4 * k->group_columns, k->micro_rows, subgroups,
              (unsigned long long)v->local_bytes, (unsigned long long)in->device->local_memory_bytes,
-             k->wide == 2 ? "rows are read by eights"
-             : k->wide    ? "rows are read by fours"
-                          : "rows do not all lie at multiples of four elements: read one by one");
+             cla_family_reads(k));
 }
 
 const family cla_family_flash_subgroups = {.name = "flash_subgroups",

@@ -2,10 +2,6 @@
 // the device holds and that leaves no compute unit without work.
 #include "plan/families/family_linear.h"
 
-typedef struct tile_shape {
-    int micro_rows, group_rows, group_columns, chunk;
-} tile_shape;
-
 // From 128 x 64 down to what any device holds.
 static const tile_shape shapes[] = {{8, 16, 16, 32}, {8, 8, 16, 32}, {8, 8, 16, 16},
                                     {8, 8, 8, 32},   {8, 8, 8, 16},  {4, 8, 8, 16},
