@@ -14,7 +14,7 @@ bench() {
     done
     "$clattn" bench --max-ms 50 --cache-dir "$cache" "$@"
 }
-# One folder: who projects is measured once.
+# Kernels are kept for the same case again, and not where each would be compiled once more to be kept.
 cache=$work/kernels
 
 bench --save "$work/a.json" >"$work/a.md"
@@ -22,6 +22,7 @@ grep -q 'attend-f32-b1-h2-n64-d16-full' "$work/a.md"
 for format in csv json jsonl sql; do bench -o $format >"$work/out.$format"; done
 bench --quiet --save "$work/b.csv" >"$work/nothing"
 [ ! -s "$work/nothing" ] || { echo "--quiet printed"; exit 1; }
+cache=off
 bench --op decode,layer --dtype f32,bf16 --causal both -o json >"$work/more.json"
 bench --op linear,layer --dtype f32,bf16 --projection auto,clblast,native -o json >"$work/projections.json"
 bench --op linear --d-model 40 -n 1,33 -b 3 -o json >"$work/linear.json"
