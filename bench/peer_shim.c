@@ -162,13 +162,13 @@ static clattn_status prepare_backward(peer_call *call, size_t *bytes) {
 // One workspace serves both calls, which run one after the other.
 static clattn_status prepare_train(peer_call *call, size_t *bytes) {
     clattn_context *c = call->device->context;
-    size_t more = 0;
-    clattn_status status = clattn_layer_prepare(c, &call->layer);
+    int64_t kept = 0;
+    clattn_status status = clattn_layer_kept(c, &call->layer_backward, &kept);
+    if (status == CLATTN_OK)
+        call->layer_backward.kept = add(call, NULL, CLATTN_TYPE_F32, 1, (const int64_t[]){kept});
     if (status == CLATTN_OK) status = clattn_layer_plan(c, &call->layer, &call->plan);
-    if (status == CLATTN_OK) status = clattn_layer_workspace(c, &call->layer, bytes);
     if (status == CLATTN_OK) status = clattn_layer_backward_prepare(c, &call->layer_backward);
-    if (status == CLATTN_OK) status = clattn_layer_backward_workspace(c, &call->layer_backward, &more);
-    if (more > *bytes) *bytes = more;
+    if (status == CLATTN_OK) status = clattn_layer_backward_workspace(c, &call->layer_backward, bytes);
     return status;
 }
 
@@ -335,7 +335,8 @@ static clattn_status enqueue(peer_call *call) {
     case CALL_BACKWARD:
         return clattn_attention_backward_enqueue(c, queue, &call->backward, 0, NULL, NULL);
     case CALL_TRAIN: {
-        const clattn_status status = clattn_layer_enqueue(c, queue, &call->layer, 0, NULL, NULL);
+        const clattn_status status =
+            clattn_layer_forward_enqueue(c, queue, &call->layer_backward, 0, NULL, NULL);
         return status ? status
                       : clattn_layer_backward_enqueue(c, queue, &call->layer_backward, 0, NULL, NULL);
     }

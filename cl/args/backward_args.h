@@ -81,19 +81,20 @@ typedef struct transpose_args {
 } transpose_args;
 ARGS_SIZE(transpose_args, 72);
 
-// A layer's gradients. What they change lies dense in scratch memory, float32, at so many elements from its start; `word` as above, but
-// that results of rows past a length are written as 0.
-// gate_backward.cl: of [B, rows, gates] numbers, each the gate of `each` numbers of the heads' result. In place: `gates` become their
-// gradients, `dheads`, the gradients of the gated result, those of the result; `gated` becomes the gated result.
+// A layer's gradients. What they read of the forward call lies dense in one memory, what they change in another or in the same, float32,
+// at so many elements from its start; `word` as above, but that results of rows past a length are written as 0.
+// gate_backward.cl: of [B, rows, gates] numbers, each the gate of `each` numbers of the heads' result, both of the forward call: `dgates`
+// become the gates' gradients, `dheads`, the gradients of the gated result, those of the result, each unless it is -1: nobody wants it;
+// `gated` becomes the gated result.
 typedef struct gate_backward_args {
-    args_i64 gates, heads, dheads, gated;
+    args_i64 gates, heads, dgates, dheads, gated;
     args_i32 batch, rows, columns, each, word, unused;
 } gate_backward_args;
-ARGS_SIZE(gate_backward_args, 56);
+ARGS_SIZE(gate_backward_args, 64);
 
-// norm_backward.cl: of `groups` times `width` numbers a row, each group normalised by itself: x before the norm, and g, the gradient of
-// what the norm has made of it, which becomes that of x. With NORM_WEIGHTS there are weights (norm_args), and with NORM_SHARES `shares`
-// becomes what each number adds to their gradient.
+// norm_backward.cl: of `groups` times `width` numbers a row, each group normalised by itself: x before the norm, of the forward call, and
+// g, the gradient of what the norm has made of it, which becomes that of x. With NORM_WEIGHTS there are weights (norm_args), and with
+// NORM_SHARES `shares` becomes what each number adds to their gradient.
 #define NORM_SHARES 4
 typedef struct norm_backward_args {
     args_i64 x, g, shares, w_offset;

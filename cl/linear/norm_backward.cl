@@ -18,15 +18,15 @@ float weight_of(const norm_backward_args *a, __global const ELEMENT(TYPE_KV) * w
 }
 
 __kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) void
-norm_backward(__global float *scratch, __global const ELEMENT(TYPE_KV) * w, __global const int *table,
-              const norm_backward_args args) {
+norm_backward(__global const float *forward, __global float *scratch, __global const ELEMENT(TYPE_KV) * w,
+              __global const int *table, const norm_backward_args args) {
     __local float2 part[WORK_GROUP];
     const int lane = (int)get_local_id(0);
     const long b = (long)get_global_id(1), place = (long)get_global_id(0) / WORK_GROUP;
     const bool there =
         !args.word || place / args.groups < table[ARGS_ITEM_WORDS * b + args.word]; // of the whole group
     const long at = (b * args.rows * args.groups + place) * args.width;
-    __global const float *x = scratch + args.x + at;
+    __global const float *x = forward + args.x + at;
     __global float *g = scratch + args.g + at, *shares = scratch + args.shares + at;
     float2 sum = (float2)(0.0f);
     for (int i = lane; there && i < args.width; i += WORK_GROUP) {

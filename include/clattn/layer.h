@@ -142,7 +142,8 @@ CLATTN_API clattn_status clattn_layer_enqueue(clattn_context *context, cl_comman
 
 /* Gradients of a layer: of L, of which dout is the derivative with respect to the layer's result, with respect to what the layer was
  * given. One call makes q, k, v, the gates and the heads' result once more, in float32, so that nothing of the forward call is kept but its
- * inputs; then attention's gradients (backward.h), turned back by RoPE, those of the norms and the gate, and those of the projections:
+ * inputs; or clattn_layer_forward_enqueue has kept them, which is faster. Then come attention's gradients (backward.h), turned back by
+ * RoPE, those of the norms and the gate, and those of the projections:
  *   dWo = sum_n dout[n] heads[n]^T    dheads = dout Wo    dWq = sum_n dq[n] x[n]^T    dx = dq Wq + dgate Wgate (+ dk Wk + dv Wv)
  *   dq[n] = r (g w - q r mean(g w q) r),  dq_norm = sum_n g q r,  r = 1/sqrt(mean(q^2) + epsilon)        through QK-norm
  *   dheads = g sigmoid(t),  dgate = g heads sigmoid'(t)                                                  through the gate
@@ -163,17 +164,35 @@ typedef struct clattn_layer_backward_params {
     clattn_tensor dq_norm, dk_norm;
     clattn_tensor dw_gate, db_gate;
     clattn_tensor dbias, dsinks, dalibi_slopes, dhead_scales; /* as in clattn_attention_backward_params */
+    /* Optional: what clattn_layer_forward_enqueue has kept of the same forward call. f32 [S], of clattn_layer_kept() numbers. */
+    clattn_tensor kept;
     /* Optional scratch memory of at least clattn_layer_backward_workspace() bytes, as in clattn_layer_params. */
     cl_mem workspace;
     const clattn_progress *progress; /* optional: as in clattn_attention_params, of the whole call */
 } clattn_layer_backward_params;
 
-/* Scratch bytes of the call.   As clattn_layer_workspace. */
+/* Numbers that a forward call keeps: q, k and v before and after their norms, the gates, the heads' result and lse. Of params only
+ * `forward` counts.   As clattn_layer_workspace. */
+CLATTN_API clattn_status clattn_layer_kept(clattn_context *context,
+                                           const clattn_layer_backward_params *params, int64_t *numbers);
+
+/* Enqueue the forward call of a training step: forward.out as clattn_layer_enqueue makes it, but with float32 between the projections
+ * and attention, whatever x is stored as; and `kept`, for clattn_layer_backward_enqueue with the same params, which may follow any time
+ * and any number of times while x, y, the weights and `kept` are as they were: the gradients are the same to the bit as without it. Of
+ * params only forward, kept, workspace and progress count; bo counts, packed weights and forward's own workspace and progress do not.
+ * What has no gradient is refused. Sizes of zero: as clattn_layer_enqueue.   Lifetime, threads, blocking, returns: as
+ * clattn_layer_enqueue. */
+CLATTN_API clattn_status clattn_layer_forward_enqueue(clattn_context *context, cl_command_queue queue,
+                                                      const clattn_layer_backward_params *params,
+                                                      cl_uint wait_count, const cl_event *wait_list,
+                                                      cl_event *event);
+
+/* Scratch bytes of the call, and with `kept` of the forward call, too.   As clattn_layer_workspace. */
 CLATTN_API clattn_status clattn_layer_backward_workspace(clattn_context *context,
                                                          const clattn_layer_backward_params *params,
                                                          size_t *bytes);
 
-/* Compile ahead what the call needs.   As clattn_layer_prepare. */
+/* Compile ahead what the call needs, and with `kept` the forward call, too.   As clattn_layer_prepare. */
 CLATTN_API clattn_status clattn_layer_backward_prepare(clattn_context *context,
                                                        const clattn_layer_backward_params *params);
 

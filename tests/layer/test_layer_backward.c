@@ -1,5 +1,6 @@
 // test_layer_backward.c: the gradients of a layer on the device beside central differences of the reference of a layer, in double
-// precision, of the numbers that there is a gradient of; the same bits twice; scratch memory of the caller's; sizes of zero. Leaves out
+// precision, of the numbers that there is a gradient of; the same bits twice, and from what a forward call has kept, whose result is that
+// of the reference; scratch memory of the caller's; sizes of zero. Leaves out
 // what is refused (test_errors_layer_backward.c).
 #include <math.h>
 #include <stddef.h>
@@ -217,6 +218,38 @@ static void enqueue(const struct gradients *g, const char *name, cl_command_queu
     harness_finish(queue);
 }
 
+static void give_workspace(struct gradients *g) {
+    size_t bytes = 0;
+    cl_int code;
+    ck_assert_int_eq(clattn_layer_backward_workspace(harness()->context, &g->params, &bytes), CLATTN_OK);
+    g->params.workspace = clCreateBuffer(harness()->opencl, CL_MEM_READ_WRITE, bytes, NULL, &code);
+    harness_expect(code, "clCreateBuffer");
+}
+
+static void assert_bits(const struct gradients *g, const char *name, uint8_t *const first[RESULTS]) {
+    for (int n = 0; n < RESULTS; n++) {
+        uint8_t *again = first[n] ? guarded_bytes(&g->got[n], harness()->queue) : NULL;
+        if (again)
+            ck_assert_msg(memcmp(again, first[n], g->got[n].bytes) == 0, "%s: bits of result %d", name, n);
+        free(again);
+    }
+}
+
+// The forward call, into memory of just the size that begins at an odd place, with the workspace of the gradients.
+static struct guarded forward_call(struct gradients *g, const char *name) {
+    struct guarded_shape shape = {CLATTN_TYPE_F32, 1, {0}, LAYOUT_PADDED};
+    ck_assert_int_eq(clattn_layer_kept(harness()->context, &g->params, &shape.shape[0]), CLATTN_OK);
+    struct guarded kept = guarded_output(harness_place(), &shape);
+    g->params.kept = kept.view;
+    give_workspace(g);
+    const clattn_status status =
+        clattn_layer_forward_enqueue(harness()->context, harness()->queue, &g->params, 0, NULL, NULL);
+    ck_assert_msg(status == CLATTN_OK, "%s: %s", name, harness_log_text());
+    char why[512] = "";
+    ck_assert_msg(case_holds(g->data, &g->arrays, harness()->queue, why, sizeof why), "%s: %s", name, why);
+    return kept;
+}
+
 static void assert_case(const char *name, clattn_projection projection) {
     struct gradients g;
     open_case(&g, name, projection);
@@ -229,24 +262,26 @@ static void assert_case(const char *name, clattn_projection projection) {
                           guarded_intact(&g.arrays.all[n], harness()->queue),
                       "%s: input %d changed", name, n);
     ck_assert_msg(guarded_intact(&g.arrays.out, harness()->queue), "%s: out was written", name);
-    // The same bits on the other queue, and with scratch memory of the caller's of just the size.
+    // The same bits on the other queue, with scratch memory of the caller's of just the size, and from what was kept.
     uint8_t *first[RESULTS];
-    size_t bytes = 0;
-    cl_int code;
     for (int n = 0; n < RESULTS; n++)
         first[n] = g.want[n] ? guarded_bytes(&g.got[n], harness()->queue) : NULL;
-    ck_assert_int_eq(clattn_layer_backward_workspace(harness()->context, &g.params, &bytes), CLATTN_OK);
-    g.params.workspace = clCreateBuffer(harness()->opencl, CL_MEM_READ_WRITE, bytes, NULL, &code);
-    harness_expect(code, "clCreateBuffer");
+    give_workspace(&g);
     enqueue(&g, name, harness()->out_of_order ? harness()->out_of_order : harness()->queue);
-    for (int n = 0; n < RESULTS; n++) {
-        uint8_t *again = first[n] ? guarded_bytes(&g.got[n], harness()->queue) : NULL;
-        if (again)
-            ck_assert_msg(memcmp(again, first[n], g.got[n].bytes) == 0, "%s: bits of result %d", name, n);
-        free(again);
-        free(first[n]);
-    }
+    assert_bits(&g, name, first);
     clReleaseMemObject(g.params.workspace);
+    struct guarded kept = forward_call(&g, name);
+    double *numbers = calloc((size_t)kept.view.shape[0], sizeof *numbers);
+    ck_assert_msg(guarded_read(&kept, harness()->queue, numbers), "%s: around what was kept", name);
+    uint8_t *before = guarded_bytes(&kept, harness()->queue);
+    enqueue(&g, name, harness()->queue);
+    assert_bits(&g, name, first);
+    uint8_t *after = guarded_bytes(&kept, harness()->queue);
+    ck_assert_msg(memcmp(before, after, kept.bytes) == 0, "%s: what was kept changed", name);
+    free(numbers), free(before), free(after);
+    clReleaseMemObject(g.params.workspace);
+    guarded_release(&kept);
+    for (int n = 0; n < RESULTS; n++) free(first[n]);
     close_case(&g);
 }
 

@@ -221,17 +221,20 @@ clattn_status cla_backward_check(clattn_context *context, const clattn_attention
     return plan(job);
 }
 
-void cla_backward_move(backward_job *job, clattn_tensor *const parts[4], int64_t elements) {
+void cla_backward_move(backward_job *job, clattn_tensor *const parts[4], const clattn_tensor *lse,
+                       int64_t elements) {
     clattn_attention_backward_params *p = &job->params;
-    clattn_tensor *const own[] = {&job->call.params.lse, &p->dout, &p->dq, &p->dk, &p->dv};
+    clattn_tensor *const own[] = {&p->dout, &p->dq, &p->dk, &p->dv};
     cla_call_move(&job->call, parts);
+    job->call.params.lse.offset = lse->offset;
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) own[i]->offset += elements;
 }
 
-void cla_backward_bind(backward_job *job, cl_mem workspace) {
+void cla_backward_bind(backward_job *job, cl_mem forward, cl_mem workspace) {
     clattn_attention_backward_params *p = &job->params;
-    cla_call_bind(&job->call, workspace);
-    job->call.params.lse.buffer = p->dout.buffer = p->workspace = workspace;
+    cla_call_bind(&job->call, forward);
+    job->call.params.lse.buffer = forward;
+    job->call.params.workspace = p->workspace = p->dout.buffer = workspace;
     p->dq.buffer = p->dk.buffer = p->dv.buffer = workspace;
 }
 

@@ -31,13 +31,14 @@ typedef struct backward_job {
     clattn_attention_backward_params params; // a copy, of which `forward` is as it was given
 } backward_job;
 
-// All checks but those of memory, and the plan. With CALL_PARTS q, k, v, out and lse of forward, dout, dq, dk and dv are parts of a
-// workspace that is made later; they are moved there, with the call's q, k, v and out at these places and the others by so many elements,
-// and bound. Release the call whether it was refused or not.
+// All checks but those of memory, and the plan. With CALL_PARTS q, k, v, out and lse of forward are parts of a memory, and dout, dq, dk
+// and dv of a workspace, that are known later; they are moved there, with the call's q, k, v, out and lse at these places and the others
+// by so many elements, and bound. Release the call whether it was refused or not.
 clattn_status cla_backward_check(clattn_context *context, const clattn_attention_backward_params *params,
                                  entry_purpose purpose, unsigned how, backward_job *job);
-void cla_backward_move(backward_job *job, clattn_tensor *const parts[4], int64_t elements);
-void cla_backward_bind(backward_job *job, cl_mem workspace);
+void cla_backward_move(backward_job *job, clattn_tensor *const parts[4], const clattn_tensor *lse,
+                       int64_t elements);
+void cla_backward_bind(backward_job *job, cl_mem forward, cl_mem workspace);
 
 // The tensors of the call and of these gradients of it, which are what it writes.
 void cla_backward_add_views(call_views *v, const clattn_attention_backward_params *params,

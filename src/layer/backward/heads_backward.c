@@ -91,6 +91,7 @@ static clattn_status enqueue_rows(chain *steps, const norm_backward *n) {
                 .global = {group * (size_t)(x->shape[2] * groups), (size_t)x->shape[0], 1}};
     TRY(norm_program(steps->context, n, &l.program));
     cla_launch_buffer(&l, &x->buffer);
+    cla_launch_buffer(&l, &n->g.buffer);
     cla_launch_buffer(&l, &n->norm->w.buffer);
     cla_launch_buffer(&l, &n->rows.lengths);
     cla_launch_value(&l, &a, sizeof a);
@@ -119,7 +120,8 @@ clattn_status cla_gate_backward_enqueue(chain *steps, const gate_backward *g) {
     const int64_t width = g->heads.shape[1] * g->heads.shape[3], gates = g->gates.shape[3];
     const gate_backward_args a = {.gates = g->gates.offset,
                                   .heads = g->heads.offset,
-                                  .dheads = g->dheads.offset,
+                                  .dgates = cla_tensor_given(&g->dgates) ? g->dgates.offset : -1,
+                                  .dheads = cla_tensor_given(&g->dheads) ? g->dheads.offset : -1,
                                   .gated = g->gated.offset,
                                   .batch = (int)g->heads.shape[0],
                                   .rows = (int)g->heads.shape[2],
@@ -132,6 +134,7 @@ clattn_status cla_gate_backward_enqueue(chain *steps, const gate_backward *g) {
     TRY(gate_program(steps->context, &l.program));
     cla_launch_items(&l, steps->context, items, (const size_t[3]){64, 1, 1});
     cla_launch_buffer(&l, &g->heads.buffer);
+    cla_launch_buffer(&l, &g->dheads.buffer);
     cla_launch_buffer(&l, &g->rows.lengths);
     cla_launch_value(&l, &a, sizeof a);
     return cla_launch_enqueue(steps, &l);

@@ -1,5 +1,6 @@
 // heads_backward.h: the gradients of what a layer does to heads between its projections and attention: QK-norm (norm_backward.cl) and the
-// gate (gate_backward.cl). Their tensors are parts of one scratch memory, float32, [B, heads, N, size] with a row's heads side by side.
+// gate (gate_backward.cl). Their tensors are float32, [B, heads, N, size] with a row's heads side by side: what is read, of one memory,
+// and what is written, of another or of the same.
 #ifndef CLATTN_LAYER_BACKWARD_HEADS_BACKWARD_H
 #define CLATTN_LAYER_BACKWARD_HEADS_BACKWARD_H
 #include "layer/block/heads.h"
@@ -12,7 +13,7 @@ typedef struct heads_rows {
 } heads_rows;
 
 // x before the norm, g: the gradient of what it made, becomes that of x; shares: as large as x, where dw is given. `at`: the byte of the
-// scratch memory from which on sums of parts of the rows may lie.
+// memory of g from which on sums of parts of the rows may lie.
 typedef struct norm_backward {
     const head_norm *norm;
     clattn_tensor x, g, shares;
@@ -25,9 +26,10 @@ double cla_norm_backward_flops(const norm_backward *n);
 clattn_status cla_norm_backward_prepare(clattn_context *context, const norm_backward *n);
 clattn_status cla_norm_backward_enqueue(chain *steps, const norm_backward *n);
 
-// gates [B, 1, N, H or H * Dv] become their gradients, dheads those of the heads' result, gated the gated result.
+// Of gates [B, 1, N, H or H * Dv] and heads, both read: dgates becomes the gradients of the gates; dheads, those of the gated result, the
+// gradients of the heads' result; both where they are given; gated the gated result.
 typedef struct gate_backward {
-    clattn_tensor gates, heads, dheads, gated;
+    clattn_tensor gates, heads, dgates, dheads, gated;
     heads_rows rows;
 } gate_backward;
 double cla_gate_backward_flops(const gate_backward *g);

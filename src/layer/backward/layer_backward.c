@@ -1,5 +1,6 @@
 // layer_backward.c: the gradients of a layer: what has none is refused by name, and one chain of commands makes the layer's heads once
-// more and goes back through them. Each step is one that the library has by itself, but for those of norms and gates.
+// more, unless a forward call has kept them, and goes back through them. Each step is one that the library has by itself, but for those
+// of norms and gates.
 #include "layer/backward/layer_backward.h"
 
 #include <stddef.h>
@@ -93,6 +94,7 @@ static clattn_status check_results(const layer_gradients *g, bool planning) {
     clattn_context *c = g->forward.context;
     const clattn_layer_backward_params *p = &g->params;
     const tensor_rule dout = {"dout", "[B, Nq, Mo]", TYPES_FLOAT, false, planning};
+    if (g->forward_only) return CLATTN_OK;
     bool wanted = cla_tensor_given(&p->dbias) || cla_tensor_given(&p->dsinks) ||
                   cla_tensor_given(&p->dalibi_slopes) || cla_tensor_given(&p->dhead_scales);
     TRY(cla_tensor_check(c, &p->dout, 3, &dout));
@@ -128,6 +130,16 @@ static clattn_status check_rows(const layer_gradients *g) {
         (long long)batch, (long long)n, (long long)heads, LINEAR_MOST_REDUCED);
 }
 
+static clattn_status check_kept(const layer_gradients *g, bool planning) {
+    const tensor_rule kept = {"kept", "[S]", 1u << CLATTN_TYPE_F32, g->forward_only, planning};
+    const clattn_tensor *t = &g->params.kept;
+    clattn_context *c = g->forward.context;
+    TRY(cla_tensor_check(c, t, 1, &kept));
+    if (t->shape[0] >= (int64_t)(g->kept_bytes / sizeof(float))) return CLATTN_OK;
+    return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "kept: has %lld numbers, %lld are needed",
+                            (long long)t->shape[0], (long long)(g->kept_bytes / sizeof(float)));
+}
+
 static clattn_status check_memory(layer_gradients *g) {
     const clattn_layer_params *f = &g->forward.params;
     const clattn_layer_backward_params *p = &g->params;
@@ -148,34 +160,77 @@ static clattn_status check_memory(layer_gradients *g) {
     cla_views_add(&v, "dsinks", &p->dsinks, VIEW_WRITE);
     cla_views_add(&v, "dalibi_slopes", &p->dalibi_slopes, VIEW_WRITE);
     cla_views_add(&v, "dhead_scales", &p->dhead_scales, VIEW_WRITE);
+    cla_views_add(&v, "kept", &p->kept, g->forward_only ? VIEW_WRITE : VIEW_READ);
+    if (g->forward_only) cla_views_add(&v, "bo", &f->bo, VIEW_READ);
+    if (g->forward_only) cla_views_add(&v, "out", &f->out, use);
     cla_views_add_attention(&v, &g->forward.call.params);
     TRY(cla_views_check(&v));
     return cla_views_check_workspace(&v, p->workspace, g->workspace_bytes);
 }
 
-static clattn_status check(clattn_context *context, const void *params, entry_purpose purpose, void *job) {
-    layer_gradients *g = job;
-    layer *l = &g->forward;
-    clattn_layer_params *f = &l->params;
-    const bool planning = purpose != ENTRY_ENQUEUE;
-    cla_bytes_zero(g, sizeof *g);
-    l->context = context;
-    l->purpose = purpose;
-    cla_bytes_copy(&g->params, params, sizeof g->params);
+// What the forward call has written is not looked at by its gradients: its place is taken by what was read.
+static void take_forward(layer_gradients *g) {
+    clattn_layer_params *f = &g->forward.params;
+    const bool with_out = g->keeps && (g->forward_only || g->forward.purpose != ENTRY_ENQUEUE);
     cla_bytes_copy(f, &g->params.forward, sizeof *f);
-    f->out = (clattn_tensor){0};
     f->packed_wq = f->packed_wk = f->packed_wv = f->packed_wo = f->packed_gate = (clattn_packed){0};
     f->workspace = NULL, f->progress = NULL;
-    take_given(g);
-    TRY(refuse_unbuilt(context, f));
-    // What the forward call has written is not looked at: its place is taken by what was read.
+    if (with_out && (f->out.rank || g->forward_only)) return;
     const int64_t out[3] = {f->x.shape[0], f->x.shape[1], f->wo.shape[0]};
     f->out = clattn_tensor_dense(f->x.buffer, f->x.type, 3, out);
+}
+
+static clattn_status check_as(layer_gradients *g, clattn_context *context, entry_purpose purpose) {
+    layer *l = &g->forward;
+    const bool planning = purpose != ENTRY_ENQUEUE;
+    const given_views all = {context, .planning = planning, .inner = false};
+    l->context = context;
+    l->purpose = purpose;
+    CLA_GIVEN(&all, !g->forward_only, &g->params.kept);
+    g->keeps = g->keeps || cla_tensor_given(&g->params.kept);
+    take_forward(g);
+    take_given(g);
+    TRY(refuse_unbuilt(context, &l->params));
     TRY(cla_layer_check(l, planning));
     TRY(check_results(g, planning));
     TRY(check_rows(g));
     TRY(cla_layer_gradients_plan(g));
+    if (cla_tensor_given(&g->params.kept)) TRY(check_kept(g, planning));
     return planning ? CLATTN_OK : check_memory(g);
+}
+
+static clattn_status check(clattn_context *context, const void *params, entry_purpose purpose, void *job) {
+    layer_gradients *g = job;
+    cla_bytes_zero(g, sizeof *g);
+    cla_bytes_copy(&g->params, params, sizeof g->params);
+    return check_as(g, context, purpose);
+}
+
+// Of the forward call no gradient is looked at.
+static void take_forward_only(layer_gradients *g, const clattn_layer_backward_params *p) {
+    cla_bytes_zero(g, sizeof *g);
+    g->params = (clattn_layer_backward_params){
+        .forward = p->forward, .kept = p->kept, .workspace = p->workspace, .progress = p->progress};
+    g->forward_only = g->keeps = true;
+}
+
+static clattn_status check_forward(clattn_context *context, const void *params, entry_purpose purpose,
+                                   void *job) {
+    const clattn_layer_backward_params *p = params;
+    take_forward_only(job, p);
+    if (!cla_tensor_given(&p->kept))
+        return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
+                                "kept: is absent: memory of clattn_layer_kept() numbers is needed");
+    return check_as(job, context, purpose);
+}
+
+// How much is kept: any memory will do.
+static clattn_status check_size(clattn_context *context, const void *params, entry_purpose purpose,
+                                void *job) {
+    layer_gradients *g = job;
+    take_forward_only(g, params);
+    g->params.kept = (clattn_tensor){0};
+    return check_as(g, context, purpose);
 }
 
 static clattn_status store_program(const layer_gradients *g, const input_shares *s, program **p) {
@@ -183,27 +238,32 @@ static clattn_status store_program(const layer_gradients *g, const input_shares 
     return cla_program_get(g->forward.context, KERNEL_BACKWARD_STORE, &k, p);
 }
 
-static clattn_status prepare_heads(layer_gradients *g) {
+// Whether the forward call is part of this one: it is not where it was made before and kept. Before any call both are compiled.
+static bool makes_forward(const layer_gradients *g) {
+    return !g->keeps || g->forward_only || g->forward.purpose != ENTRY_ENQUEUE;
+}
+
+static clattn_status prepare_forward(layer_gradients *g) {
     layer *l = &g->forward;
-    const head_norm *const norms[2] = {&l->q_norm, &l->k_norm};
-    if (l->gated) TRY(cla_gate_backward_prepare(l->context));
-    if (l->norm.how == CLATTN_NORM_NONE) return CLATTN_OK;
-    TRY(cla_linear_convert_prepare(l->context, CLATTN_TYPE_F32, CLATTN_TYPE_F32));
-    for (int i = 0; i < 2; i++) {
-        TRY(cla_norm_prepare(l->context, norms[i], CLATTN_TYPE_F32));
-        if (g->wants[PROJECT_Q + i]) TRY(cla_norm_backward_prepare(l->context, &g->norm[i]));
-    }
-    return CLATTN_OK;
+    const bool norms = l->norm.how != CLATTN_NORM_NONE, gate = l->gated && g->keeps;
+    for (int i = 0; i < (g->keeps ? PROJECTIONS : PROJECT_OUT); i++)
+        if (cla_layer_projects(l, i)) TRY(cla_linear_prepare(l->context, &l->of[i]));
+    if (norms || gate) TRY(cla_linear_convert_prepare(l->context, CLATTN_TYPE_F32, CLATTN_TYPE_F32));
+    if (norms) TRY(cla_norm_prepare(l->context, &l->q_norm, CLATTN_TYPE_F32));
+    if (norms) TRY(cla_norm_prepare(l->context, &l->k_norm, CLATTN_TYPE_F32));
+    if (gate) TRY(cla_gate_prepare(l->context, CLATTN_TYPE_F32));
+    return cla_attention_prepare_call(&l->call);
 }
 
 static clattn_status prepare(void *job) {
     layer_gradients *g = job;
     layer *l = &g->forward;
     program *p = NULL;
-    for (int i = 0; i < PROJECT_OUT; i++)
-        if (cla_layer_projects(l, i)) TRY(cla_linear_prepare(l->context, &l->of[i]));
-    TRY(prepare_heads(g));
-    TRY(cla_attention_prepare_call(&l->call));
+    if (makes_forward(g)) TRY(prepare_forward(g));
+    if (g->forward_only) return CLATTN_OK;
+    if (l->gated) TRY(cla_gate_backward_prepare(l->context));
+    for (int i = 0; i < 2 && l->norm.how != CLATTN_NORM_NONE; i++)
+        if (g->wants[PROJECT_Q + i]) TRY(cla_norm_backward_prepare(l->context, &g->norm[i]));
     if (g->attends) TRY(cla_backward_prepare(&g->attention));
     for (int i = 0; i < GRADIENTS; i++)
         if (g->wants[i]) TRY(cla_linear_gradients_prepare(l->context, &g->of[i]));
@@ -214,13 +274,15 @@ static clattn_status prepare(void *job) {
 
 // Everything that can refuse happens here, before the first command.
 static clattn_status ready(layer_gradients *g, chain *steps) {
-    call *c = &g->forward.call, *back = &g->attention.call;
+    layer *l = &g->forward;
+    call *c = &l->call, *back = &g->attention.call;
     cl_mem workspace = NULL;
     TRY(prepare(g));
     TRY(cla_workspace_take(steps, g->params.workspace, g->workspace_bytes, &workspace));
     cla_layer_gradients_bind(g, workspace);
     TRY(cla_call_table(c, steps));
     for (int i = 0; i < GRADIENTS; i++) g->of[i].lengths = c->table;
+    if (l->of[PROJECT_OUT].has_lengths) l->of[PROJECT_OUT].lengths = c->table;
     g->norm[0].rows.lengths = g->norm[1].rows.lengths = g->gate.rows.lengths = c->table;
     if (c->turns) TRY(cla_rope_frequencies(c, steps));
     if (!g->attends) return CLATTN_OK;
@@ -230,15 +292,17 @@ static clattn_status ready(layer_gradients *g, chain *steps) {
 
 static double flops_of(const layer_gradients *g) {
     const layer *l = &g->forward;
-    double flops = cla_attention_flops(&l->call) + (g->attends ? cla_backward_flops(&g->attention) : 0.0);
-    for (int i = 0; i < PROJECT_OUT; i++)
+    const int projections = !makes_forward(g) ? 0 : g->forward_only ? PROJECTIONS : PROJECT_OUT;
+    double flops = g->attends ? cla_backward_flops(&g->attention) : 0.0;
+    if (makes_forward(g)) flops += cla_attention_flops(&l->call);
+    for (int i = 0; i < projections; i++)
         if (cla_layer_projects(l, i)) flops += cla_linear_flops(&l->of[i]);
     for (int i = 0; i < GRADIENTS; i++)
         if (g->wants[i]) flops += cla_linear_gradients_flops(&g->of[i]);
     return flops;
 }
 
-// The layer once more, up to its heads' result.
+// The layer, up to its heads' result.
 static clattn_status enqueue_forward(layer_gradients *g, chain *steps) {
     layer *l = &g->forward;
     for (int i = 0; i < PROJECT_OUT; i++)
@@ -250,6 +314,15 @@ static clattn_status enqueue_forward(layer_gradients *g, chain *steps) {
         TRY(cla_norm_enqueue(steps, &l->k_norm, &g->part[PART_K]));
     }
     return cla_attention_enqueue_call(&l->call, steps);
+}
+
+// And the result itself.
+static clattn_status enqueue_output(layer_gradients *g, chain *steps) {
+    const layer *l = &g->forward;
+    const clattn_tensor *gated = &g->part[PART_GATED];
+    if (l->gated) TRY(cla_linear_convert(steps, &g->part[PART_HEADS], gated));
+    if (l->gated) TRY(cla_gate_enqueue(steps, gated, &g->part[PART_GATES]));
+    return cla_linear_enqueue(steps, &l->of[PROJECT_OUT], g->workspace, g->scratch);
 }
 
 static clattn_status enqueue_product(layer_gradients *g, int which, chain *steps) {
@@ -295,7 +368,8 @@ static clattn_status enqueue_sum(layer_gradients *g, int input, chain *steps) {
 static clattn_status run_once(layer_gradients *g, chain *steps) {
     TRY(ready(g, steps));
     cla_chain_hear(steps, g->params.progress, flops_of(g));
-    TRY(enqueue_forward(g, steps));
+    if (makes_forward(g)) TRY(enqueue_forward(g, steps));
+    if (g->forward_only) return enqueue_output(g, steps);
     TRY(enqueue_heads(g, steps));
     for (int i = 0; i < PROJECT_OUT; i++) TRY(enqueue_product(g, i, steps));
     TRY(enqueue_sum(g, 0, steps));
@@ -321,7 +395,9 @@ static clattn_status run(void *job, chain *steps) {
     return run_once(g, steps);
 }
 
-static const entry gradients_entry = {check, prepare, run, release};
+static const entry gradients_entry = {check, prepare, run, release},
+                   forward_entry = {check_forward, prepare, run, release},
+                   size_entry = {check_size, prepare, run, release};
 
 clattn_status clattn_layer_backward_workspace(clattn_context *context,
                                               const clattn_layer_backward_params *params, size_t *bytes) {
@@ -329,6 +405,22 @@ clattn_status clattn_layer_backward_workspace(clattn_context *context,
     TRY(cla_entry_plan(&gradients_entry, context, params, bytes, "bytes", &g));
     *bytes = (size_t)g.workspace_bytes;
     return CLATTN_OK;
+}
+
+clattn_status clattn_layer_kept(clattn_context *context, const clattn_layer_backward_params *params,
+                                int64_t *numbers) {
+    layer_gradients g;
+    TRY(cla_entry_plan(&size_entry, context, params, numbers, "numbers", &g));
+    *numbers = (int64_t)(g.kept_bytes / sizeof(float));
+    return CLATTN_OK;
+}
+
+clattn_status clattn_layer_forward_enqueue(clattn_context *context, cl_command_queue queue,
+                                           const clattn_layer_backward_params *params, cl_uint wait_count,
+                                           const cl_event *wait_list, cl_event *event) {
+    const entry_queue at = {queue, wait_count, wait_list, event};
+    layer_gradients g;
+    return cla_entry_enqueue(&forward_entry, context, params, &at, &g);
 }
 
 clattn_status clattn_layer_backward_prepare(clattn_context *context,

@@ -1,13 +1,14 @@
-// layer_backward.h: the gradients of one layer call: layer_backward.c checks and runs it, layer_backward_plan.c lays out its memory and
-// decides who multiplies.
+// layer_backward.h: the gradients of one layer call, and the forward call that keeps what they need: layer_backward.c checks and runs
+// them, layer_backward_plan.c lays out their memory and decides who multiplies.
 #ifndef CLATTN_LAYER_BACKWARD_LAYER_BACKWARD_H
 #define CLATTN_LAYER_BACKWARD_LAYER_BACKWARD_H
 #include "attention/backward/backward.h"
 #include "layer/backward/heads_backward.h"
 #include "layer/block/layer.h"
 
-// Parts of the workspace, float32: what the projections make; q and k after their norm, else those themselves; the heads' result, and
-// behind the gate, else itself; gradients. Those of the gates take the gates' place.
+// Parts, float32. Of the forward call, in the workspace or in memory that is kept: what the projections make; q and k after their norm,
+// else those themselves; the heads' result; lse. In the workspace: the result behind the gate, else itself; gradients; what numbers of
+// q and k add to those of their norms' weights.
 typedef enum layer_part {
     PART_Q0,
     PART_K0,
@@ -16,8 +17,12 @@ typedef enum layer_part {
     PART_Q,
     PART_K,
     PART_HEADS,
-    PART_GATED,
     PART_LSE,
+    PARTS_FORWARD,
+    PART_GATED = PARTS_FORWARD,
+    PART_DGATES,
+    PART_Q_SHARES,
+    PART_K_SHARES,
     PART_DHEADS,
     PART_DQ,
     PART_DK,
@@ -38,7 +43,9 @@ typedef struct input_shares {
 } input_shares;
 
 typedef struct layer_gradients {
-    layer forward;          // its sizes, the input projections, norms, and attention on the parts
+    layer forward;          // its sizes, the projections, norms, and attention on the parts
+    bool keeps;             // the parts of the forward call lie in params.kept
+    bool forward_only;      // they are made, and the layer's result
     bool wants[GRADIENTS];  // gradients of these are asked for, or lead to some
     bool attends;           // those of attention
     bool native;            // nothing is CLBlast's
@@ -48,8 +55,9 @@ typedef struct layer_gradients {
     gate_backward gate;
     input_shares shares[2]; // of x and y
     clattn_tensor part[PARTS];
-    cl_mem workspace;
+    cl_mem workspace, kept;              // kept: the workspace, where nothing is
     uint64_t workspace_bytes, scratch;   // all of it; where the scratch of products starts
+    uint64_t kept_bytes;                 // of the parts in params.kept
     clattn_layer_backward_params params; // a copy; forward's is forward.params
 } layer_gradients;
 

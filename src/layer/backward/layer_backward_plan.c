@@ -1,5 +1,6 @@
 // layer_backward_plan.c: the memory of a layer's gradients, and who multiplies. The workspace begins with what attention and its gradients
-// take for themselves, one after the other; the parts follow, and at the end lies the scratch of products, which share it.
+// take for themselves, one after the other; the parts follow, but for those that are kept, and at the end lies the scratch of products,
+// which share it.
 #include "base/host.h"
 #include "launch/workspace.h"
 #include "layer/backward/layer_backward.h"
@@ -23,11 +24,18 @@ static void find_wants(layer_gradients *g) {
     g->wants[GRADIENT_OUT] = cla_tensor_given(&p->dwo) || cla_tensor_given(&p->dbo);
 }
 
+static bool is_kept(const layer_gradients *g, layer_part which) {
+    return g->keeps && (which < PARTS_FORWARD || (which == PART_GATED && !g->forward.gated));
+}
+
 static void take_part(layer_gradients *g, layer_part which, int64_t heads, int64_t n, int64_t size) {
+    const bool kept = is_kept(g, which);
+    uint64_t *end = kept ? &g->kept_bytes : &g->workspace_bytes;
     clattn_tensor *t = &g->part[which];
-    *t = clattn_tensor_bshd(NULL, CLATTN_TYPE_F32, g->forward.params.x.shape[0], heads, n, size);
-    t->offset = (int64_t)(g->workspace_bytes / sizeof(float));
-    g->workspace_bytes = cla_workspace_add(g->workspace_bytes, (uint64_t)cla_tensor_count(t), sizeof(float));
+    *t = clattn_tensor_bshd(kept ? g->params.kept.buffer : NULL, CLATTN_TYPE_F32,
+                            g->forward.params.x.shape[0], heads, n, size);
+    t->offset = (int64_t)(*end / sizeof(float)) + (kept ? g->params.kept.offset : 0);
+    *end = cla_workspace_add(*end, (uint64_t)cla_tensor_count(t), sizeof(float));
 }
 
 // The shares of a gradient lie one behind the other; a single one is made in the caller's memory.
@@ -48,27 +56,30 @@ static void lay_out_parts(layer_gradients *g) {
     const int64_t lse[3] = {l->params.x.shape[0], l->heads, nq};
     const bool norms = l->norm.how != CLATTN_NORM_NONE;
     clattn_tensor *part = g->part;
-    g->workspace_bytes = 0;
+    g->workspace_bytes = g->kept_bytes = 0;
     take_part(g, PART_Q0, l->heads, nq, d);
     take_part(g, PART_K0, l->kv_heads, nkv, d);
     take_part(g, PART_V, l->kv_heads, nkv, dv);
     take_part(g, PART_HEADS, l->heads, nq, dv);
+    take_part(g, PART_LSE, 1, 1, l->heads * nq);
+    const clattn_tensor rows = part[PART_LSE];
+    part[PART_LSE] = clattn_tensor_dense(rows.buffer, CLATTN_TYPE_F32, 3, lse);
+    part[PART_LSE].offset = rows.offset;
     if (l->gated) take_part(g, PART_GATES, 1, nq, l->params.w_gate.shape[0]);
     if (norms) take_part(g, PART_Q, l->heads, nq, d);
     if (norms) take_part(g, PART_K, l->kv_heads, nkv, d);
     if (!norms) part[PART_Q] = part[PART_Q0], part[PART_K] = part[PART_K0];
     if (l->gated) take_part(g, PART_GATED, l->heads, nq, dv);
     if (!l->gated) part[PART_GATED] = part[PART_HEADS];
+    if (g->wants[PROJECT_GATE]) take_part(g, PART_DGATES, 1, nq, l->params.w_gate.shape[0]);
+    if (cla_tensor_given(&g->params.dq_norm)) take_part(g, PART_Q_SHARES, l->heads, nq, d);
+    if (cla_tensor_given(&g->params.dk_norm)) take_part(g, PART_K_SHARES, l->kv_heads, nkv, d);
     if (g->wants[GRADIENT_HEADS]) take_part(g, PART_DHEADS, l->heads, nq, dv);
     if (g->wants[PROJECT_Q]) take_part(g, PART_DQ, l->heads, nq, d);
     if (g->wants[PROJECT_K]) take_part(g, PART_DK, l->kv_heads, nkv, d);
     if (g->wants[PROJECT_V]) take_part(g, PART_DV, l->kv_heads, nkv, dv);
     take_shares(g, 0, PART_DX, &g->params.dx, (l->self ? 3 : 1) + l->gated);
     take_shares(g, 1, PART_DY, &g->params.dy, 2);
-    take_part(g, PART_LSE, 1, 1, l->heads * nq);
-    const int64_t at = part[PART_LSE].offset;
-    part[PART_LSE] = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 3, lse);
-    part[PART_LSE].offset = at;
 }
 
 // The attention call on the parts, checked, and its gradients. Views that are optional must have a buffer while they are: x's stands in.
@@ -79,10 +90,12 @@ static clattn_status check_attention(layer_gradients *g, uint64_t *own) {
     cla_bytes_zero(&b, sizeof b);
     clattn_attention_params *a = &b.forward;
     a->q = g->part[PART_Q], a->kv.k = g->part[PART_K], a->kv.v = g->part[PART_V];
-    a->out = g->part[PART_HEADS], a->lse = g->part[PART_LSE], a->lse.buffer = l->params.x.buffer;
+    a->out = g->part[PART_HEADS], a->lse = g->part[PART_LSE];
+    if (!a->lse.buffer) a->lse.buffer = l->params.x.buffer;
     a->score = l->params.score, a->rope = l->params.rope;
     a->workspace = p->workspace;
     TRY(cla_call_check(l->context, a, l->purpose, CALL_PARTS, &l->call));
+    cla_call_bind(&l->call, NULL); // the parts are no views of the caller's
     l->call.params.lse.buffer = NULL;
     *own = l->call.workspace_bytes;
     if (!g->attends) return CLATTN_OK;
@@ -101,16 +114,17 @@ static clattn_status check_attention(layer_gradients *g, uint64_t *own) {
     return CLATTN_OK;
 }
 
-// The parts begin behind attention's own memory.
+// The parts in the workspace begin behind attention's own memory.
 static void move_parts(layer_gradients *g, uint64_t own) {
     const int64_t elements = (int64_t)(own / sizeof(float));
     call *c = &g->forward.call;
     clattn_tensor *const parts[4] = {&g->part[PART_Q], &g->part[PART_K], &g->part[PART_V],
                                      &g->part[PART_HEADS]};
-    for (int i = 0; i < PARTS; i++) g->part[i].offset += elements;
+    for (int i = 0; i < PARTS; i++)
+        if (!is_kept(g, (layer_part)i)) g->part[i].offset += elements;
     cla_call_move(c, parts);
-    c->params.lse.offset += elements, c->args.lse.offset += elements;
-    if (g->attends) cla_backward_move(&g->attention, parts, elements);
+    c->params.lse.offset = c->args.lse.offset = g->part[PART_LSE].offset;
+    if (g->attends) cla_backward_move(&g->attention, parts, &g->part[PART_LSE], elements);
     g->workspace_bytes += own;
 }
 
@@ -118,15 +132,21 @@ static clattn_status plan_projections(layer_gradients *g, uint64_t *most) {
     layer *l = &g->forward;
     const clattn_layer_params *p = &l->params;
     const clattn_tensor x = cla_linear_one_head(&p->x), y = cla_linear_one_head(&l->y);
-    const linear all[PROJECT_OUT] = {{.x = x, .w = p->wq, .b = p->bq, .y = g->part[PART_Q0]},
+    const linear all[PROJECTIONS] = {{.x = x, .w = p->wq, .b = p->bq, .y = g->part[PART_Q0]},
                                      {.x = y, .w = p->wk, .b = p->bk, .y = g->part[PART_K0]},
                                      {.x = y, .w = p->wv, .b = p->bv, .y = g->part[PART_V]},
-                                     {.x = x, .w = p->w_gate, .b = p->b_gate, .y = g->part[PART_GATES]}};
-    for (int i = 0; i < PROJECT_OUT; i++) {
+                                     {.x = x, .w = p->w_gate, .b = p->b_gate, .y = g->part[PART_GATES]},
+                                     {.x = g->part[PART_GATED],
+                                      .w = p->wo,
+                                      .b = p->bo,
+                                      .y = cla_linear_one_head(&p->out),
+                                      .has_lengths = p->score.q_lengths != NULL}};
+    for (int i = 0; i < (g->keeps ? PROJECTIONS : PROJECT_OUT); i++) {
         linear *of = &l->of[i];
         const char *why;
         if (!cla_layer_projects(l, i)) continue;
         *of = all[i];
+        if (!of->x.buffer) of->x.buffer = g->params.workspace;
         of->split = p->precision == CLATTN_PRECISION_SPLIT;
         cla_linear_choose(l->context, of);
         TRY(cla_projector_decide(l->context, of, p->projection, cla_tensor_count(&of->y) == 0, &why));
@@ -163,7 +183,7 @@ static linear_gradients product_of(layer_gradients *g, int which) {
     if (which == GRADIENT_OUT) l.x = rows_of(&g->part[PART_GATED]), l.dw = p->dwo, l.db = p->dbo;
     if (which == GRADIENT_HEADS) l.w = f->wo, l.dx = rows_of(&g->part[PART_DHEADS]);
     if (which >= GRADIENT_OUT) return l;
-    static const layer_part parts[] = {PART_DQ, PART_DK, PART_DV, PART_GATES};
+    static const layer_part parts[] = {PART_DQ, PART_DK, PART_DV, PART_DGATES};
     const clattn_tensor *const w[] = {&f->wq, &f->wk, &f->wv, &f->w_gate},
                                *const dw[] = {&p->dwq, &p->dwk, &p->dwv, &p->dw_gate},
                                *const db[] = {&p->dbq, &p->dbk, &p->dbv, &p->db_gate};
@@ -194,15 +214,21 @@ static void plan_heads(layer_gradients *g, uint64_t *most) {
     const bool lengths = l->call.args.flags & ARGS_BATCH_ROWS;
     l->q_norm = cla_norm_of(&l->norm, 0, &l->of[PROJECT_Q]);
     l->k_norm = cla_norm_of(&l->norm, 1, &l->of[PROJECT_K]);
-    g->norm[0] = (norm_backward){&l->q_norm, g->part[PART_Q0],          g->part[PART_DQ], g->part[PART_Q],
-                                 p->dq_norm, {.word = lengths ? 1 : 0}, g->scratch};
-    g->norm[1] = (norm_backward){&l->k_norm, g->part[PART_K0],          g->part[PART_DK], g->part[PART_K],
-                                 p->dk_norm, {.word = lengths ? 2 : 0}, g->scratch};
-    g->gate = (gate_backward){g->part[PART_GATES],
-                              g->part[PART_HEADS],
-                              g->part[PART_DHEADS],
-                              g->part[PART_GATED],
-                              {.word = lengths ? 1 : 0}};
+    const head_norm *const norms[2] = {&l->q_norm, &l->k_norm};
+    for (int i = 0; i < 2; i++)
+        g->norm[i] = (norm_backward){.norm = norms[i],
+                                     .x = g->part[PART_Q0 + i],
+                                     .g = g->part[PART_DQ + i],
+                                     .shares = g->part[PART_Q_SHARES + i],
+                                     .dw = i ? p->dk_norm : p->dq_norm,
+                                     .rows.word = lengths ? 1 + i : 0,
+                                     .at = g->scratch};
+    g->gate = (gate_backward){.gates = g->part[PART_GATES],
+                              .heads = g->part[PART_HEADS],
+                              .dgates = g->part[PART_DGATES],
+                              .dheads = g->part[PART_DHEADS],
+                              .gated = g->part[PART_GATED],
+                              .rows.word = lengths ? 1 : 0};
     for (int i = 0; i < 2 && l->norm.how != CLATTN_NORM_NONE; i++) {
         const uint64_t end = cla_workspace_add(g->scratch, cla_norm_backward_scratch(&g->norm[i]), 1);
         if (end > *most) *most = end;
@@ -229,14 +255,16 @@ clattn_status cla_layer_gradients_plan(layer_gradients *g) {
 
 void cla_layer_gradients_bind(layer_gradients *g, cl_mem workspace) {
     layer *l = &g->forward;
+    const cl_mem kept = g->keeps ? g->params.kept.buffer : workspace;
     g->workspace = workspace;
-    for (int i = 0; i < PARTS; i++) g->part[i].buffer = workspace;
-    for (int i = 0; i < PROJECT_OUT; i++) l->of[i].y.buffer = workspace;
+    for (int i = 0; i < PARTS; i++) g->part[i].buffer = is_kept(g, (layer_part)i) ? kept : workspace;
+    for (int i = 0; i < PROJECT_OUT; i++) l->of[i].y.buffer = kept;
+    l->of[PROJECT_OUT].x.buffer = g->of[GRADIENT_OUT].x.buffer = g->part[PART_GATED].buffer;
     for (int i = 0; i < GRADIENTS; i++) cla_linear_gradients_bind(&g->of[i], workspace);
-    for (int i = 0; i < 2; i++)
-        g->norm[i].x.buffer = g->norm[i].g.buffer = g->norm[i].shares.buffer = workspace;
-    g->gate.heads.buffer = workspace;
-    cla_call_bind(&l->call, workspace);
-    l->call.params.lse.buffer = workspace;
-    if (g->attends) cla_backward_bind(&g->attention, workspace);
+    for (int i = 0; i < 2; i++) g->norm[i].x.buffer = kept, g->norm[i].g.buffer = workspace;
+    for (int i = 0; i < 2; i++) g->norm[i].shares.buffer = workspace;
+    g->gate.heads.buffer = kept, g->gate.dheads.buffer = workspace;
+    cla_call_bind(&l->call, kept);
+    l->call.params.workspace = workspace, l->call.params.lse.buffer = kept;
+    if (g->attends) cla_backward_bind(&g->attention, kept, workspace);
 }
