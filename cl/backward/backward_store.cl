@@ -1,8 +1,13 @@
 // backward_store.cl: sums of gradients in scratch memory, float32 and in one or several parts, become a result: added part after part,
 // turned back by RoPE where forward turned its rows, and stored. A rotation turned back is its transpose: the angle's sign, and the same
 // amplitude. Rows past an item's length are 0, of a packed batch they are not written.
-// Global size (rows * (pairs + columns that are not turned), heads, batch).
+// Global size (rows * (pairs + columns that are not turned), heads, batch), and where nothing is turned, LANES columns a work-item:
+// (rows * columns / LANES, rounded up, heads, batch).
+#ifndef LANES
+#define LANES 4 // of devices whose work-items are lanes themselves
+#endif
 #include "args/backward_args.h"
+#include "lanes/lanes.clh"
 #include "call/items.clh"
 #include "call/rope.clh"
 
@@ -11,6 +16,19 @@ float summed(const backward_store_args *a, __global const float *x, long at) {
     for (int part = 1; part < a->parts; part++) sum += x[at + part * a->part];
     return sum;
 }
+
+#if !ROPE
+void store_columns(const backward_store_args *a, __global const float *x, __global ELEMENT(TYPE_GRADIENT) * y,
+                   int columns) {
+    if (columns < LANES) {
+        for (int d = 0; d < columns; d++) STORE(TYPE_GRADIENT, y, d, summed(a, x, d));
+        return;
+    }
+    VEC sum = VLOAD(0, x);
+    for (int part = 1; part < a->parts; part++) sum += VLOAD(0, x + part * a->part);
+    STORE_LANES(TYPE_GRADIENT, y, 0, sum);
+}
+#endif
 
 __kernel void backward_store(__global const float *x, __global ELEMENT(TYPE_GRADIENT) * y,
                              __global const ulong *turns, __global const int *table,
@@ -23,8 +41,13 @@ __kernel void backward_store(__global const float *x, __global ELEMENT(TYPE_GRAD
                              const rope_source_args source
 #endif
 ) {
-    const int pairs = args.rotary_dim / 2, h = (int)get_global_id(1), b = (int)get_global_id(2);
+    const int h = (int)get_global_id(1), b = (int)get_global_id(2);
+#if ROPE
+    const int pairs = args.rotary_dim / 2;
     const long width = args.head_dim - pairs;
+#else
+    const long width = (args.head_dim + LANES - 1) / LANES;
+#endif
     const int pair = (int)((long)get_global_id(0) % width), n = (int)((long)get_global_id(0) / width);
     if ((long)get_global_id(0) >= width * args.n) return;
     const table_item all = {0, args.n, args.n}, item = table_item_of(args.flags, table, b, all);
@@ -36,12 +59,15 @@ __kernel void backward_store(__global const float *x, __global ELEMENT(TYPE_GRAD
 #endif
     const long from = args.x.offset + b * args.x.batch + h * args.x.head + row * args.x.row,
                to = args.y.offset + b * args.y.batch + h * args.y.head + row * args.y.row;
+#if !ROPE
+    const int d = pair * LANES;
+    store_columns(&args, x + from + d, y + to + d, min(LANES, args.head_dim - d));
+#else
     if (pair >= pairs) {
         const int d = pair + pairs;
         STORE(TYPE_GRADIENT, y, to + d, summed(&args, x, from + d));
         return;
     }
-#if ROPE
 #if POSITIONS
     const long position =
         positions[source.positions.offset + b * source.positions.batch +

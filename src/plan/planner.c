@@ -46,6 +46,11 @@ plan_input cla_planner_linear_input(const clattn_context *context) {
     return in;
 }
 
+int cla_planner_lanes(const clattn_context *context) {
+    const plan_input in = cla_planner_linear_input(context);
+    return cla_variant_lanes(&in);
+}
+
 // Sub-groups are probed for a kernel that may use them: on a CPU, whose own kernels do not, only where a row of the caller's
 // names one.
 static bool wants_subgroups(const plan_input *in) {

@@ -34,6 +34,8 @@ clattn_status cla_planner_program(clattn_context *context, const program_spec *s
                                   program **p);
 // The first row of the caller's with parameters for a kernel of CLBlast on this device, or NULL.
 const int *cla_planner_clblast_row(const clattn_context *context, int kernel);
+// Numbers that a work-item of a kernel which only moves or adds them has in a vector: the knob LANES.
+int cla_planner_lanes(const clattn_context *context);
 // The input for a projection; what was measured of them is added by src/layer.
 plan_input cla_planner_linear_input(const clattn_context *context);
 #endif

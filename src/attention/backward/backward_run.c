@@ -208,7 +208,9 @@ static clattn_status enqueue_step(const backward_job *job, backward_step step, c
 static clattn_status store_program(const backward_job *job, int n, knobs *k, program **p) {
     const backward_result *r = &job->result[n];
     const rope_rows rope = cla_rope_rows_of(&job->call, n == DQ);
-    *k = (knobs){.type_gradient = (int)r->t->type, .ragged = r->packed};
+    *k = (knobs){.type_gradient = (int)r->t->type,
+                 .ragged = r->packed,
+                 .lanes = cla_planner_lanes(job->call.context)};
     if (r->turned) k->rope = rope.interleaved ? 2 : 1;
     if (r->turned && rope.positions) k->positions = cla_rope_positions_knob(&job->call.params.rope);
     return cla_program_get(job->call.context, KERNEL_BACKWARD_STORE, k, p);
@@ -223,7 +225,9 @@ static clattn_status enqueue_store(const backward_job *job, int n, chain *steps)
     const call *c = &job->call;
     const rope_rows rope = r->turned ? cla_rope_rows_of(c, n == DQ) : (rope_rows){0};
     const int width = (int)r->like->shape[3], rows = n == DQ ? c->problem.n_q : c->problem.n_kv;
-    const size_t items[3] = {(size_t)rows * (size_t)(width - rope.rotary_dim / 2), (size_t)r->like->shape[1],
+    const int lanes = cla_planner_lanes(c->context),
+              moved = r->turned ? width - rope.rotary_dim / 2 : (width + lanes - 1) / lanes;
+    const size_t items[3] = {(size_t)rows * (size_t)moved, (size_t)r->like->shape[1],
                              (size_t)c->problem.batch};
     launch l = {.flops = r->parts * cla_rope_turn_flops(r->t), .cuts_first = true};
     const rope_source_args source = cla_rope_source(&c->params.rope, rope.positions);

@@ -11,6 +11,7 @@
 #include "base/host.h"
 #include "launch/workspace.h"
 #include "layer/projection/projector.h"
+#include "plan/planner.h"
 
 static clattn_status refuse_unbuilt(clattn_context *c, const clattn_layer_params *p) {
     const clattn_kv *kv = &p->kv;
@@ -234,7 +235,7 @@ static clattn_status check_size(clattn_context *context, const void *params, ent
 }
 
 static clattn_status store_program(const layer_gradients *g, const input_shares *s, program **p) {
-    const knobs k = {.type_gradient = (int)s->to->type};
+    const knobs k = {.type_gradient = (int)s->to->type, .lanes = cla_planner_lanes(g->forward.context)};
     return cla_program_get(g->forward.context, KERNEL_BACKWARD_STORE, &k, p);
 }
 
@@ -352,7 +353,8 @@ static clattn_status enqueue_sum(layer_gradients *g, int input, chain *steps) {
                                    .parts = s->count,
                                    .n = (int)to.shape[2],
                                    .head_dim = (int)to.shape[3]};
-    const size_t items[3] = {(size_t)(to.shape[2] * to.shape[3]), 1, (size_t)to.shape[0]};
+    const int64_t lanes = cla_planner_lanes(steps->context), moved = (to.shape[3] + lanes - 1) / lanes;
+    const size_t items[3] = {(size_t)(to.shape[2] * moved), 1, (size_t)to.shape[0]};
     launch l = {.flops = PACE_MOVE_FLOPS * s->count * (double)cla_tensor_count(&to), .cuts_first = true};
     const cl_mem none = NULL;
     TRY(store_program(g, s, &l.program));

@@ -7,6 +7,7 @@
 #include "launch/entry.h"
 #include "launch/workspace.h"
 #include "layer/projection/projector.h"
+#include "plan/planner.h"
 
 static int64_t rows_of(const clattn_tensor *t) {
     return t->rank == 2 ? t->shape[0] : t->shape[0] * t->shape[1];
@@ -81,14 +82,18 @@ clattn_status cla_linear_gradients_plan(clattn_context *context, linear_gradient
 }
 
 static clattn_status turn_program(clattn_context *c, const clattn_tensor *t, program **p) {
-    const knobs k = {.type_q = (int)t->type, .type_out = (int)t->type};
+    const knobs k = {.type_q = (int)t->type, .type_out = (int)t->type, .lanes = cla_planner_lanes(c)};
     return cla_program_get(c, KERNEL_TRANSPOSE, &k, p);
 }
 
+static clattn_status sums_program(clattn_context *c, const linear_sums *s, program **p) {
+    const knobs k = {.type_q = (int)s->x.type, .type_out = (int)s->y.type, .lanes = cla_planner_lanes(c)};
+    return cla_program_get(c, KERNEL_COLUMN_SUMS, &k, p);
+}
+
 clattn_status cla_linear_sums_prepare(clattn_context *context, const linear_sums *s) {
-    const knobs k = {.type_q = (int)s->x.type, .type_out = (int)s->y.type};
     program *p = NULL;
-    return cla_program_get(context, KERNEL_COLUMN_SUMS, &k, &p);
+    return sums_program(context, s, &p);
 }
 
 // Of the bias; and of no rows, whose sums are 0, into the weights.
@@ -136,8 +141,9 @@ static clattn_status enqueue_turn(chain *steps, const linear_gradients *g, const
     transpose_args a = args_of(t);
     a.y_offset = copy->offset, a.y_row = copy->stride[1];
     a.word = t == &g->w ? 0 : g->word;
-    const size_t items[3] = {((size_t)a.columns + ARGS_TRANSPOSE - 1) / ARGS_TRANSPOSE,
-                             ((size_t)a.rows + ARGS_TRANSPOSE - 1) / ARGS_TRANSPOSE, (size_t)a.batch};
+    const size_t lanes = (size_t)cla_planner_lanes(steps->context);
+    const size_t items[3] = {((size_t)a.columns + lanes - 1) / lanes, ((size_t)a.rows + lanes - 1) / lanes,
+                             (size_t)a.batch};
     launch l = {.flops = PACE_MOVE_FLOPS * (double)cla_tensor_count(t), .cuts_first = true};
     TRY(turn_program(steps->context, t, &l.program));
     cla_launch_items(&l, steps->context, items, (const size_t[3]){16, 4, 1});
@@ -156,10 +162,10 @@ clattn_status cla_linear_sums_enqueue(chain *steps, const linear_sums *s) {
     a.y_part = parts ? y->stride[0] : 0;
     a.part_rows = parts ? s->part_rows : a.rows;
     a.word = s->word;
-    const knobs k = {.type_q = (int)s->x.type, .type_out = (int)y->type};
-    const size_t items[3] = {(size_t)a.columns, parts ? (size_t)y->shape[0] : 1, 1};
+    const size_t lanes = (size_t)cla_planner_lanes(steps->context);
+    const size_t items[3] = {((size_t)a.columns + lanes - 1) / lanes, parts ? (size_t)y->shape[0] : 1, 1};
     launch l = {.flops = PACE_MOVE_FLOPS * (double)cla_tensor_count(&s->x), .cuts_first = true};
-    TRY(cla_program_get(steps->context, KERNEL_COLUMN_SUMS, &k, &l.program));
+    TRY(sums_program(steps->context, s, &l.program));
     cla_launch_items(&l, steps->context, items, (const size_t[3]){64, 1, 1});
     cla_launch_buffer(&l, &s->x.buffer);
     cla_launch_buffer(&l, &y->buffer);
