@@ -419,7 +419,9 @@ ARGS_SIZE(convert_args, 80);
 //   w[n,k]   at w_offset + n*w_row + k
 //   y[b,r,n] at y_offset + b*y_batch + (n / y_head_columns)*y_head + r*y_row + n % y_head_columns
 // so that splitting columns into heads and joining heads into columns cost nothing. A plain matrix has
-// x_head_columns = reduction and y_head_columns = columns. All sizes are at least 1.
+// x_head_columns = reduction and y_head_columns = columns. All sizes are at least 1. linear_lanes.cl also reads matrices that lie with
+// columns as rows, by the knob TURNED: W, of which w[n,k] lies at w_offset + k*w_row + n, and x, which has x_head_columns and x_row of 1:
+// the gradients of a projection sum over what were rows.
 // With the knob ROPE the heads of y are turned: row r of batch item b by its position, which is position + r, with
 // ARGS_BATCH_ROWS plus the shift of the table of args.h; with LINEAR_POSITIONS by what the table holds in its place, its
 // own position: of row r of batch item b at position + b*position_batch + r*position_row.
@@ -440,6 +442,8 @@ typedef struct linear_args {
     args_f32 amplitude; // of RoPE: YaRN's factor on cos and sin, else 1
 } linear_args;
 ARGS_SIZE(linear_args, 152);
+#define LINEAR_TURNED_W 1
+#define LINEAR_TURNED_X 2
 #define LINEAR_POSITIONS 1 // of the flags, whose other bits are those of args.h
 
 // Weights packed for linear_matrix.cl: blocks of so many columns of y, steps of so much of the reduction; the head, in words,

@@ -12,6 +12,7 @@
 // 384 columns against 96 5 %; equal tiles against an uneven last one 4 to 8 %. In 48 or 80 rows less is padded: 77
 // rows of 768 went from 115 to 180 GFLOP/s with 5 x 4 accumulators. Rejected: asking for the next tile of x (no
 // change), four panels (no change).
+// TURNED: products of gradients, whose reduction is over rows, without transposed copies; x then needs no transposing either.
 // With DOT_BF16 each number in a vector is a pair of bfloat16 along the reduction, of x and of W as they are stored: 790 to
 // 810 GFLOP/s on a 2-core Zen 5 from 512 x 768 x 768 to 2048 x 1024 x 1024, 1.8 times what multiply-adds reach there.
 
@@ -38,15 +39,27 @@
 #endif
 #define TILE_VECTORS (ROW_PANELS * ROW_VECTORS)
 #define TILE_ROWS (TILE_VECTORS * LANES)
-// Rows of a block of W lie a whole number of pages apart where K is a power of two; packed with this padding
-// they do not meet in one set of the first-level cache.
+// Blocks of W that are packed at once. Rows of W lie a whole number of pages apart where K is a power of two; packed with this padding
+// they do not meet in one set of the first-level cache. Where W lies with columns as rows, so does a block, and so many are packed that
+// what is read of a row are whole lines of the cache.
+#if TURNED & LINEAR_TURNED_W
+#define W_WIDE ((COLUMN_BLOCK + 3) / 4 * 4)
+#define W_FLOATS (TILE_STEPS * W_WIDE + LANES) // whole vectors are moved
+#define W_AT(w, n, d) w[(d) * W_WIDE + (n)]
+#define W_DIRECT (TYPE_KV == STORE_F32) // a whole block is read where it lies
+#define W_BLOCKS (W_DIRECT ? 1 : 8)
+#else
+#define W_BLOCKS 1
 #define W_STRIDE (TILE_STEPS + LANES)
+#define W_FLOATS (COLUMN_BLOCK * W_STRIDE)
+#define W_AT(w, n, d) w[(n) * W_STRIDE + (d)]
+#endif
 #define W_AHEAD (COLUMN_BLOCK / ROW_PANELS) // rows of W that a panel asks for
 
 #if COLUMN_BLOCK > 32 || ROW_PANELS > 2
 #error "COLUMN_BLOCK is at most 32, ROW_PANELS 1 or 2"
 #endif
-#if 4 * (TILE_ROWS * (TILE_STEPS + LINEAR_TILE_COLUMNS) + COLUMN_BLOCK * W_STRIDE) > PRIVATE_BYTES_MOST
+#if 4 * (TILE_ROWS * (TILE_STEPS + LINEAR_TILE_COLUMNS) + W_BLOCKS * W_FLOATS) > PRIVATE_BYTES_MOST
 #error "the tiles do not fit private memory"
 #endif
 
@@ -72,6 +85,9 @@ lane_columns lane_columns_at(int first, int count, int columns, int head_columns
 }
 
 #if DOT_BF16
+float pair_of(uint low, uint high) {
+    return as_float(low | high << 16);
+}
 #define LOAD_X(p, i) AS_VEC(load_pairs(p, i))
 #define LOAD_W(p, i) AS_VEC(load_pairs(p, i))
 #define ADD_PRODUCT(x, y, acc) multiply_pairs(x, y, acc)
@@ -89,8 +105,7 @@ VEC gather_x(const linear_args *a, x_pointer row, int k) {
         const long at = column_at(first, a->x_head_columns, a->x_head);
 #if DOT_BF16
         const long odd = column_at(first + 1, a->x_head_columns, a->x_head);
-        const uint low = first < a->reduction ? row[at] : 0, high = first + 1 < a->reduction ? row[odd] : 0;
-        t[j] = as_float(low | high << 16);
+        t[j] = pair_of(first < a->reduction ? row[at] : 0, first + 1 < a->reduction ? row[odd] : 0);
 #else
         t[j] = first < a->reduction ? LOAD(TYPE_Q, row, at) : 0.0f;
 #endif
@@ -98,6 +113,39 @@ VEC gather_x(const linear_args *a, x_pointer row, int k) {
     return VLOAD(0, t);
 }
 
+#if TURNED & LINEAR_TURNED_X
+// Numbers of x from row `at` on, of one step of the reduction; past its end they are 0. Of rows that are not one piece each is read.
+VEC load_step(const linear_args *a, x_pointer x, const long row_at[LANES], int k) {
+    const bool whole = row_at[LANES - 1] == row_at[0] + LANES - 1;
+    x += k * a->x_head;
+#if DOT_BF16
+    const bool odd = k + 1 < a->reduction;
+    if (whole) {
+        const VEC_UINT low = TO_VEC_UINT(VLOAD(0, x + row_at[0])),
+                       high = odd ? TO_VEC_UINT(VLOAD(0, x + row_at[0] + a->x_head)) : (VEC_UINT)(0);
+        return AS_VEC(low | high << 16);
+    }
+#else
+    if (whole) return LOAD_LANES(TYPE_Q, x, row_at[0]);
+#endif
+    float t[LANES];
+    for (int j = 0; j < LANES; j++)
+#if DOT_BF16
+        t[j] = pair_of(x[row_at[j]], odd ? x[row_at[j] + a->x_head] : 0);
+#else
+        t[j] = LOAD(TYPE_Q, x, row_at[j]);
+#endif
+    return VLOAD(0, t);
+}
+
+void pack_x(const linear_args *a, x_pointer x, const long row_at[TILE_ROWS], int k, int depth,
+            VEC tile[ROW_PANELS][TILE_STEPS][ROW_VECTORS]) {
+    for (int d = 0; d < depth; d += STEP)
+        for (int v = 0; v < TILE_VECTORS; v++)
+            tile[v / ROW_VECTORS][d / STEP][v % ROW_VECTORS] =
+                k + d < a->reduction ? load_step(a, x, row_at + v * LANES, k + d) : (VEC)(0.0f);
+}
+#else
 // Transpose depth (a multiple of SPAN) columns of x from `k` on into vectors of rows. LANES rows at a time
 // walk along the reduction, so that the hardware prefetcher follows them.
 void pack_x(const linear_args *a, x_pointer x, const long row_at[TILE_ROWS], int k, int depth,
@@ -123,53 +171,100 @@ void pack_x(const linear_args *a, x_pointer x, const long row_at[TILE_ROWS], int
     }
 }
 
-// Copy a block of W as float32 (with DOT_BF16 as it is, in pairs), zero from the reduction's end on; columns past the last
-// repeat it.
-void pack_w(const linear_args *a, w_pointer w, int column, int k, int depth,
-            float block[COLUMN_BLOCK][W_STRIDE]) {
-    for (int n = 0; n < COLUMN_BLOCK; n++) {
-        w_pointer p = BLOCK_AT(TYPE_KV, w + a->w_offset + min(column + n, a->columns - 1) * a->w_row, k);
-        const int exist = min(depth, a->reduction - k), whole = exist / SPAN * SPAN;
-        for (int d = 0; d < whole; d += SPAN) VSTORE(LOAD_W(p, d), 0, block[n] + d / STEP);
-#if DOT_BF16
-        for (int d = whole; d < depth; d += STEP) {
-            const uint low = d < exist ? p[d] : 0, high = d + 1 < exist ? p[d + 1] : 0;
-            block[n][d / STEP] = as_float(low | high << 16);
-        }
-#else
-        for (int d = whole; d < depth; d++) block[n][d] = d < exist ? LOAD(TYPE_KV, p, d) : 0.0f;
 #endif
-    }
-}
 
-// The micro-kernel: y += x w for one panel and one block of columns. Meanwhile it asks for the rows of W that
-// `next` points to, of which each panel takes its share; they are packed after this block.
-void multiply_block(const VEC x[TILE_STEPS][ROW_VECTORS], const float w[COLUMN_BLOCK][W_STRIDE], int depth,
-                    VEC y[][ROW_VECTORS], w_pointer next, long next_row) {
-    VEC acc[COLUMN_BLOCK][ROW_VECTORS];
-#pragma unroll
-    for (int n = 0; n < COLUMN_BLOCK; n++) {
-#pragma unroll
-        for (int v = 0; v < ROW_VECTORS; v++) acc[n][v] = y[n][v];
-    }
-    for (int first = 0; first < depth / STEP; first += LANES) {
-        for (int n = 0; n < W_AHEAD; n++) PREFETCH(BLOCK_AT(TYPE_KV, next + n * next_row, first * STEP));
-#pragma unroll 2
-        for (int d = first; d < first + LANES; d++) {
-#pragma unroll
+// Copy `blocks` blocks of W as float32 (with DOT_BF16 as it is, in pairs), zero from the reduction's end on; columns past the last
+// repeat it. Then what comes after them, of which a panel asks for its share.
+#if TURNED & LINEAR_TURNED_W
+void pack_w(const linear_args *a, w_pointer w, int column, int k, int depth, int blocks, float *to) {
+    w += a->w_offset + k * a->w_row;
+    for (int d = 0; d < depth; d += STEP, to += W_WIDE) {
+        w_pointer p = w + d * a->w_row;
+        const bool there = k + d < a->reduction, odd = k + d + 1 < a->reduction;
+        for (int block = 0; block < blocks; block++) {
+            const int first = column + block * COLUMN_BLOCK;
+            const int end = first + (COLUMN_BLOCK + LANES - 1) / LANES * LANES;
+            if (end <= a->columns && there && (odd || STEP == 1)) {
+                for (int n = 0; n < COLUMN_BLOCK; n += LANES)
+#if DOT_BF16
+                    VSTORE(AS_VEC(TO_VEC_UINT(VLOAD(0, p + first + n)) |
+                                  TO_VEC_UINT(VLOAD(0, p + a->w_row + first + n)) << 16),
+                           0, to + block * W_FLOATS + n);
+#else
+                    VSTORE(LOAD_LANES(TYPE_KV, p, first + n), 0, to + block * W_FLOATS + n);
+#endif
+                continue;
+            }
             for (int n = 0; n < COLUMN_BLOCK; n++) {
-#pragma unroll
-                for (int v = 0; v < ROW_VECTORS; v++)
-                    acc[n][v] = ADD_PRODUCT((VEC)(w[n][d]), x[d][v], acc[n][v]);
+                const int c = min(first + n, a->columns - 1);
+#if DOT_BF16
+                to[block * W_FLOATS + n] = pair_of(there ? p[c] : 0, odd ? p[a->w_row + c] : 0);
+#else
+                to[block * W_FLOATS + n] = there ? LOAD(TYPE_KV, p, c) : 0.0f;
+#endif
             }
         }
     }
-#pragma unroll
+}
+// While a panel meets a block it asks for as many rows of the next blocks as it has vectors along the reduction.
+w_pointer next_w(const linear_args *a, w_pointer w, int column, int block, int panel, int k) {
+    const int row = (block * ROW_PANELS + panel) * (TILE_STEPS / LANES) * STEP;
+    const int next = column + (W_BLOCKS - block) * COLUMN_BLOCK;
+    return w + a->w_offset + min(k + row, a->reduction - 1) * a->w_row + min(next, a->columns - 1);
+}
+#define ASK_FOR_W(next, row, k)                                                                              \
+    for (int n = 0; n < W_BLOCKS * COLUMN_BLOCK; n += LANES) PREFETCH_FAR(next + (k) / LANES * row + n)
+#define ASK_FOR_ROWS(w, row, k)                                                                              \
+    for (int d = 0; d < LANES; d++) PREFETCH(w + (k + d) * row)
+#else
+void pack_w(const linear_args *a, w_pointer w, int column, int k, int depth, int blocks, float *block) {
     for (int n = 0; n < COLUMN_BLOCK; n++) {
-#pragma unroll
-        for (int v = 0; v < ROW_VECTORS; v++) y[n][v] = acc[n][v];
+        w_pointer p = BLOCK_AT(TYPE_KV, w + a->w_offset + min(column + n, a->columns - 1) * a->w_row, k);
+        const int exist = min(depth, a->reduction - k), whole = exist / SPAN * SPAN;
+        float *to = block + n * W_STRIDE;
+        for (int d = 0; d < whole; d += SPAN) VSTORE(LOAD_W(p, d), 0, to + d / STEP);
+#if DOT_BF16
+        for (int d = whole; d < depth; d += STEP)
+            to[d / STEP] = pair_of(d < exist ? p[d] : 0, d + 1 < exist ? p[d + 1] : 0);
+#else
+        for (int d = whole; d < depth; d++) to[d] = d < exist ? LOAD(TYPE_KV, p, d) : 0.0f;
+#endif
     }
 }
+w_pointer next_w(const linear_args *a, w_pointer w, int column, int block, int panel, int k) {
+    const int row = max(min(column + COLUMN_BLOCK + panel * W_AHEAD, a->columns - W_AHEAD), 0);
+    return BLOCK_AT(TYPE_KV, w + a->w_offset + row * a->w_row, k);
+}
+#define ASK_FOR_W(next, row, k)                                                                              \
+    for (int n = 0; n < W_AHEAD; n++) PREFETCH(BLOCK_AT(TYPE_KV, next + n * row, k))
+#endif
+
+// The micro-kernel: y += x w for one panel and one block of columns. Meanwhile it asks for what `next` points to of W, of which each
+// panel takes its share; that is packed after this block. Or that is the block itself, which is read where it lies.
+#define DEFINE_MULTIPLY(name, element, ask)                                                                  \
+    void name(const VEC x[TILE_STEPS][ROW_VECTORS], const float w[W_FLOATS], int depth,                      \
+              VEC y[][ROW_VECTORS], w_pointer next, long next_row) {                                         \
+        VEC acc[COLUMN_BLOCK][ROW_VECTORS];                                                                  \
+        _Pragma("unroll") for (int n = 0; n < COLUMN_BLOCK; n++) {                                           \
+            _Pragma("unroll") for (int v = 0; v < ROW_VECTORS; v++) acc[n][v] = y[n][v];                     \
+        }                                                                                                    \
+        for (int first = 0; first < depth / STEP; first += LANES) {                                          \
+            ask;                                                                                             \
+            _Pragma("unroll 2") for (int d = first; d < first + LANES; d++) {                                \
+                _Pragma("unroll") for (int n = 0; n < COLUMN_BLOCK; n++) {                                   \
+                    _Pragma("unroll") for (int v = 0; v < ROW_VECTORS; v++) acc[n][v] =                      \
+                        ADD_PRODUCT((VEC)(element), x[d][v], acc[n][v]);                                     \
+                }                                                                                            \
+            }                                                                                                \
+        }                                                                                                    \
+        _Pragma("unroll") for (int n = 0; n < COLUMN_BLOCK; n++) {                                           \
+            _Pragma("unroll") for (int v = 0; v < ROW_VECTORS; v++) y[n][v] = acc[n][v];                     \
+        }                                                                                                    \
+    }
+DEFINE_MULTIPLY(multiply_block, W_AT(w, n, d), ASK_FOR_W(next, next_row, first *STEP))
+#if W_DIRECT
+DEFINE_MULTIPLY(multiply_direct, next[d * next_row + n], ASK_FOR_ROWS(next, next_row, first + LANES))
+#endif
 
 // Ask for the lines of y that the tile will be stored to: with the n-th column of a tile that part of its rows.
 void ask_for_y(const linear_args *a, __global const ELEMENT(TYPE_OUT) * y, const long row_at[TILE_ROWS],
@@ -236,7 +331,7 @@ __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) * x, __global const EL
     const int rows = (int)min(all_rows - first_row, (long)TILE_ROWS);
     const int columns = min(args.columns - first_column, args.column_tile);
     VEC x_tile[ROW_PANELS][TILE_STEPS][ROW_VECTORS], y_tile[ROW_PANELS][LINEAR_TILE_COLUMNS][ROW_VECTORS];
-    float w_block[COLUMN_BLOCK][W_STRIDE] ALIGNED;
+    float w_block[W_BLOCKS * W_FLOATS] ALIGNED;
     long x_row_at[TILE_ROWS], y_row_at[TILE_ROWS];
 #if ROPE
     ulong position[TILE_ROWS];
@@ -260,14 +355,25 @@ __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) * x, __global const EL
         const int exist = min(REDUCTION_TILE, args.reduction - k), depth = (exist + SPAN - 1) / SPAN * SPAN;
         pack_x(&args, x, x_row_at, k, depth, x_tile);
         for (int n = 0; n < columns; n += COLUMN_BLOCK) {
-            pack_w(&args, w, first_column + n, k, depth, w_block);
+            const int block = n / COLUMN_BLOCK % W_BLOCKS;
+#if W_DIRECT
+            if (exist == depth && first_column + n + COLUMN_BLOCK <= args.columns) {
+                w_pointer block_w = w + args.w_offset + k * args.w_row + first_column + n;
+                if (k + REDUCTION_TILE >= args.reduction)
+                    ask_for_y(&args, y, y_row_at, n, first_column, columns);
+                for (int p = 0; p < ROW_PANELS; p++)
+                    multiply_direct(x_tile[p], w_block, depth, &y_tile[p][n], block_w, args.w_row);
+                continue;
+            }
+#endif
+            if (block == 0)
+                pack_w(&args, w, first_column + n, k, depth,
+                       min(W_BLOCKS, (columns - n + COLUMN_BLOCK - 1) / COLUMN_BLOCK), w_block);
             if (k + REDUCTION_TILE >= args.reduction) ask_for_y(&args, y, y_row_at, n, first_column, columns);
             for (int p = 0; p < ROW_PANELS; p++) {
-                const int ahead = first_column + n + COLUMN_BLOCK + p * W_AHEAD,
-                          most = args.columns - W_AHEAD;
-                w_pointer next =
-                    BLOCK_AT(TYPE_KV, w + args.w_offset + max(min(ahead, most), 0) * args.w_row, k);
-                multiply_block(x_tile[p], w_block, depth, &y_tile[p][n], next, most < 0 ? 0 : args.w_row);
+                w_pointer next = next_w(&args, w, first_column + n, block, p, k);
+                multiply_block(x_tile[p], w_block + block * W_FLOATS, depth, &y_tile[p][n], next,
+                               args.columns < W_AHEAD ? 0 : args.w_row);
             }
         }
     }

@@ -309,9 +309,9 @@ CLATTN_API clattn_status clattn_linear_enqueue(clattn_context *context, cl_comma
 
 /* Gradients of a plain projection out = x w^T + b, of which dout is the derivative with respect to out:
  *   dx[n,k] = sum_m dout[n,m] w[m,k]      dw[m,k] = sum_n dout[n,m] x[n,k]      db[m] = sum_n dout[n,m]      n over B and N
- * They are projections of transposed copies, which lie in scratch memory, by whoever `projection` says; sums are float32, in one order.
- * What follows a projection (activation, gate, residual) is no part of them. Storage is f32, f16 or bf16; dx, dw and db may each have
- * any of these types. */
+ * They are projections of transposed matrices, by whoever `projection` says: of copies in scratch memory, but for a CPU's own kernel,
+ * which reads them as they lie. Sums are float32, in one order. What follows a projection (activation, gate, residual) is no part of them.
+ * Storage is f32, f16 or bf16; dx, dw and db may each have any of these types. */
 typedef struct clattn_linear_backward_params {
     clattn_tensor x;    /* [B, N, K], for dw */
     clattn_tensor w;    /* [M, K], for dx */

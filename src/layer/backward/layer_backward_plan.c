@@ -161,7 +161,7 @@ static clattn_status plan_projections(layer_gradients *g, uint64_t *most) {
 // [B, heads, N, size] of a part as rows [B, N, heads * size].
 static clattn_tensor rows_of(const clattn_tensor *t) {
     const int64_t shape[3] = {t->shape[0], t->shape[2], t->shape[1] * t->shape[3]};
-    clattn_tensor rows = clattn_tensor_dense(NULL, t->type, 3, shape);
+    clattn_tensor rows = clattn_tensor_dense(t->buffer, t->type, 3, shape);
     rows.offset = t->offset;
     return rows;
 }
@@ -259,7 +259,7 @@ void cla_layer_gradients_bind(layer_gradients *g, cl_mem workspace) {
     g->workspace = workspace;
     for (int i = 0; i < PARTS; i++) g->part[i].buffer = is_kept(g, (layer_part)i) ? kept : workspace;
     for (int i = 0; i < PROJECT_OUT; i++) l->of[i].y.buffer = kept;
-    l->of[PROJECT_OUT].x.buffer = g->of[GRADIENT_OUT].x.buffer = g->part[PART_GATED].buffer;
+    l->of[PROJECT_OUT].x.buffer = g->part[PART_GATED].buffer;
     for (int i = 0; i < GRADIENTS; i++) cla_linear_gradients_bind(&g->of[i], workspace);
     for (int i = 0; i < 2; i++) g->norm[i].x.buffer = kept, g->norm[i].g.buffer = workspace;
     for (int i = 0; i < 2; i++) g->norm[i].shares.buffer = workspace;

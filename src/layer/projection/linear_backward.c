@@ -1,5 +1,5 @@
-// linear_backward.c: see linear_backward.h; and the public call. Both products are projections of transposed copies, so that every kernel
-// of projections, and CLBlast, serves gradients as it is.
+// linear_backward.c: see linear_backward.h; and the public call. Both products are projections of transposed matrices: of copies, so that
+// every kernel of projections, and CLBlast, serves gradients as it is; linear_lanes reads them where they lie.
 #include "layer/projection/linear_backward.h"
 
 #include "args/backward_args.h"
@@ -37,6 +37,27 @@ static clattn_tensor one_item(const clattn_tensor *t) {
     return y;
 }
 
+// A matrix with rows and columns exchanged, as it lies: as W, and as x, of which each column is a head.
+static clattn_tensor turned_matrix(const clattn_tensor *t) {
+    clattn_tensor w = *t;
+    w.rank = 2;
+    w.shape[0] = t->shape[t->rank - 1], w.shape[1] = rows_of(t);
+    w.stride[0] = 1, w.stride[1] = t->stride[t->rank - 2];
+    return w;
+}
+static clattn_tensor turned_rows(const clattn_tensor *t) {
+    clattn_tensor x = *t;
+    x.rank = 4;
+    x.shape[0] = x.shape[3] = 1, x.shape[1] = rows_of(t), x.shape[2] = t->shape[t->rank - 1];
+    x.stride[0] = 0, x.stride[1] = t->stride[t->rank - 2], x.stride[2] = x.stride[3] = 1;
+    return x;
+}
+
+// Rows of all items are a stride apart.
+static bool is_one_matrix(const clattn_tensor *t) {
+    return t->rank == 2 || t->shape[0] == 1 || t->stride[0] == t->shape[1] * t->stride[1];
+}
+
 static bool is_empty(const linear_gradients *g) {
     return rows_of(&g->dout) == 0;
 }
@@ -52,29 +73,54 @@ static clattn_status plan_product(clattn_context *context, linear *l, clattn_pro
     return CLATTN_OK;
 }
 
+static bool reads_turned(const linear *l) {
+    return l->native && l->choice.id == KERNEL_LINEAR_LANES;
+}
+
+// The product of dx, and that of dw; `at`: where copies may lie, then where those that are needed end.
+static clattn_status plan_dx(clattn_context *context, linear_gradients *g, clattn_projection wanted,
+                             cl_mem scratch, uint64_t *at, uint64_t *bytes) {
+    uint64_t end = *at;
+    linear *l = &g->of_x;
+    g->w_turned = turned_at(&g->w, &end);
+    *l = (linear){.x = cla_linear_one_head(&g->dout),
+                  .w = matrix_of(&g->w_turned),
+                  .y = cla_linear_one_head(&g->dx),
+                  .split = g->split};
+    TRY(plan_product(context, l, wanted, scratch, bytes));
+    if (!reads_turned(l)) return *at = end, CLATTN_OK;
+    l->w = turned_matrix(&g->w), l->turned_w = true;
+    cla_linear_choose(context, l);
+    return CLATTN_OK;
+}
+
+static clattn_status plan_dw(clattn_context *context, linear_gradients *g, clattn_projection wanted,
+                             cl_mem scratch, uint64_t *at, uint64_t *bytes) {
+    const clattn_tensor dw = one_item(&g->dw);
+    uint64_t end = *at;
+    linear *l = &g->of_w;
+    g->dout_turned = turned_at(&g->dout, &end), g->x_turned = turned_at(&g->x, &end);
+    *l = (linear){.x = cla_linear_one_head(&g->dout_turned),
+                  .w = matrix_of(&g->x_turned),
+                  .y = cla_linear_one_head(&dw),
+                  .split = g->split};
+    l->x.buffer = scratch;
+    TRY(plan_product(context, l, wanted, scratch, bytes));
+    // Rows that count for nothing are 0 in a copy alone.
+    if (!reads_turned(l) || g->word || !is_one_matrix(&g->dout) || !is_one_matrix(&g->x))
+        return *at = end, CLATTN_OK;
+    l->x = turned_rows(&g->dout), l->w = turned_matrix(&g->x), l->turned_x = l->turned_w = true;
+    cla_linear_choose(context, l);
+    return CLATTN_OK;
+}
+
 clattn_status cla_linear_gradients_plan(clattn_context *context, linear_gradients *g,
                                         clattn_projection wanted, cl_mem scratch, uint64_t at) {
     uint64_t product = 0;
     g->scratch_bytes = at;
     if (is_empty(g)) return CLATTN_OK;
-    if (cla_tensor_given(&g->dx)) {
-        g->w_turned = turned_at(&g->w, &at);
-        g->of_x = (linear){.x = cla_linear_one_head(&g->dout),
-                           .w = matrix_of(&g->w_turned),
-                           .y = cla_linear_one_head(&g->dx),
-                           .split = g->split};
-        TRY(plan_product(context, &g->of_x, wanted, scratch, &product));
-    }
-    if (cla_tensor_given(&g->dw)) {
-        const clattn_tensor dw = one_item(&g->dw);
-        g->dout_turned = turned_at(&g->dout, &at), g->x_turned = turned_at(&g->x, &at);
-        g->of_w = (linear){.x = cla_linear_one_head(&g->dout_turned),
-                           .w = matrix_of(&g->x_turned),
-                           .y = cla_linear_one_head(&dw),
-                           .split = g->split};
-        g->of_w.x.buffer = scratch;
-        TRY(plan_product(context, &g->of_w, wanted, scratch, &product));
-    }
+    if (cla_tensor_given(&g->dx)) TRY(plan_dx(context, g, wanted, scratch, &at, &product));
+    if (cla_tensor_given(&g->dw)) TRY(plan_dw(context, g, wanted, scratch, &at, &product));
     g->scratch = at;
     g->scratch_bytes = cla_workspace_add(at, product, 1);
     if (cla_tensor_given(&g->dx)) TRY(cla_linear_check_reach(context, &g->of_x, g->scratch_bytes));
@@ -111,16 +157,17 @@ clattn_status cla_linear_gradients_prepare(clattn_context *context, const linear
     program *p = NULL;
     if (cla_tensor_given(&g->db)) TRY(cla_linear_sums_prepare(context, &bias));
     if (cla_tensor_given(&g->dw) && is_empty(g)) return cla_linear_sums_prepare(context, &nothing);
-    if (cla_tensor_given(&g->dw)) TRY(turn_program(context, &g->x, &p));
-    if (cla_tensor_given(&g->dw)) TRY(turn_program(context, &g->dout, &p));
+    if (cla_tensor_given(&g->dw) && !g->of_w.turned_x) TRY(turn_program(context, &g->x, &p));
+    if (cla_tensor_given(&g->dw) && !g->of_w.turned_x) TRY(turn_program(context, &g->dout, &p));
     if (cla_tensor_given(&g->dw)) TRY(cla_linear_prepare(context, &g->of_w));
     if (!cla_tensor_given(&g->dx) || is_empty(g)) return CLATTN_OK;
-    TRY(turn_program(context, &g->w, &p));
+    if (!g->of_x.turned_w) TRY(turn_program(context, &g->w, &p));
     return cla_linear_prepare(context, &g->of_x);
 }
 
 void cla_linear_gradients_bind(linear_gradients *g, cl_mem scratch) {
-    clattn_tensor *const parts[] = {&g->x, &g->dout, &g->dx, &g->of_x.x, &g->of_x.y};
+    clattn_tensor *const parts[] = {&g->x,      &g->dout,   &g->dx,    &g->of_x.x,
+                                    &g->of_x.y, &g->of_w.x, &g->of_w.w};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         if (parts[i]->rank != 0 && !parts[i]->buffer) parts[i]->buffer = scratch;
 }
@@ -205,14 +252,16 @@ clattn_status cla_linear_gradients_enqueue(chain *steps, linear_gradients *g, cl
     if (cla_tensor_given(&g->db)) TRY(cla_linear_sums_enqueue(steps, &bias));
     if (is_empty(g)) return dw ? clear_weights(steps, g) : CLATTN_OK;
     if (dx) {
-        g->of_x.w.buffer = scratch;
-        TRY(enqueue_turn(steps, g, &g->w, &g->w_turned, scratch));
+        if (!g->of_x.turned_w) TRY(enqueue_turn(steps, g, &g->w, &g->w_turned, scratch));
+        if (!g->of_x.turned_w) g->of_x.w.buffer = scratch;
         TRY(cla_linear_enqueue(steps, &g->of_x, scratch, g->scratch));
     }
     if (!dw) return CLATTN_OK;
-    g->of_w.x.buffer = g->of_w.w.buffer = scratch;
-    TRY(enqueue_turn(steps, g, &g->dout, &g->dout_turned, scratch));
-    TRY(enqueue_turn(steps, g, &g->x, &g->x_turned, scratch));
+    if (!g->of_w.turned_x) {
+        g->of_w.x.buffer = g->of_w.w.buffer = scratch;
+        TRY(enqueue_turn(steps, g, &g->dout, &g->dout_turned, scratch));
+        TRY(enqueue_turn(steps, g, &g->x, &g->x_turned, scratch));
+    }
     return cla_linear_enqueue(steps, &g->of_w, scratch, g->scratch);
 }
 

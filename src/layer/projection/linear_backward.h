@@ -11,7 +11,7 @@ typedef struct linear_gradients {
     cl_mem lengths; // those behind have no part in dw and db, whatever they hold
     // What follows is made by cla_linear_gradients_plan.
     linear of_x, of_w;                             // dx = dout (w^T)^T, dw = dout^T (x^T)^T
-    clattn_tensor w_turned, x_turned, dout_turned; // copies in scratch memory, without its buffer
+    clattn_tensor w_turned, x_turned, dout_turned; // copies in scratch memory, without its buffer, where the kernel reads no others
     uint64_t scratch, scratch_bytes;               // of the products, behind the copies; all of it
 } linear_gradients;
 
