@@ -269,7 +269,7 @@ static void assert_case(const char *name, clattn_projection projection) {
     give_workspace(&g);
     enqueue(&g, name, harness()->out_of_order ? harness()->out_of_order : harness()->queue);
     assert_bits(&g, name, first);
-    clReleaseMemObject(g.params.workspace);
+    clReleaseMemObject(g.params.workspace), g.params.workspace = NULL;
     struct guarded kept = forward_call(&g, name);
     double *numbers = calloc((size_t)kept.view.shape[0], sizeof *numbers);
     ck_assert_msg(guarded_read(&kept, harness()->queue, numbers), "%s: around what was kept", name);
