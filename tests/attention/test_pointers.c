@@ -152,8 +152,9 @@ START_TEST(small) {
         for (int n = 0; n < 2; n++) {
             struct small_call call;
             small_open(&call, which, places[n]);
-            ck_assert_int_eq(small_enqueue(&call, harness()->context, harness()->queue, 0, NULL, NULL),
-                             CLATTN_OK);
+            const clattn_status status =
+                small_enqueue(&call, harness()->context, harness()->queue, 0, NULL, NULL);
+            ck_assert_msg(status == CLATTN_OK, "%s: %s", small_names[which], harness_log_text());
             ck_assert_msg(small_intact(&call, harness()->queue, n ? &got : &want), "%s on %s",
                           small_names[which], n ? pointers_name(kind) : "buffers");
             small_close(&call);

@@ -355,4 +355,5 @@ const struct subject faults_calls[] = {
     SMALL(SMALL_BACKWARD),
     SMALL(SMALL_LINEAR_BACKWARD),
     SMALL(SMALL_LAYER_BACKWARD),
+    SMALL(SMALL_LAYER_FORWARD),
     {.name = NULL}};

@@ -4,6 +4,7 @@
 #include "refusals/refused.h"
 
 #include <math.h>
+#include <string.h>
 
 static const struct test_case good = {.op = CASE_LAYER,
                                       .name = "good",
@@ -68,6 +69,13 @@ static clattn_tensor shaped(cl_mem buffer, clattn_type type, int rank, int64_t a
     X(dbias_of_none, "dbias", p->dbias = shaped(p->dx.buffer, CLATTN_TYPE_F32, 2, 5, 7, 0, 0))               \
     X(gradient_of_nothing, "score_mod_gradient", p->score_mod_gradient = "1.0f")
 
+// Of gradients from what was kept, and of the forward call that keeps it.
+#define KEPT(X)                                                                                              \
+    X(kept_rank, "kept", p->kept.rank = 2)                                                                   \
+    X(kept_type, "kept", p->kept.type = CLATTN_TYPE_F16)                                                     \
+    X(kept_short, "kept", p->kept.shape[0] -= 1)                                                             \
+    X(kept_last_stride, "kept", p->kept.stride[0] = 2)
+
 // What preparing does not look at: buffers.
 #define INVALID_BUFFERS(X)                                                                                   \
     X(x_absent, "x", FORWARD.x.buffer = NULL)                                                                \
@@ -82,7 +90,20 @@ static clattn_tensor shaped(cl_mem buffer, clattn_type type, int rank, int64_t a
     X(dx_over_x, "overlaps", p->dx.buffer = FORWARD.x.buffer)                                                \
     X(dwq_over_wq, "overlaps", p->dwq.buffer = FORWARD.wq.buffer)                                            \
     X(dx_over_dout, "overlaps", p->dx.buffer = p->dout.buffer)                                               \
-    X(dwk_over_dwv, "overlaps", p->dwk.buffer = p->dwv.buffer)
+    X(dwk_over_dwv, "overlaps", p->dwk.buffer = p->dwv.buffer)                                               \
+    X(dx_over_kept, "overlaps", p->dx.buffer = p->kept.buffer)                                               \
+    X(kept_leaves, "kept", p->kept.offset = 1 << 20)
+
+// Of the forward call alone.
+#define FORWARD_INVALID(X)                                                                                   \
+    X(nothing_kept, "kept", p->kept = absent)                                                                \
+    X(nowhere_kept, "kept", p->kept.buffer = NULL)                                                           \
+    X(out_absent, "out", FORWARD.out.buffer = NULL)                                                          \
+    X(out_rows, "out", FORWARD.out.shape[1] = 4)                                                             \
+    X(kept_over_x, "overlaps", p->kept.buffer = FORWARD.x.buffer)                                            \
+    X(kept_over_out, "overlaps", p->kept.buffer = FORWARD.out.buffer)                                        \
+    X(bo_over_out, "overlaps", FORWARD.bo.buffer = FORWARD.out.buffer)                                       \
+    X(workspace_kept, "workspace", p->workspace = p->kept.buffer)
 
 // What has no gradient; the message has the option's name.
 #define UNSUPPORTED(X)                                                                                       \
@@ -106,9 +127,11 @@ static clattn_tensor shaped(cl_mem buffer, clattn_type type, int rank, int64_t a
 REFUSED_TABLE(invalid, INVALID)
 REFUSED_TABLE(invalid_buffers, INVALID_BUFFERS)
 REFUSED_TABLE(unsupported, UNSUPPORTED)
+REFUSED_TABLE(forward_invalid, FORWARD_INVALID)
+REFUSED_TABLE(kept_invalid, KEPT)
 
 // The good call's results, each as what it is the gradient of.
-#define MOST_RESULTS 16
+#define MOST_RESULTS 17
 struct good_call {
     struct case_data *data;
     struct case_arrays arrays;
@@ -141,6 +164,9 @@ static void begin(struct good_call *g) {
     add(g, &p->dbq, &f->bq), add(g, &p->dbk, &f->bk), add(g, &p->dbv, &f->bv), add(g, &p->dbo, &f->bo);
     add(g, &p->dq_norm, &f->q_norm), add(g, &p->dk_norm, &f->k_norm);
     add(g, &p->dw_gate, &f->w_gate), add(g, &p->db_gate, &f->b_gate);
+    clattn_tensor kept = {.type = CLATTN_TYPE_F32, .rank = 1};
+    ck_assert_int_eq(clattn_layer_kept(harness()->context, p, &kept.shape[0]), CLATTN_OK);
+    add(g, &p->kept, &kept);
 }
 
 static void end(struct good_call *g, const char *refused, cl_event event) {
@@ -179,8 +205,36 @@ START_TEST(buffers) {
 }
 END_TEST
 
+// The forward call is refused as its gradients are, without a word about those.
+static void check_forward_refused(const struct refusal *r, clattn_status want) {
+    struct good_call g;
+    cl_event event = NULL;
+    begin(&g);
+    g.p.dout = g.p.dx = absent;
+    r->spoil(&g.p);
+    ASSERT_REFUSED(
+        r->name,
+        clattn_layer_forward_enqueue(harness()->context, harness()->queue, &g.p, 0, NULL, &event), want,
+        r->word);
+    end(&g, r->name, event);
+}
+
 START_TEST(no_gradients) {
     check_refused(&unsupported[_i], CLATTN_UNSUPPORTED, true);
+    // An expression without a derivative can be computed.
+    if (strcmp(unsupported[_i].word, "score_mod") != 0)
+        check_forward_refused(&unsupported[_i], CLATTN_UNSUPPORTED);
+}
+END_TEST
+
+START_TEST(forward_calls) {
+    check_forward_refused(&forward_invalid[_i], CLATTN_INVALID_ARGUMENT);
+}
+END_TEST
+
+START_TEST(kept) {
+    check_refused(&kept_invalid[_i], CLATTN_INVALID_ARGUMENT, true);
+    check_forward_refused(&kept_invalid[_i], CLATTN_INVALID_ARGUMENT);
 }
 END_TEST
 
@@ -190,6 +244,8 @@ START_TEST(the_good_call_is_good) {
     const clattn_status status =
         clattn_layer_backward_enqueue(harness()->context, harness()->queue, &g.p, 0, NULL, NULL);
     ck_assert_msg(status == CLATTN_OK, "%s", harness_log_text());
+    ck_assert_int_eq(
+        clattn_layer_forward_enqueue(harness()->context, harness()->queue, &g.p, 0, NULL, NULL), CLATTN_OK);
     harness_finish(harness()->queue);
     end(&g, NULL, NULL);
 }
@@ -203,6 +259,10 @@ START_TEST(nulls) {
                    "params");
     ASSERT_INVALID("queue", clattn_layer_backward_enqueue(context, NULL, &g.p, 0, NULL, NULL), "queue");
     ASSERT_INVALID("bytes", clattn_layer_backward_workspace(context, &g.p, NULL), "bytes");
+    ASSERT_INVALID("numbers", clattn_layer_kept(context, &g.p, NULL), "numbers");
+    ASSERT_INVALID("params",
+                   clattn_layer_forward_enqueue(context, harness()->queue, NULL, 0, NULL, NULL), "params");
+    ASSERT_INVALID("queue", clattn_layer_forward_enqueue(context, NULL, &g.p, 0, NULL, NULL), "queue");
     end(&g, "nulls", NULL);
 }
 END_TEST
@@ -230,5 +290,7 @@ int main(void) {
     REFUSED_LOOP(group, shapes, invalid);
     REFUSED_LOOP(group, buffers, invalid_buffers);
     REFUSED_LOOP(group, no_gradients, unsupported);
+    REFUSED_LOOP(group, forward_calls, forward_invalid);
+    REFUSED_LOOP(group, kept, kept_invalid);
     return harness_run(suite);
 }

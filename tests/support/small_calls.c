@@ -18,7 +18,8 @@ const char *const small_names[SMALL_CALLS] = {"append",
                                               "sample",
                                               "gradients",
                                               "gradients of a projection",
-                                              "gradients of a layer"};
+                                              "gradients of a layer",
+                                              "a layer that keeps what they need"};
 
 static const int32_t starts[BATCH] = {0, 3}, lengths[BATCH] = {5, 2};
 
@@ -157,11 +158,11 @@ static void open_linear_backward(struct small_call *c, struct place *place) {
     p->db = add(c, place, WRITTEN, layer_columns);
 }
 
-static void open_layer_backward(struct small_call *c, struct place *place) {
+// The forward call of a layer's gradients.
+static void open_layer(struct small_call *c, struct place *place) {
     const struct guarded_shape wo = {CLATTN_TYPE_F32, 2, {WIDTH, HEADS * SIZE}, LAYOUT_DENSE},
                                norm = {CLATTN_TYPE_F32, 1, {SIZE}, LAYOUT_DENSE};
-    clattn_layer_backward_params *p = &c->layer_backward;
-    clattn_layer_params *f = &p->forward;
+    clattn_layer_params *f = &c->layer_backward.forward;
     f->projection = CLATTN_PROJECTION_NATIVE;
     f->heads = f->kv_heads = HEADS;
     f->norm = CLATTN_NORM_HEADS, f->rope.layout = CLATTN_ROPE_HALF;
@@ -169,10 +170,24 @@ static void open_layer_backward(struct small_call *c, struct place *place) {
     f->wk = add(c, place, READ, layer_matrix), f->wv = add(c, place, READ, layer_matrix);
     f->wo = add(c, place, READ, wo), f->q_norm = add(c, place, READ, norm);
     f->k_norm = add(c, place, READ, norm);
+}
+
+static void open_layer_backward(struct small_call *c, struct place *place) {
+    const struct guarded_shape wo = {CLATTN_TYPE_F32, 2, {WIDTH, HEADS * SIZE}, LAYOUT_DENSE},
+                               norm = {CLATTN_TYPE_F32, 1, {SIZE}, LAYOUT_DENSE};
+    clattn_layer_backward_params *p = &c->layer_backward;
+    open_layer(c, place);
     p->dout = add(c, place, READ, layer_rows), p->dx = add(c, place, WRITTEN, layer_rows);
     p->dwq = add(c, place, WRITTEN, layer_matrix), p->dwk = add(c, place, WRITTEN, layer_matrix);
     p->dwv = add(c, place, WRITTEN, layer_matrix), p->dwo = add(c, place, WRITTEN, wo);
     p->dq_norm = add(c, place, WRITTEN, norm);
+}
+
+static void open_layer_forward(struct small_call *c, struct place *place) {
+    const struct guarded_shape kept = {CLATTN_TYPE_F32, 1, {1 << 13}, LAYOUT_PADDED}; // more than enough
+    open_layer(c, place);
+    c->layer_backward.forward.out = add(c, place, WRITTEN, layer_rows);
+    c->layer_backward.kept = add(c, place, WRITTEN, kept);
 }
 
 void small_open(struct small_call *c, int which, struct place *place) {
@@ -180,7 +195,7 @@ void small_open(struct small_call *c, int which, struct place *place) {
         open_append,        open_rope,   open_dropout,    open_block_mask,
         open_layer_kv,      open_norm,   open_activation, open_embedding,
         open_argmax,        open_sample, open_backward,   open_linear_backward,
-        open_layer_backward};
+        open_layer_backward, open_layer_forward};
     *c = (struct small_call){.which = which};
     open[which](c, place);
 }
@@ -216,6 +231,8 @@ clattn_status small_enqueue(const struct small_call *c, clattn_context *context,
         return clattn_linear_backward_enqueue(context, queue, &c->linear_backward, count, list, event);
     case SMALL_LAYER_BACKWARD:
         return clattn_layer_backward_enqueue(context, queue, &c->layer_backward, count, list, event);
+    case SMALL_LAYER_FORWARD:
+        return clattn_layer_forward_enqueue(context, queue, &c->layer_backward, count, list, event);
     default:
         return clattn_layer_kv_enqueue(context, queue, &c->layer_kv, count, list, event);
     }
@@ -241,15 +258,15 @@ void small_empty(struct small_call *c) {
     for (size_t n = 0; n < sizeof of_batch / sizeof of_batch[0]; n++) of_batch[n]->shape[0] = 0;
     p->forward.score.kv_lengths = NULL;
     c->linear_backward.x.shape[1] = c->linear_backward.dout.shape[1] = c->linear_backward.dx.shape[1] = 0;
-    c->layer_backward.forward.x.shape[0] = c->layer_backward.dout.shape[0] = c->layer_backward.dx.shape[0] =
-        0;
+    c->layer_backward.forward.x.shape[0] = c->layer_backward.forward.out.shape[0] = 0;
+    c->layer_backward.dout.shape[0] = c->layer_backward.dx.shape[0] = 0;
 }
 
 void small_spoil(struct small_call *c) {
     c->append.k.rank = c->rope.y.rank = c->dropout.mask.rank = c->attention.score.block_mask.rank =
         c->layer_kv.k.rank = c->norm.out.rank = c->activation.out.rank = c->embedding.out.rank =
             c->argmax.x.rank = c->sample.x.rank = c->backward.dq.rank = c->linear_backward.dx.rank =
-                c->layer_backward.dx.rank = 2;
+                c->layer_backward.forward.x.rank = 2;
 }
 
 // NaN counts as a number of its own.

@@ -20,6 +20,7 @@ enum {
     SMALL_BACKWARD,
     SMALL_LINEAR_BACKWARD,
     SMALL_LAYER_BACKWARD,
+    SMALL_LAYER_FORWARD, // which keeps what gradients need
     SMALL_CALLS
 };
 extern const char *const small_names[SMALL_CALLS];

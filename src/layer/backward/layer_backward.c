@@ -172,11 +172,13 @@ static clattn_status check_memory(layer_gradients *g) {
 // What the forward call has written is not looked at by its gradients: its place is taken by what was read.
 static void take_forward(layer_gradients *g) {
     clattn_layer_params *f = &g->forward.params;
-    const bool with_out = g->keeps && (g->forward_only || g->forward.purpose != ENTRY_ENQUEUE);
     cla_bytes_copy(f, &g->params.forward, sizeof *f);
     f->packed_wq = f->packed_wk = f->packed_wv = f->packed_wo = f->packed_gate = (clattn_packed){0};
     f->workspace = NULL, f->progress = NULL;
-    if (with_out && (f->out.rank || g->forward_only)) return;
+    const bool looks = g->keeps && g->forward.purpose != ENTRY_ENQUEUE && f->out.rank;
+    if (!looks && !g->forward_only) f->out = (clattn_tensor){0};
+    take_given(g);
+    if (looks || g->forward_only) return;
     const int64_t out[3] = {f->x.shape[0], f->x.shape[1], f->wo.shape[0]};
     f->out = clattn_tensor_dense(f->x.buffer, f->x.type, 3, out);
 }
@@ -190,7 +192,6 @@ static clattn_status check_as(layer_gradients *g, clattn_context *context, entry
     CLA_GIVEN(&all, !g->forward_only, &g->params.kept);
     g->keeps = g->keeps || cla_tensor_given(&g->params.kept);
     take_forward(g);
-    take_given(g);
     TRY(refuse_unbuilt(context, &l->params));
     TRY(cla_layer_check(l, planning));
     TRY(check_results(g, planning));
