@@ -15,8 +15,7 @@
               long first) {                                                                                  \
         type all = (type)(0.0f);                                                                             \
         for (int b = 0; b < a->batch; b++) {                                                                 \
-            const int rows =                                                                                 \
-                a->word ? min(a->rows, table[ARGS_ITEM_WORDS * (long)b + a->word]) : a->rows;                \
+            const int rows = a->word ? min(a->rows, table[ARGS_ITEM_WORDS * (long)b + a->word]) : a->rows;   \
             const int last = (int)min((long)rows, first + a->part_rows);                                     \
             for (int r0 = (int)first; r0 < last; r0 += SUM_ROWS) {                                           \
                 const int end = min(last, r0 + SUM_ROWS);                                                    \

@@ -45,14 +45,14 @@
 #if TURNED & LINEAR_TURNED_W
 #define W_WIDE ((COLUMN_BLOCK + 3) / 4 * 4)
 #define W_FLOATS (TILE_STEPS * W_WIDE + LANES) // whole vectors are moved
-#define W_AT(w, n, d) w[(d) * W_WIDE + (n)]
+#define W_AT(w, n, d) w[(d)*W_WIDE + (n)]
 #define W_DIRECT (TYPE_KV == STORE_F32) // a whole block is read where it lies
 #define W_BLOCKS (W_DIRECT ? 1 : 8)
 #else
 #define W_BLOCKS 1
 #define W_STRIDE (TILE_STEPS + LANES)
 #define W_FLOATS (COLUMN_BLOCK * W_STRIDE)
-#define W_AT(w, n, d) w[(n) * W_STRIDE + (d)]
+#define W_AT(w, n, d) w[(n)*W_STRIDE + (d)]
 #endif
 #define W_AHEAD (COLUMN_BLOCK / ROW_PANELS) // rows of W that a panel asks for
 

@@ -131,6 +131,12 @@ _LAYER_GRADIENTS = tuple((f"d{of}", of, None) for of in ("x", "y", "wq", "wk", "
                                                          "w_gate", "b_gate")) + _GRADIENTS[3:]
 
 
+def _layer_forward(g):
+    form, kept = _layer(g), g.pop("kept", None)
+    outputs = form.outputs if kept is None else form.outputs + [("kept", kept.shape, kept.dtype, kept)]
+    return _Form(clattn_layer_backward_params(), form.sizes, form.main, outputs)
+
+
 def _layer_backward(g):
     form = _layer(dict(g))
     dout = _given(g, "dout", "[B, Nq, Mo]")
@@ -346,11 +352,22 @@ class Context(_Closed):
                  "scores": scores, **options}
         return self._run("clattn_layer_enqueue", _layer, given)
 
+    def layer_forward(self, x, *, wq, wo, heads, wk=None, wv=None, out=None, **options):
+        """layer() of a training step: out, and a Buffer that layer_backward() with the same arguments takes as `kept`. Between its
+        projections and attention all is float32."""
+        given = {"x": x, "wq": wq, "wk": wk, "wv": wv, "wo": wo, "heads": heads, "out": out, **options}
+        with self._use():
+            asked, numbers = self._prepared(_layer_forward, given, planned=True), c.c_int64()
+            asked.run("clattn_layer_kept", c.byref(asked.params), c.byref(numbers))
+            given["kept"] = Buffer.zeros((numbers.value,), "float32", self)
+            return tuple(self._prepared(_layer_forward, given).enqueue("clattn_layer_forward_enqueue"))
+
     def layer_backward(self, x, dout, *, wq, wo, heads, wk=None, wv=None, **options):
         """Gradients of layer(), with its keywords, as a dictionary: dx, dy and those of all weights, biases and norms that are given, by
         their names with a d before, each of the type of what it is the gradient of; False leaves one out, an array or a Buffer of these
         names is written into, and a type is its own. dbias, dsinks, dalibi_slopes and dhead_scales as in attention_backward(). dout is the
-        derivative with respect to the layer's result, which itself is not needed."""
+        derivative with respect to the layer's result, which itself is not needed. With `kept`, of layer_forward() with the same
+        arguments, the layer is not made once more."""
         given = {"x": x, "dout": dout, "wq": wq, "wk": wk, "wv": wv, "wo": wo, "heads": heads, **options}
         with self._use():
             call = self._prepared(_layer_backward, given)

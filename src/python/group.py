@@ -35,7 +35,7 @@ for _call, _whats in {"attention": _ANSWERS, "attention_backward": _PLANNED, "la
                       "linear": _PLANNED, "linear_backward": _PLANNED[1:], "append": ("prepare",), "rope": ("prepare",)}.items():
     for _what in _whats:
         setattr(Context, f"{_call}_{_what}", _asks(_call, _what))
-for _name, _kind in {**{name: asked[2] for name, asked in _ASKED.items()}, "layer_kv": clattn_layer_kv_params,
+for _name, _kind in {**{name: asked[2] for name, asked in _ASKED.items()}, "layer_kv": clattn_layer_kv_params, "layer_forward": clattn_layer_params,
                      "block_mask": clattn_attention_params, "norm": clattn_norm_params}.items():
     _keywords = textwrap.fill(f"Keywords are the header's fields: {', '.join(_fields(_kind()))}.", 120, break_on_hyphens=False)
     getattr(Context, _name).__doc__ += "\n\n" + textwrap.indent(_keywords, "        ")
@@ -191,7 +191,7 @@ def _first(name):
     return function
 
 
-for _name in ("attention", "attention_backward", "layer", "layer_backward", "layer_kv", "linear", "linear_backward", "linear_pack", "rope",
+for _name in ("attention", "attention_backward", "layer", "layer_forward", "layer_backward", "layer_kv", "linear", "linear_backward", "linear_pack", "rope",
               "append", "merge", "block_mask", "dropout_mask", "norm", "activation", "embedding", "argmax", "sample",
               *(name for name in vars(Context) if name.rpartition("_")[2] in _ANSWERS)):
     globals()[_name] = _first(_name)

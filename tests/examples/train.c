@@ -86,7 +86,7 @@ static clattn_status step(learner *l, double *loss) {
     for (int n = 0; n < MATRICES; n++)
         clEnqueueWriteBuffer(l->queue, l->m[n].view.buffer, CL_TRUE, 0, l->m[n].bytes, l->m[n].host, 0, NULL,
                              NULL);
-    clattn_status status = clattn_layer_enqueue(l->context, l->queue, &l->layer, 0, NULL, NULL);
+    clattn_status status = clattn_layer_forward_enqueue(l->context, l->queue, &l->backward, 0, NULL, NULL);
     if (status != CLATTN_OK) return status;
     clEnqueueReadBuffer(l->queue, l->layer.out.buffer, CL_TRUE, 0, sizeof l->out, l->out, 0, NULL, NULL);
     *loss = 0.0;
@@ -105,7 +105,7 @@ static clattn_status step(learner *l, double *loss) {
     return status;
 }
 
-static void make_learner(learner *l, const clattn_device *device) {
+static clattn_status make_learner(learner *l, const clattn_device *device) {
     cl_context opencl = clattn_context_opencl(l->context);
     l->queue = clCreateCommandQueue(opencl, device->device, 0, NULL);
     make_matrix(&l->m[0], opencl, INNER, WIDTH), make_matrix(&l->m[1], opencl, INNER, WIDTH);
@@ -124,13 +124,17 @@ static void make_learner(learner *l, const clattn_device *device) {
                                                  .dwk = l->m[1].d,
                                                  .dwv = l->m[2].d,
                                                  .dwo = l->m[3].d};
+    int64_t kept = 0; /* what the forward call keeps, so that the gradients need not make it again */
+    clattn_status status = clattn_layer_kept(l->context, &l->backward, &kept);
+    if (status == CLATTN_OK) l->backward.kept = tensor(opencl, 1, kept, 1, 1);
+    return status;
 }
 
 static void release(learner *l) {
     for (int n = 0; n < MATRICES; n++)
         clReleaseMemObject(l->m[n].view.buffer), clReleaseMemObject(l->m[n].d.buffer);
     clReleaseMemObject(l->layer.x.buffer), clReleaseMemObject(l->layer.out.buffer);
-    clReleaseMemObject(l->backward.dout.buffer);
+    clReleaseMemObject(l->backward.dout.buffer), clReleaseMemObject(l->backward.kept.buffer);
     clReleaseCommandQueue(l->queue);
     clattn_context_destroy(l->context);
 }
@@ -143,8 +147,7 @@ int main(void) {
     if (clattn_device_list(&device, 1, &count, NULL) != CLATTN_OK) return NO_DEVICE;
     const clattn_context_params setup = {.device = device.device, .log = {.fn = on_log}};
     if (clattn_context_create(&setup, &l.context) != CLATTN_OK) return 1;
-    make_learner(&l, &device);
-    clattn_status status = CLATTN_OK;
+    clattn_status status = make_learner(&l, &device);
     for (int n = 0; n < STEPS && status == CLATTN_OK; n++) {
         status = step(&l, &loss);
         if (n == 0) first = loss;

@@ -25,13 +25,13 @@ def main():
     first = last = None
     for step in range(STEPS):
         x, wanted = batch()
-        out = clattn.layer(x, heads=HEADS, causal=True, **weights)
+        out, kept = clattn.layer_forward(x, heads=HEADS, causal=True, **weights)
         wrong = out - wanted
         last = float((wrong ** 2).sum() / (BATCH * ROWS) / 2)
         first = last if first is None else first
         if step % 80 == 0 or step == STEPS - 1:
             print(f"step {step}: loss {last:.4f}")
-        gradients = clattn.layer_backward(x, wrong / (BATCH * ROWS), heads=HEADS, causal=True, dx=False, **weights)
+        gradients = clattn.layer_backward(x, wrong / (BATCH * ROWS), kept=kept, heads=HEADS, causal=True, dx=False, **weights)
         for name in weights:
             weights[name] -= RATE * gradients["d" + name]
     assert last < 0.1 * first, "it did not learn"

@@ -222,6 +222,12 @@ def gradients():
     check(isinstance(clattn.layer_backward(x, clattn.Buffer(dout), **given, **how)["dwv"], clattn.Buffer), "Buffers")
     check(clattn.layer_backward_workspace(buffer, dout, **given, **how) > 0 and
           clattn.layer_backward_prepare(buffer, dout, **given, **how) is None, "asked ahead")
+    out, kept = clattn.layer_forward(x, **given, **how)
+    close(out, clattn.layer(x, **given, **how), "the forward call of a training step", 1e-6)
+    again = clattn.layer_backward(x, dout, kept=kept, **given, **how)
+    check(all((again[name] == found[name]).all() for name in found), "from what it kept, the same bits")
+    refused("kept: has 1 numbers", clattn.layer_backward, x, dout, kept=np.zeros(1, np.float32), **given, **how)
+    refused("lse: has no gradient", clattn.layer_forward, x, lse=True, **given, **how)
     refused("dy: is asked for without y", clattn.layer_backward, x, dout, dy=True, **given, **how)
     refused("append: has no gradient", clattn.layer_backward, x, dout, append=True, **given, **how)
 

@@ -212,10 +212,9 @@ static void check_forward_refused(const struct refusal *r, clattn_status want) {
     begin(&g);
     g.p.dout = g.p.dx = absent;
     r->spoil(&g.p);
-    ASSERT_REFUSED(
-        r->name,
-        clattn_layer_forward_enqueue(harness()->context, harness()->queue, &g.p, 0, NULL, &event), want,
-        r->word);
+    ASSERT_REFUSED(r->name,
+                   clattn_layer_forward_enqueue(harness()->context, harness()->queue, &g.p, 0, NULL, &event),
+                   want, r->word);
     end(&g, r->name, event);
 }
 
@@ -244,8 +243,8 @@ START_TEST(the_good_call_is_good) {
     const clattn_status status =
         clattn_layer_backward_enqueue(harness()->context, harness()->queue, &g.p, 0, NULL, NULL);
     ck_assert_msg(status == CLATTN_OK, "%s", harness_log_text());
-    ck_assert_int_eq(
-        clattn_layer_forward_enqueue(harness()->context, harness()->queue, &g.p, 0, NULL, NULL), CLATTN_OK);
+    ck_assert_int_eq(clattn_layer_forward_enqueue(harness()->context, harness()->queue, &g.p, 0, NULL, NULL),
+                     CLATTN_OK);
     harness_finish(harness()->queue);
     end(&g, NULL, NULL);
 }
@@ -260,8 +259,8 @@ START_TEST(nulls) {
     ASSERT_INVALID("queue", clattn_layer_backward_enqueue(context, NULL, &g.p, 0, NULL, NULL), "queue");
     ASSERT_INVALID("bytes", clattn_layer_backward_workspace(context, &g.p, NULL), "bytes");
     ASSERT_INVALID("numbers", clattn_layer_kept(context, &g.p, NULL), "numbers");
-    ASSERT_INVALID("params",
-                   clattn_layer_forward_enqueue(context, harness()->queue, NULL, 0, NULL, NULL), "params");
+    ASSERT_INVALID("params", clattn_layer_forward_enqueue(context, harness()->queue, NULL, 0, NULL, NULL),
+                   "params");
     ASSERT_INVALID("queue", clattn_layer_forward_enqueue(context, NULL, &g.p, 0, NULL, NULL), "queue");
     end(&g, "nulls", NULL);
 }

@@ -192,9 +192,9 @@ static void open_layer_forward(struct small_call *c, struct place *place) {
 
 void small_open(struct small_call *c, int which, struct place *place) {
     static void (*const open[SMALL_CALLS])(struct small_call *, struct place *) = {
-        open_append,        open_rope,   open_dropout,    open_block_mask,
-        open_layer_kv,      open_norm,   open_activation, open_embedding,
-        open_argmax,        open_sample, open_backward,   open_linear_backward,
+        open_append,         open_rope,         open_dropout,    open_block_mask,
+        open_layer_kv,       open_norm,         open_activation, open_embedding,
+        open_argmax,         open_sample,       open_backward,   open_linear_backward,
         open_layer_backward, open_layer_forward};
     *c = (struct small_call){.which = which};
     open[which](c, place);

@@ -208,9 +208,8 @@ static clattn_status enqueue_step(const backward_job *job, backward_step step, c
 static clattn_status store_program(const backward_job *job, int n, knobs *k, program **p) {
     const backward_result *r = &job->result[n];
     const rope_rows rope = cla_rope_rows_of(&job->call, n == DQ);
-    *k = (knobs){.type_gradient = (int)r->t->type,
-                 .ragged = r->packed,
-                 .lanes = cla_planner_lanes(job->call.context)};
+    *k = (knobs){
+        .type_gradient = (int)r->t->type, .ragged = r->packed, .lanes = cla_planner_lanes(job->call.context)};
     if (r->turned) k->rope = rope.interleaved ? 2 : 1;
     if (r->turned && rope.positions) k->positions = cla_rope_positions_knob(&job->call.params.rope);
     return cla_program_get(job->call.context, KERNEL_BACKWARD_STORE, k, p);

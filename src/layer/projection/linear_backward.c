@@ -166,8 +166,7 @@ clattn_status cla_linear_gradients_prepare(clattn_context *context, const linear
 }
 
 void cla_linear_gradients_bind(linear_gradients *g, cl_mem scratch) {
-    clattn_tensor *const parts[] = {&g->x,      &g->dout,   &g->dx,    &g->of_x.x,
-                                    &g->of_x.y, &g->of_w.x, &g->of_w.w};
+    clattn_tensor *const parts[] = {&g->x, &g->dout, &g->dx, &g->of_x.x, &g->of_x.y, &g->of_w.x, &g->of_w.w};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         if (parts[i]->rank != 0 && !parts[i]->buffer) parts[i]->buffer = scratch;
 }

@@ -10,9 +10,10 @@ typedef struct linear_gradients {
     int word; // not 0: the word of an item in the table `lengths` (args.h) that says how many rows of x and dout it has:
     cl_mem lengths; // those behind have no part in dw and db, whatever they hold
     // What follows is made by cla_linear_gradients_plan.
-    linear of_x, of_w;                             // dx = dout (w^T)^T, dw = dout^T (x^T)^T
-    clattn_tensor w_turned, x_turned, dout_turned; // copies in scratch memory, without its buffer, where the kernel reads no others
-    uint64_t scratch, scratch_bytes;               // of the products, behind the copies; all of it
+    linear of_x, of_w; // dx = dout (w^T)^T, dw = dout^T (x^T)^T
+    clattn_tensor w_turned, x_turned,
+        dout_turned; // copies in scratch memory, without its buffer, where the kernel reads no others
+    uint64_t scratch, scratch_bytes; // of the products, behind the copies; all of it
 } linear_gradients;
 
 // Choose kernels and lay out scratch memory from byte `at` on, of a buffer that is known later or never.

@@ -82,8 +82,7 @@ void cla_linear_choose(clattn_context *context, linear *l) {
     const plan_input in = input_of(context, &p);
     cla_variant_choose_linear(&in, &p, true, &l->choice);
     if (l->choice.id == KERNEL_LINEAR_LANES)
-        l->choice.knobs.turned =
-            (l->turned_w ? LINEAR_TURNED_W : 0) | (l->turned_x ? LINEAR_TURNED_X : 0);
+        l->choice.knobs.turned = (l->turned_w ? LINEAR_TURNED_W : 0) | (l->turned_x ? LINEAR_TURNED_X : 0);
     if (l->choice.id != KERNEL_LINEAR_ROWS && l->choice.id != KERNEL_LINEAR_TILES) return;
     find_alignments(l);
     p.align_x = l->align_x, p.align_w = l->align_w;
