@@ -69,10 +69,11 @@ typedef struct backward_heads_args {
 } backward_heads_args;
 ARGS_SIZE(backward_heads_args, 56);
 
-// transpose.cl: y[column][row] = x[row][column], of rows of several items that follow one another in y; and column_sums.cl: rows of sums
-// y[part][column], each over part_rows rows of every item.
+// transpose.cl: y[column][row] = x[row][column], of rows of several items that follow one another in y, a block of ARGS_TRANSPOSE by
+// ARGS_TRANSPOSE numbers a work-item; and column_sums.cl: rows of sums y[part][column], each over part_rows rows of every item.
 // Where `word` is not 0, that word of an item in the table of args.h says how many rows it has: those behind are taken for 0,
 // whatever lies there.
+#define ARGS_TRANSPOSE 8
 typedef struct transpose_args {
     args_i64 x_offset, x_batch, x_row, y_offset, y_row, y_part;
     args_i32 batch, rows, columns, word; // rows of an item

@@ -7,7 +7,6 @@
 #define LANES 4 // of devices whose work-items are lanes themselves
 #endif
 #include "args/backward_args.h"
-#include "lanes/lanes.clh"
 #include "call/items.clh"
 #include "call/rope.clh"
 
@@ -18,15 +17,18 @@ float summed(const backward_store_args *a, __global const float *x, long at) {
 }
 
 #if !ROPE
+// Loops of LANES turns become vectors, without the assembler of lanes.clh, which a group of work-items must not have.
 void store_columns(const backward_store_args *a, __global const float *x, __global ELEMENT(TYPE_GRADIENT) * y,
                    int columns) {
     if (columns < LANES) {
         for (int d = 0; d < columns; d++) STORE(TYPE_GRADIENT, y, d, summed(a, x, d));
         return;
     }
-    VEC sum = VLOAD(0, x);
-    for (int part = 1; part < a->parts; part++) sum += VLOAD(0, x + part * a->part);
-    STORE_LANES(TYPE_GRADIENT, y, 0, sum);
+    float sum[LANES];
+    for (int d = 0; d < LANES; d++) sum[d] = x[d];
+    for (int part = 1; part < a->parts; part++)
+        for (int d = 0; d < LANES; d++) sum[d] += x[part * a->part + d];
+    for (int d = 0; d < LANES; d++) STORE(TYPE_GRADIENT, y, d, sum[d]);
 }
 #endif
 

@@ -5,29 +5,28 @@
 #define LANES 4 // of devices whose work-items are lanes themselves
 #endif
 #include "args/backward_args.h"
-#include "lanes/lanes.clh"
+#include "base/common.clh"
 
 #define SUM_ROWS 64
 
-// One column, or LANES of them: what a work-item adds, from its first column on.
-#define DEFINE_SUM_ROWS(name, type, load)                                                                    \
-    type name(__global const ELEMENT(TYPE_Q) * x, __global const int *table, const transpose_args *a,        \
-              long first) {                                                                                  \
-        type all = (type)(0.0f);                                                                             \
-        for (int b = 0; b < a->batch; b++) {                                                                 \
-            const int rows = a->word ? min(a->rows, table[ARGS_ITEM_WORDS * (long)b + a->word]) : a->rows;   \
-            const int last = (int)min((long)rows, first + a->part_rows);                                     \
-            for (int r0 = (int)first; r0 < last; r0 += SUM_ROWS) {                                           \
-                const int end = min(last, r0 + SUM_ROWS);                                                    \
-                type sum = (type)(0.0f);                                                                     \
-                for (int r = r0; r < end; r++) sum += load(TYPE_Q, x, b * a->x_batch + r * a->x_row);        \
-                all += sum;                                                                                  \
-            }                                                                                                \
-        }                                                                                                    \
-        return all;                                                                                          \
+// Sums of `columns` columns, LANES at most. Loops of so many turns become vectors, without the assembler of lanes.clh, which a group of
+// work-items must not have.
+void sum_rows(__global const ELEMENT(TYPE_Q) * x, __global const int *table, const transpose_args *a,
+              long first, const int columns, float all[LANES]) {
+    for (int c = 0; c < LANES; c++) all[c] = 0.0f;
+    for (int b = 0; b < a->batch; b++) {
+        const int rows = a->word ? min(a->rows, table[ARGS_ITEM_WORDS * (long)b + a->word]) : a->rows;
+        const int last = (int)min((long)rows, first + a->part_rows);
+        for (int r0 = (int)first; r0 < last; r0 += SUM_ROWS) {
+            const int end = min(last, r0 + SUM_ROWS);
+            float sum[LANES] = {0.0f};
+            for (int r = r0; r < end; r++)
+                for (int c = 0; c < columns; c++)
+                    sum[c] += LOAD(TYPE_Q, x, b * a->x_batch + r * a->x_row + c);
+            for (int c = 0; c < columns; c++) all[c] += sum[c];
+        }
     }
-DEFINE_SUM_ROWS(sum_column, float, LOAD)
-DEFINE_SUM_ROWS(sum_columns, VEC, LOAD_LANES)
+}
 
 __kernel void column_sums(__global const ELEMENT(TYPE_Q) * x, __global ELEMENT(TYPE_OUT) * y,
                           __global const int *table, const transpose_args args) {
@@ -37,11 +36,10 @@ __kernel void column_sums(__global const ELEMENT(TYPE_Q) * x, __global ELEMENT(T
     const int columns = min(LANES, args.columns - c0);
     float sums[LANES];
     x += args.x_offset + c0;
-    if (columns == LANES) {
-        VSTORE(sum_columns(x, table, &args, first), 0, sums);
-    } else {
-        for (int c = 0; c < columns; c++) sums[c] = sum_column(x + c, table, &args, first);
-    }
+    if (columns == LANES)
+        sum_rows(x, table, &args, first, LANES, sums);
+    else
+        sum_rows(x, table, &args, first, columns, sums);
     for (int c = 0; c < columns; c++)
         STORE(TYPE_OUT, y, args.y_offset + part * args.y_part + (c0 + c) * args.y_row, sums[c]);
 }

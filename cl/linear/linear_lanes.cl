@@ -12,7 +12,9 @@
 // 384 columns against 96 5 %; equal tiles against an uneven last one 4 to 8 %. In 48 or 80 rows less is padded: 77
 // rows of 768 went from 115 to 180 GFLOP/s with 5 x 4 accumulators. Rejected: asking for the next tile of x (no
 // change), four panels (no change).
-// TURNED: products of gradients, whose reduction is over rows, without transposed copies; x then needs no transposing either.
+// TURNED: products of gradients, whose reduction is over rows, without transposed copies; x then needs no transposing either. A training
+// step of a BERT-base layer on a 2-core Sapphire Rapids: 50 ms with copies, 49 with blocks of W that are packed column by column, 46 with
+// float32 W read where it lies, its rows asked for 16 steps ahead (8 and 32 are alike, not asking 5 % slower).
 // With DOT_BF16 each number in a vector is a pair of bfloat16 along the reduction, of x and of W as they are stored: 790 to
 // 810 GFLOP/s on a 2-core Zen 5 from 512 x 768 x 768 to 2048 x 1024 x 1024, 1.8 times what multiply-adds reach there.
 

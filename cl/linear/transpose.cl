@@ -1,32 +1,22 @@
 // transpose.cl: a matrix with its rows and columns exchanged, for the products of a projection's gradients: y[column][row] =
-// x[row][column]. A work-item moves a block of LANES x LANES numbers, so that what it reads and writes are whole pieces of rows. Rows of
-// all batch items follow one another in y; rows past an item's length are 0 there, so that a product sees nothing of them.
+// x[row][column]. A work-item moves a block of numbers, so that what it reads and writes are whole pieces of rows. Rows of all
+// batch items follow one another in y; rows past an item's length are 0 there, so that a product sees nothing of them.
 // Global size (blocks of columns, blocks of rows, batch).
-#ifndef LANES
-#define LANES 4 // of devices whose work-items are lanes themselves
-#endif
 #include "args/backward_args.h"
-#include "lanes/lanes.clh"
+#include "base/common.clh"
 
 __kernel void transpose(__global const ELEMENT(TYPE_Q) * x, __global ELEMENT(TYPE_OUT) * y,
                         __global const int *table, const transpose_args args) {
-    const int c0 = (int)get_global_id(0) * LANES, r0 = (int)get_global_id(1) * LANES;
+    const int c0 = (int)get_global_id(0) * ARGS_TRANSPOSE, r0 = (int)get_global_id(1) * ARGS_TRANSPOSE;
     const long b = (long)get_global_id(2);
     if (c0 >= args.columns || r0 >= args.rows) return;
-    const int columns = min(LANES, args.columns - c0), rows = min(LANES, args.rows - r0);
+    const int columns = min(ARGS_TRANSPOSE, args.columns - c0), rows = min(ARGS_TRANSPOSE, args.rows - r0);
     const int there = args.word ? clamp(table[ARGS_ITEM_WORDS * b + args.word] - r0, 0, rows) : rows;
+    float block[ARGS_TRANSPOSE][ARGS_TRANSPOSE];
     x += args.x_offset + b * args.x_batch + r0 * args.x_row + c0;
     y += args.y_offset + c0 * args.y_row + b * args.rows + r0;
-    if (columns == LANES && there == LANES) {
-        VEC t[LANES];
-#pragma unroll
-        for (int r = 0; r < LANES; r++) t[r] = LOAD_LANES(TYPE_Q, x, r * args.x_row);
-        transpose_lanes(t);
-#pragma unroll
-        for (int c = 0; c < LANES; c++) STORE_LANES(TYPE_OUT, y, c * args.y_row, t[c]);
-        return;
-    }
+    for (int r = 0; r < there; r++)
+        for (int c = 0; c < columns; c++) block[r][c] = LOAD(TYPE_Q, x + r * args.x_row, c);
     for (int c = 0; c < columns; c++)
-        for (int r = 0; r < rows; r++)
-            STORE(TYPE_OUT, y + c * args.y_row, r, r < there ? LOAD(TYPE_Q, x + r * args.x_row, c) : 0.0f);
+        for (int r = 0; r < rows; r++) STORE(TYPE_OUT, y + c * args.y_row, r, r < there ? block[r][c] : 0.0f);
 }

@@ -241,7 +241,8 @@ clattn_status cla_layer_gradients_plan(layer_gradients *g) {
     g->native = true;
     find_wants(g);
     lay_out_parts(g);
-    if (g->workspace_bytes == WORKSPACE_MOST) return cla_workspace_fits(l->context, NULL, g->workspace_bytes);
+    if (g->workspace_bytes == WORKSPACE_MOST || g->kept_bytes == WORKSPACE_MOST)
+        return cla_workspace_fits(l->context, NULL, WORKSPACE_MOST);
     TRY(check_attention(g, &own));
     move_parts(g, cla_workspace_add(0, own, 1));
     g->scratch = g->workspace_bytes;

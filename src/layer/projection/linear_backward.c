@@ -128,7 +128,7 @@ clattn_status cla_linear_gradients_plan(clattn_context *context, linear_gradient
 }
 
 static clattn_status turn_program(clattn_context *c, const clattn_tensor *t, program **p) {
-    const knobs k = {.type_q = (int)t->type, .type_out = (int)t->type, .lanes = cla_planner_lanes(c)};
+    const knobs k = {.type_q = (int)t->type, .type_out = (int)t->type};
     return cla_program_get(c, KERNEL_TRANSPOSE, &k, p);
 }
 
@@ -187,9 +187,8 @@ static clattn_status enqueue_turn(chain *steps, const linear_gradients *g, const
     transpose_args a = args_of(t);
     a.y_offset = copy->offset, a.y_row = copy->stride[1];
     a.word = t == &g->w ? 0 : g->word;
-    const size_t lanes = (size_t)cla_planner_lanes(steps->context);
-    const size_t items[3] = {((size_t)a.columns + lanes - 1) / lanes, ((size_t)a.rows + lanes - 1) / lanes,
-                             (size_t)a.batch};
+    const size_t items[3] = {((size_t)a.columns + ARGS_TRANSPOSE - 1) / ARGS_TRANSPOSE,
+                             ((size_t)a.rows + ARGS_TRANSPOSE - 1) / ARGS_TRANSPOSE, (size_t)a.batch};
     launch l = {.flops = PACE_MOVE_FLOPS * (double)cla_tensor_count(t), .cuts_first = true};
     TRY(turn_program(steps->context, t, &l.program));
     cla_launch_items(&l, steps->context, items, (const size_t[3]){16, 4, 1});
