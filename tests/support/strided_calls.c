@@ -518,6 +518,27 @@ static void open_layer_backward(struct strided_call *c) {
     c->enqueue = lay_back;
 }
 
+static clattn_status lay_keeping(const struct strided_call *c, clattn_context *context,
+                                 cl_command_queue queue) {
+    return clattn_layer_forward_enqueue(context, queue, &c->layer_backward, 0, NULL, NULL);
+}
+
+static void open_layer_forward(struct strided_call *c) {
+    clattn_layer_params *f = &c->layer_backward.forward;
+    const struct sizes s = sizes_of(c);
+    const int64_t m = c->small ? 1 : 12;
+    ADD(clattn_layer_params, f->, x, READ, F32, 3, s.b, s.n, m);
+    ADD(clattn_layer_params, f->, wq, READ, F32, 2, s.h * s.d, m);
+    ADD(clattn_layer_params, f->, wk, READ, F32, 2, s.h * s.d, m);
+    ADD(clattn_layer_params, f->, wv, READ, F32, 2, s.h * s.dv, m);
+    ADD(clattn_layer_params, f->, wo, READ, F32, 2, m, s.h * s.dv);
+    ADD(clattn_layer_params, f->, out, WRITTEN, F32, 3, s.b, s.n, m);
+    ADD(clattn_layer_backward_params, c->layer_backward., kept, BOTH, F32, 1,
+        1 << 13); // some stays as it was
+    f->heads = (int32_t)s.h, f->projection = CLATTN_PROJECTION_NATIVE;
+    c->enqueue = lay_keeping;
+}
+
 static const struct {
     const char *name;
     void (*open)(struct strided_call *c);
@@ -544,7 +565,8 @@ static const struct {
              {"sample", open_sample},
              {"gradients of attention", open_attention_backward},
              {"gradients of a projection", open_linear_backward},
-             {"gradients of a layer", open_layer_backward}};
+             {"gradients of a layer", open_layer_backward},
+             {"a layer that keeps", open_layer_forward}};
 const int strided_count = (int)(sizeof calls / sizeof calls[0]);
 
 void strided_open(struct strided_call *c, int n, bool small, struct place *place) {

@@ -27,11 +27,10 @@ static int64_t parts_of(const clattn_tensor *rows) {
 }
 
 uint64_t cla_norm_backward_scratch(const norm_backward *n) {
+    if (!cla_tensor_given(&n->dw)) return 0; // nor are there shares
     const clattn_tensor rows = share_rows(n);
     const int64_t parts = parts_of(&rows);
-    return cla_tensor_given(&n->dw) && parts > 1
-               ? cla_workspace_add(0, (uint64_t)parts, sizeof(float) * (size_t)rows.shape[2])
-               : 0;
+    return parts > 1 ? cla_workspace_add(0, (uint64_t)parts, sizeof(float) * (size_t)rows.shape[2]) : 0;
 }
 
 double cla_norm_backward_flops(const norm_backward *n) {
