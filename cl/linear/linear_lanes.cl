@@ -90,6 +90,10 @@ lane_columns lane_columns_at(int first, int count, int columns, int head_columns
 float pair_of(uint low, uint high) {
     return as_float(low | high << 16);
 }
+// Pairs of what lies in neighbouring rows.
+VEC load_row_pairs(__global const ushort *p, long row) {
+    return AS_VEC(TO_VEC_UINT(VLOAD(0, p)) | TO_VEC_UINT(VLOAD(0, p + row)) << 16);
+}
 #define LOAD_X(p, i) AS_VEC(load_pairs(p, i))
 #define LOAD_W(p, i) AS_VEC(load_pairs(p, i))
 #define ADD_PRODUCT(x, y, acc) multiply_pairs(x, y, acc)
@@ -122,11 +126,7 @@ VEC load_step(const linear_args *a, x_pointer x, const long row_at[LANES], int k
     x += k * a->x_head;
 #if DOT_BF16
     const bool odd = k + 1 < a->reduction;
-    if (whole) {
-        const VEC_UINT low = TO_VEC_UINT(VLOAD(0, x + row_at[0])),
-                       high = odd ? TO_VEC_UINT(VLOAD(0, x + row_at[0] + a->x_head)) : (VEC_UINT)(0);
-        return AS_VEC(low | high << 16);
-    }
+    if (whole && odd) return load_row_pairs(x + row_at[0], a->x_head);
 #else
     if (whole) return LOAD_LANES(TYPE_Q, x, row_at[0]);
 #endif
@@ -189,9 +189,7 @@ void pack_w(const linear_args *a, w_pointer w, int column, int k, int depth, int
             if (end <= a->columns && there && (odd || STEP == 1)) {
                 for (int n = 0; n < COLUMN_BLOCK; n += LANES)
 #if DOT_BF16
-                    VSTORE(AS_VEC(TO_VEC_UINT(VLOAD(0, p + first + n)) |
-                                  TO_VEC_UINT(VLOAD(0, p + a->w_row + first + n)) << 16),
-                           0, to + block * W_FLOATS + n);
+                    VSTORE(load_row_pairs(p + first + n, a->w_row), 0, to + block * W_FLOATS + n);
 #else
                     VSTORE(LOAD_LANES(TYPE_KV, p, first + n), 0, to + block * W_FLOATS + n);
 #endif

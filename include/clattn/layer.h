@@ -180,8 +180,8 @@ CLATTN_API clattn_status clattn_layer_kept(clattn_context *context,
  * and attention, whatever x is stored as; and `kept`, for clattn_layer_backward_enqueue with the same params, which may follow any time
  * and any number of times while x, y, the weights and `kept` are as they were: the gradients are the same to the bit as without it. Of
  * params only forward, kept, workspace and progress count; bo counts, packed weights and forward's own workspace and progress do not.
- * What has no gradient is refused. Sizes of zero: as clattn_layer_enqueue.   Lifetime, threads, blocking, returns: as
- * clattn_layer_enqueue. */
+ * What has no gradient in a layer is refused, but a score_mod without a derivative is not. Sizes of zero: as clattn_layer_enqueue.
+ * Lifetime, threads, blocking, returns: as clattn_layer_enqueue. */
 CLATTN_API clattn_status clattn_layer_forward_enqueue(clattn_context *context, cl_command_queue queue,
                                                       const clattn_layer_backward_params *params,
                                                       cl_uint wait_count, const cl_event *wait_list,

@@ -352,14 +352,16 @@ class Context(_Closed):
                  "scores": scores, **options}
         return self._run("clattn_layer_enqueue", _layer, given)
 
-    def layer_forward(self, x, *, wq, wo, heads, wk=None, wv=None, out=None, **options):
-        """layer() of a training step: out, and a Buffer that layer_backward() with the same arguments takes as `kept`. Between its
-        projections and attention all is float32."""
+    def layer_forward(self, x, *, wq, wo, heads, wk=None, wv=None, out=None, kept=None, **options):
+        """layer() of a training step: out, and a Buffer that layer_backward() with the same arguments takes as `kept`; a new one, or
+        that of an earlier step. Between its projections and attention all is float32."""
         given = {"x": x, "wq": wq, "wk": wk, "wv": wv, "wo": wo, "heads": heads, "out": out, **options}
         with self._use():
-            asked, numbers = self._prepared(_layer_forward, given, planned=True), c.c_int64()
-            asked.run("clattn_layer_kept", c.byref(asked.params), c.byref(numbers))
-            given["kept"] = Buffer.zeros((numbers.value,), "float32", self)
+            if kept is None:
+                asked, numbers = self._prepared(_layer_forward, given, planned=True), c.c_int64()
+                asked.run("clattn_layer_kept", c.byref(asked.params), c.byref(numbers))
+                kept = Buffer.zeros((numbers.value,), "float32", self)
+            given["kept"] = kept
             return tuple(self._prepared(_layer_forward, given).enqueue("clattn_layer_forward_enqueue"))
 
     def layer_backward(self, x, dout, *, wq, wo, heads, wk=None, wv=None, **options):

@@ -22,10 +22,10 @@ def main():
     width, inner = TOKENS + ROWS, HEADS * SIZE
     shapes = {"wq": (inner, width), "wk": (inner, width), "wv": (inner, width), "wo": (TOKENS, inner)}
     weights = {name: (random.standard_normal(shape) * 0.3).astype(np.float32) for name, shape in shapes.items()}
-    first = last = None
+    first = last = kept = None
     for step in range(STEPS):
         x, wanted = batch()
-        out, kept = clattn.layer_forward(x, heads=HEADS, causal=True, **weights)
+        out, kept = clattn.layer_forward(x, kept=kept, heads=HEADS, causal=True, **weights)
         wrong = out - wanted
         last = float((wrong ** 2).sum() / (BATCH * ROWS) / 2)
         first = last if first is None else first

@@ -314,6 +314,26 @@ static void assert_floats(cl_mem buffer, int64_t count, const char *name) {
         ck_assert_msg(got[n] == (n < count ? 0.0f : 77.0f), "%s: element %d is %g", name, n, (double)got[n]);
 }
 
+// Without rows nothing is written; without keys and a bias 0.
+static void assert_forward_of_zero(clattn_layer_backward_params *p) {
+    const int64_t count = p->dout.shape[0] * p->dout.shape[1] * WIDTH;
+    int64_t numbers;
+    cl_mem out = floats(77.0f);
+    cl_int code;
+    p->forward.out = clattn_tensor_dense(out, CLATTN_TYPE_F32, 3, p->dout.shape);
+    ck_assert_int_eq(clattn_layer_kept(harness()->context, p, &numbers), CLATTN_OK);
+    cl_mem kept = clCreateBuffer(harness()->opencl, CL_MEM_READ_WRITE, sizeof(float) * (size_t)(numbers + 1),
+                                 NULL, &code);
+    harness_expect(code, "clCreateBuffer");
+    p->kept = clattn_tensor_dense(kept, CLATTN_TYPE_F32, 1, &numbers);
+    const clattn_status status =
+        clattn_layer_forward_enqueue(harness()->context, harness()->queue, p, 0, NULL, NULL);
+    ck_assert_msg(status == CLATTN_OK, "%s", harness_log_text());
+    assert_floats(out, count, "sizes of zero, forward");
+    clReleaseMemObject(kept);
+    clReleaseMemObject(out);
+}
+
 static const int64_t zeros[][3] = {{0, 3, 5}, {2, 0, 5}, {2, 3, 0}}; // B, Nq, Nkv
 START_TEST(sizes_of_zero) {
     const int64_t *n = zeros[_i], x[3] = {n[0], n[1], WIDTH}, y[3] = {n[0], n[2], WIDTH},
@@ -345,6 +365,7 @@ START_TEST(sizes_of_zero) {
     ck_assert_msg(status == CLATTN_OK, "%s", harness_log_text());
     // Without keys, or rows, nothing has a part in anything.
     for (int i = 0; i < 6; i++) assert_floats(to[i], counts[i], "sizes of zero");
+    assert_forward_of_zero(&p);
     for (int i = 0; i < 6; i++) clReleaseMemObject(to[i]);
     clReleaseMemObject(in);
 }

@@ -226,6 +226,7 @@ def gradients():
     close(out, clattn.layer(x, **given, **how), "the forward call of a training step", 1e-6)
     again = clattn.layer_backward(x, dout, kept=kept, **given, **how)
     check(all((again[name] == found[name]).all() for name in found), "from what it kept, the same bits")
+    check(clattn.layer_forward(x, kept=kept, **given, **how)[1] is kept, "what was kept, once more")
     refused("kept: has 1 numbers", clattn.layer_backward, x, dout, kept=np.zeros(1, np.float32), **given, **how)
     refused("lse: has no gradient", clattn.layer_forward, x, lse=True, **given, **how)
     refused("dy: is asked for without y", clattn.layer_backward, x, dout, dy=True, **given, **how)

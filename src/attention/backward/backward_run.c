@@ -224,10 +224,6 @@ static clattn_status enqueue_store(const backward_job *job, int n, chain *steps)
     const call *c = &job->call;
     const rope_rows rope = r->turned ? cla_rope_rows_of(c, n == DQ) : (rope_rows){0};
     const int width = (int)r->like->shape[3], rows = n == DQ ? c->problem.n_q : c->problem.n_kv;
-    const int lanes = cla_planner_lanes(c->context),
-              moved = r->turned ? width - rope.rotary_dim / 2 : (width + lanes - 1) / lanes;
-    const size_t items[3] = {(size_t)rows * (size_t)moved, (size_t)r->like->shape[1],
-                             (size_t)c->problem.batch};
     launch l = {.flops = r->parts * cla_rope_turn_flops(r->t), .cuts_first = true};
     const rope_source_args source = cla_rope_source(&c->params.rope, rope.positions);
     knobs k;
@@ -244,6 +240,9 @@ static clattn_status enqueue_store(const backward_job *job, int n, chain *steps)
                                    .keys = n != DQ,
                                    .amplitude = rope.amplitude};
     TRY(store_program(job, n, &k, &l.program));
+    const int moved = r->turned ? width - rope.rotary_dim / 2 : (width + k.lanes - 1) / k.lanes;
+    const size_t items[3] = {(size_t)rows * (size_t)moved, (size_t)r->like->shape[1],
+                             (size_t)c->problem.batch};
     cla_launch_items(&l, c->context, items, (const size_t[3]){64, 1, 1});
     cla_launch_buffer(&l, &c->workspace);
     cla_launch_buffer(&l, &r->t->buffer);

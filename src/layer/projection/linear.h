@@ -24,9 +24,6 @@ typedef struct linear {
     clattn_tensor b;      // optional [M]
     clattn_tensor packed; // w once more, packed (packed.h): its words; no buffer: there are none
     bool split;           // float32 may be split into terms
-    bool
-        turned_x; // x is [1, K, N, 1] with rows next to each other: in memory its rows are columns; for linear_lanes alone
-    bool turned_w;        // likewise w, with a first stride of 1
     clattn_tensor y;      // [B, H, N, M / H]
     bool native;          // clattn's own kernel
     linear_choice choice; // that kernel and the shape of its work (linear_choose)

@@ -73,8 +73,12 @@ static clattn_status plan_product(clattn_context *context, linear *l, clattn_pro
     return CLATTN_OK;
 }
 
-static bool reads_turned(const linear *l) {
+// Whether the kernel can read matrices as they lie; and whether it does, as LINEAR_TURNED_* of args.h.
+static bool can_read_turned(const linear *l) {
     return l->native && l->choice.id == KERNEL_LINEAR_LANES;
+}
+static bool reads_turned(const linear *l) {
+    return l->choice.knobs.turned != 0;
 }
 
 // The product of dx, and that of dw; `at`: where copies may lie, then where those that are needed end.
@@ -88,9 +92,8 @@ static clattn_status plan_dx(clattn_context *context, linear_gradients *g, clatt
                   .y = cla_linear_one_head(&g->dx),
                   .split = g->split};
     TRY(plan_product(context, l, wanted, scratch, bytes));
-    if (!reads_turned(l)) return *at = end, CLATTN_OK;
-    l->w = turned_matrix(&g->w), l->turned_w = true;
-    cla_linear_choose(context, l);
+    if (!can_read_turned(l)) return *at = end, CLATTN_OK;
+    l->w = turned_matrix(&g->w), l->choice.knobs.turned = LINEAR_TURNED_W;
     return CLATTN_OK;
 }
 
@@ -107,10 +110,10 @@ static clattn_status plan_dw(clattn_context *context, linear_gradients *g, clatt
     l->x.buffer = scratch;
     TRY(plan_product(context, l, wanted, scratch, bytes));
     // Rows that count for nothing are 0 in a copy alone.
-    if (!reads_turned(l) || g->word || !is_one_matrix(&g->dout) || !is_one_matrix(&g->x))
+    if (!can_read_turned(l) || g->word || !is_one_matrix(&g->dout) || !is_one_matrix(&g->x))
         return *at = end, CLATTN_OK;
-    l->x = turned_rows(&g->dout), l->w = turned_matrix(&g->x), l->turned_x = l->turned_w = true;
-    cla_linear_choose(context, l);
+    l->x = turned_rows(&g->dout), l->w = turned_matrix(&g->x);
+    l->choice.knobs.turned = LINEAR_TURNED_W | LINEAR_TURNED_X;
     return CLATTN_OK;
 }
 
@@ -157,11 +160,11 @@ clattn_status cla_linear_gradients_prepare(clattn_context *context, const linear
     program *p = NULL;
     if (cla_tensor_given(&g->db)) TRY(cla_linear_sums_prepare(context, &bias));
     if (cla_tensor_given(&g->dw) && is_empty(g)) return cla_linear_sums_prepare(context, &nothing);
-    if (cla_tensor_given(&g->dw) && !g->of_w.turned_x) TRY(turn_program(context, &g->x, &p));
-    if (cla_tensor_given(&g->dw) && !g->of_w.turned_x) TRY(turn_program(context, &g->dout, &p));
+    if (cla_tensor_given(&g->dw) && !reads_turned(&g->of_w)) TRY(turn_program(context, &g->x, &p));
+    if (cla_tensor_given(&g->dw) && !reads_turned(&g->of_w)) TRY(turn_program(context, &g->dout, &p));
     if (cla_tensor_given(&g->dw)) TRY(cla_linear_prepare(context, &g->of_w));
     if (!cla_tensor_given(&g->dx) || is_empty(g)) return CLATTN_OK;
-    if (!g->of_x.turned_w) TRY(turn_program(context, &g->w, &p));
+    if (!reads_turned(&g->of_x)) TRY(turn_program(context, &g->w, &p));
     return cla_linear_prepare(context, &g->of_x);
 }
 
@@ -250,12 +253,12 @@ clattn_status cla_linear_gradients_enqueue(chain *steps, linear_gradients *g, cl
     if (cla_tensor_given(&g->db)) TRY(cla_linear_sums_enqueue(steps, &bias));
     if (is_empty(g)) return dw ? clear_weights(steps, g) : CLATTN_OK;
     if (dx) {
-        if (!g->of_x.turned_w) TRY(enqueue_turn(steps, g, &g->w, &g->w_turned, scratch));
-        if (!g->of_x.turned_w) g->of_x.w.buffer = scratch;
+        if (!reads_turned(&g->of_x)) TRY(enqueue_turn(steps, g, &g->w, &g->w_turned, scratch));
+        if (!reads_turned(&g->of_x)) g->of_x.w.buffer = scratch;
         TRY(cla_linear_enqueue(steps, &g->of_x, scratch, g->scratch));
     }
     if (!dw) return CLATTN_OK;
-    if (!g->of_w.turned_x) {
+    if (!reads_turned(&g->of_w)) {
         g->of_w.x.buffer = g->of_w.w.buffer = scratch;
         TRY(enqueue_turn(steps, g, &g->dout, &g->dout_turned, scratch));
         TRY(enqueue_turn(steps, g, &g->x, &g->x_turned, scratch));

@@ -81,8 +81,6 @@ void cla_linear_choose(clattn_context *context, linear *l) {
     linear_problem p = problem_of(l);
     const plan_input in = input_of(context, &p);
     cla_variant_choose_linear(&in, &p, true, &l->choice);
-    if (l->choice.id == KERNEL_LINEAR_LANES)
-        l->choice.knobs.turned = (l->turned_w ? LINEAR_TURNED_W : 0) | (l->turned_x ? LINEAR_TURNED_X : 0);
     if (l->choice.id != KERNEL_LINEAR_ROWS && l->choice.id != KERNEL_LINEAR_TILES) return;
     find_alignments(l);
     p.align_x = l->align_x, p.align_w = l->align_w;
@@ -172,7 +170,7 @@ static linear_args args_of(const linear *l) {
                      .x_head = x->stride[1],
                      .x_row = x->stride[2],
                      .w_offset = l->w.offset,
-                     .w_row = l->w.stride[l->turned_w],
+                     .w_row = l->w.stride[l->choice.knobs.turned & LINEAR_TURNED_W ? 1 : 0],
                      .bias_offset = l->b.offset,
                      .y_offset = y->offset,
                      .y_batch = y->stride[0],
