@@ -172,7 +172,7 @@ typedef struct clattn_layer_backward_params {
 } clattn_layer_backward_params;
 
 /* Numbers that a forward call keeps: q, k and v before and after their norms, the gates, the heads' result and lse. Of params only
- * `forward` counts.   As clattn_layer_workspace. */
+ * `forward` counts, of which out may be absent.   As clattn_layer_workspace. */
 CLATTN_API clattn_status clattn_layer_kept(clattn_context *context,
                                            const clattn_layer_backward_params *params, int64_t *numbers);
 

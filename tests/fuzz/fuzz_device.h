@@ -8,7 +8,7 @@
 #include <clattn/clattn.h>
 
 /* Buffers: one for each tensor, each between pages that nobody may touch; then those that no call may use so. */
-enum { PLACES = 32, TINY = PLACES, READ_ONLY, WRITE_ONLY, FOREIGN, BUFFERS };
+enum { PLACES = 40, TINY = PLACES, READ_ONLY, WRITE_ONLY, FOREIGN, BUFFERS };
 extern cl_mem fuzz_buffers[BUFFERS];
 extern clattn_context *fuzz_context;
 

@@ -175,10 +175,12 @@ static void take_forward(layer_gradients *g) {
     cla_bytes_copy(f, &g->params.forward, sizeof *f);
     f->packed_wq = f->packed_wk = f->packed_wv = f->packed_wo = f->packed_gate = (clattn_packed){0};
     f->workspace = NULL, f->progress = NULL;
-    const bool looks = g->keeps && g->forward.purpose != ENTRY_ENQUEUE && f->out.rank;
-    if (!looks && !g->forward_only) f->out = (clattn_tensor){0};
+    const bool writes = g->forward_only && cla_tensor_given(&g->params.kept); // clattn_layer_kept does not
+    const bool looks =
+        writes || (!g->forward_only && g->keeps && g->forward.purpose != ENTRY_ENQUEUE && f->out.rank);
+    if (!looks) f->out = (clattn_tensor){0};
     take_given(g);
-    if (looks || g->forward_only) return;
+    if (looks) return;
     const int64_t out[3] = {f->x.shape[0], f->x.shape[1], f->wo.shape[0]};
     f->out = clattn_tensor_dense(f->x.buffer, f->x.type, 3, out);
 }
