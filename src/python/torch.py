@@ -134,7 +134,7 @@ def attention(q, k, v, *, mask=None, bias=None, causal=False, alignment="top_lef
     right); seed: of dropout, None takes one from torch. Meanings are those of clattn.attention."""
     seed = seed if seed is not None else int(torch.randint(2 ** 62, ())) if dropout else 0
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
-    found = torch.ops.clattn.attention(q, k, v, mask, bias, causal, alignment, scale * 1.01, float(softcap), list(window or ()),
+    found = torch.ops.clattn.attention(q, k, v, mask, bias, causal, alignment, scale, float(softcap), list(window or ()),
                                        float(dropout), seed)
     return found if lse else found[0]
 
