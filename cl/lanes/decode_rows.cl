@@ -229,12 +229,13 @@ void ask_ahead(kept_keys *kept, int n, int d) {
     const int blocks = (HEAD_DIM_V + KEY_BLOCK - 1) / KEY_BLOCK;
     const int part = (n * blocks + d / KEY_BLOCK + 1) * TILE_KV / (kept->tiles * blocks);
     for (; kept->asked < min(kept->end, kept->k0 + TILE_KV + part); kept->asked++) {
-        const kv_pointer k = kv_row_at(&kept->keys, kept->asked).at,
-                         v = kv_row_at(&kept->values, kept->asked).at;
+        __global const uchar *k = (__global const uchar *)kv_row_at(&kept->keys, kept->asked).at,
+                             *v = (__global const uchar *)kv_row_at(&kept->values, kept->asked).at;
+        const int bytes_v = SHARED_KV ? 0 : STORED_BYTES(TYPE_KV, HEAD_DIM_V);
 #pragma unroll
-        for (int i = 0; i < HEAD_DIM; i += 64 / (int)sizeof *k) PREFETCH_FAR(k + i);
+        for (int i = 0; i < STORED_BYTES(TYPE_KV, HEAD_DIM); i += 64) PREFETCH_FAR(k + i);
 #pragma unroll
-        for (int i = 0; i < (SHARED_KV ? 0 : HEAD_DIM_V); i += 64 / (int)sizeof *v) PREFETCH_FAR(v + i);
+        for (int i = 0; i < bytes_v; i += 64) PREFETCH_FAR(v + i);
     }
 }
 

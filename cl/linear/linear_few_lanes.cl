@@ -14,7 +14,6 @@
 #if EPILOGUE
 #define LANES_ACTIVATED
 #endif
-#define TAKES_BLOCKS
 #include "lanes/lanes.clh"
 #include "linear/linear_rope.clh"
 

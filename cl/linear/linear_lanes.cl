@@ -25,7 +25,6 @@
 #ifndef COLUMN_BLOCK
 #define COLUMN_BLOCK 6
 #endif
-#define TAKES_BLOCKS
 #include "lanes/lanes.clh"
 #include "linear/linear_rope.clh"
 

@@ -15,7 +15,6 @@
 #ifndef ROW_ITEMS
 #define ROW_ITEMS 32
 #endif
-#define TAKES_BLOCKS
 #include "linear/linear_rope.clh"
 #include "tiles/subgroups.clh"
 

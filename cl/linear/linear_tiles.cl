@@ -4,7 +4,6 @@
 // freely and no copy of W in another type is made. RoPE turns the result before it is stored: the two columns of a pair are
 // one work-item's. The rows of all batch items are one row set. Local size TILES_GROUP; global size (TILES_GROUP *
 // ceil(B*rows / TILES_ROWS), ceil(columns / TILES_COLUMNS)). Few rows are linear_rows.cl's subject.
-#define TAKES_BLOCKS
 #include "tiles/tiles.clh"
 #include "linear/linear_rope.clh"
 #include "tiles/subgroups.clh"

@@ -1,6 +1,6 @@
 // append.cl: new rows of keys and values into the rows of a cache: converted to its type, keys turned by RoPE on the way.
 // A row of int8 or float8 is divided by the scale that becomes its own: the largest magnitude of the row over the largest number
-// of the type. A work-group has a row, because that largest one is of all of it.
+// of the type. A work-group has a row, because that largest one is of all of it. Of a row in blocks a work-item has a block.
 #include "call/rope.clh"
 #include "call/items.clh"
 
@@ -35,16 +35,20 @@ int second_column(const new_row *row, int u) {
 #if ROPE
 #define TURN_PARAMETERS , __global const ulong *turns, float amplitude TURN_POSITIONS
 #define TURN_ARGUMENTS , turns, args.amplitude TURN_POSITIONS_GIVEN
+#define TURN_PASSED_ON , turns, amplitude TURN_POSITIONS_PASSED_ON
 #else
+#define TURN_PASSED_ON
 #define TURN_PARAMETERS
 #define TURN_ARGUMENTS
 #endif
 #if POSITIONS
 #define TURN_POSITIONS , __global const int *positions, const rope_source_args *source
 #define TURN_POSITIONS_GIVEN , positions, &source
+#define TURN_POSITIONS_PASSED_ON , positions, source
 #else
 #define TURN_POSITIONS
 #define TURN_POSITIONS_GIVEN
+#define TURN_POSITIONS_PASSED_ON
 #endif
 
 float2 new_unit(const new_row *row, int u TURN_PARAMETERS) {
@@ -64,6 +68,47 @@ float2 new_unit(const new_row *row, int u TURN_PARAMETERS) {
     return (float2)(x0, x1);
 #endif
 }
+
+#if STORE_IS_BLOCKS(TYPE_KV)
+// One column, turned: the others of its pair are made again.
+float new_column(const new_row *row, int c TURN_PARAMETERS) {
+    if (c >= 2 * row->pairs) return LOAD(TYPE_Q, row->x, c);
+    const int u = ROPE == 2 ? c / 2 : c % row->pairs;
+    const float2 x = new_unit(row, u TURN_PASSED_ON);
+    return first_column(row, u) == c ? x.s0 : x.s1;
+}
+
+// Block n of the row as ggml makes it: scales from the largest number, the one with its sign or the two at the ends, before they
+// are rounded to float16. A block with a number that is not finite is one of NaN; a scale may be too large for float16. [ggml]
+void store_block(cache_pointer to, const float *x) {
+    float far = 0.0f, least = x[0], most = x[0], sum = 0.0f;
+    for (int c = 0; c < 32; c++) {
+        if (fabs(x[c]) > fabs(far)) far = x[c];
+        least = fmin(least, x[c]), most = fmax(most, x[c]), sum += x[c] * 0.0f;
+    }
+#if TYPE_KV == STORE_Q8_0
+    const float d = fabs(far) / 127.0f;
+#elif TYPE_KV == STORE_Q4_0
+    const float d = far / -8.0f;
+#else
+    const float d = (most - least) / 15.0f;
+    vstore_half_rte(least, 0, (__global half *)&to->least);
+#endif
+    const float inverse =
+        sum == 0.0f && d != 0.0f ? 1.0f / d : 0.0f; // sum is NaN where some number is not finite
+    vstore_half_rte(d + sum, 0, (__global half *)&to->scale);
+#if TYPE_KV == STORE_Q8_0
+    for (int c = 0; c < 32; c++) to->n[c] = (char)clamp(convert_int_rte(x[c] * inverse), -127, 127);
+#else
+    const float zero = TYPE_KV == STORE_Q4_0 ? 0.0f : least, first = TYPE_KV == STORE_Q4_0 ? 8.5f : 0.5f;
+    for (int c = 0; c < 16; c++) {
+        const int low = clamp((int)((x[c] - zero) * inverse + first), 0, 15),
+                  high = clamp((int)((x[c + 16] - zero) * inverse + first), 0, 15);
+        to->n[c] = (uchar)(low | high << 4);
+    }
+#endif
+}
+#endif
 
 // One of them, with a NaN where either is one.
 float larger(float a, float b) {
@@ -199,7 +244,9 @@ append(new_pointer k_new, new_pointer v_new, cache_pointer k, cache_pointer v,
     row.pairs = ROPE && is_key && has_row ? args.rotary_dim / 2 : 0;
     row.position = args.position + place.position;
     row.b = b, row.n = n;
+#if !STORE_IS_BLOCKS(TYPE_KV)
     const int units = row.size - row.pairs;
+#endif
 #if STORE_IS_SCALED(TYPE_KV)
     __local float part[WORK_GROUP];
     float largest = 0.0f;
@@ -220,9 +267,17 @@ append(new_pointer k_new, new_pointer v_new, cache_pointer k, cache_pointer v,
             scale;
 #endif
     const cache_pointer line = (is_key ? k : v) + (has_row ? view_row(to, place.b, h, (int)place.row) : 0);
+#if STORE_IS_BLOCKS(TYPE_KV)
+    for (int n = lane; n < row.size / 32; n += WORK_GROUP) {
+        float x[32];
+        for (int c = 0; c < 32; c++) x[c] = new_column(&row, 32 * n + c TURN_ARGUMENTS);
+        store_block(line + n, x);
+    }
+#else
     for (int u = lane; u < units; u += WORK_GROUP) {
         const float2 x = new_unit(&row, u TURN_ARGUMENTS);
         STORE_NEW(line, first_column(&row, u), x.s0);
         if (u < row.pairs) STORE_NEW(line, second_column(&row, u), x.s1);
     }
+#endif
 }

@@ -1,6 +1,5 @@
 // embed.cl: rows of a table by their numbers: the embedding of tokens, times a factor. A number that is no row's gives zeros.
 // TYPE_KV is the storage of the table, TYPE_OUT that of out.
-#define TAKES_BLOCKS
 #include "steps/rows.clh"
 
 #if STORE_IS_SCALED(TYPE_KV)

@@ -19,7 +19,7 @@
 #include "tiles/tiles_results.clh"
 #include "backward/backward.clh"
 
-#if KV_SCALED || PAST || PAGED
+#if !STORE_IS_FLOAT(TYPE_KV) || PAST || PAGED
 #error "gradients are of floats, in one view"
 #endif
 #define SHARED_WIDTH (HEAD_DIM > HEAD_DIM_V ? HEAD_DIM : HEAD_DIM_V)

@@ -195,7 +195,7 @@ typedef struct clattn_kv {
     clattn_tensor k; /* see the table */
     clattn_tensor v; /* as k, with Dv in place of D; k's type */
     /* f32, k's shape without D, what the numbers of a row are multiplied by: with i8 and float8, and only then. A stride
-     * of 0 is one scale of many rows. A key that is stored so
+     * of 0 is one scale of many rows. A key that is stored so, or in blocks (q8_0, q4_0, q4_1: D and Dv are multiples of 32),
      * was turned before: RoPE of such keys is UNSUPPORTED but with k_new or pages, where it turns no key that is stored. */
     clattn_tensor k_scale, v_scale;
 

@@ -18,9 +18,10 @@ typedef enum clattn_type {
     /* k and v alone, with a scale for each row, as i8 [OCP 8-bit Floating Point Specification (OFP8) 1.0, 2023] */
     CLATTN_TYPE_F8E4M3 = 6, /* a byte: 4 bits of exponent, 3 of mantissa, up to 448, NaN and no infinity */
     CLATTN_TYPE_F8E5M2 = 7, /* a byte: the upper half of a binary16, up to 57344 */
-    /* Weights of projections and tables of embeddings alone. An element is a block of 32 numbers, so that shapes, strides and
-     * offsets count blocks: a matrix of M rows and K columns is [M, K / 32]. Blocks lie as ggml and GGUF files lay them: d (f16), of
-     * q4_1 m (f16), then n. In 4 bits, byte i has n of number i in its lower half and that of i + 16 in its upper one. [ggml] */
+    /* Weights of projections, tables of embeddings, and k and v. An element is a block of 32 numbers, so that shapes, strides and
+     * offsets count blocks: a matrix of M rows and K columns is [M, K / 32], a cache of keys [B, Hkv, Nkv, D / 32].
+     * Blocks lie as ggml and GGUF files lay them: d (f16), of q4_1 m (f16), then n. In 4 bits, byte i has n of number i in its lower
+     * half and that of i + 16 in its upper one. [ggml] */
     CLATTN_TYPE_Q8_0 = 8,  /* 34 bytes; a number is d * n, n a signed byte */
     CLATTN_TYPE_Q4_0 = 9,  /* 18 bytes; d * (n - 8), n of 4 bits */
     CLATTN_TYPE_Q4_1 = 10, /* 20 bytes; d * n + m */

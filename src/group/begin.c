@@ -63,7 +63,8 @@ static double work_of_new(const group_call *c, const box *b) {
 static double work_of(void *user, const box *b) {
     const group_call *c = user;
     const clattn_attention_params *p = &c->host.forward;
-    const double each = 2.0 * (double)(p->q.shape[3] + p->kv.v.shape[3]) * (double)b->size[BOX_HEADS];
+    const double each =
+        2.0 * (double)(p->q.shape[3] + cla_tensor_width(&p->kv.v)) * (double)b->size[BOX_HEADS];
     const int first = (int)b->at[BOX_ITEMS], items = (int)b->size[BOX_ITEMS], row = (int)b->at[BOX_ROWS],
               rows = (int)b->size[BOX_ROWS];
     const double key = (double)b->at[BOX_KEYS], end = key + (double)b->size[BOX_KEYS];

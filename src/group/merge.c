@@ -77,7 +77,7 @@ static clattn_status merge_all(merging *g, piece *const *pieces, int count, floa
 // Pieces of the same rows; by another member where one fails.
 static clattn_status merge_rows(group_call *c, piece *const *pieces, int count) {
     const size_t rows = (size_t)(pieces[0]->box.size[0] * pieces[0]->box.size[1] * pieces[0]->box.size[2]);
-    const int64_t dv = c->host.forward.kv.v.shape[3];
+    const int64_t dv = cla_tensor_width(&c->host.forward.kv.v);
     const clattn_host_memory *const host = &c->group->host;
     float *out = cla_host_take(host, rows * (size_t)dv * sizeof *out),
           *lse = cla_host_take(host, rows * sizeof *lse);
@@ -167,7 +167,7 @@ static void store(const group_call *c, piece *p) {
     const box *b = &p->box;
     const clattn_attention_params *f = &c->host.forward;
     const float *out = own(p, OUT), *lse = own(p, LSE);
-    const int64_t *n = b->size, dv = f->kv.v.shape[3], rows = n[0] * n[1] * n[2];
+    const int64_t *n = b->size, dv = cla_tensor_width(&f->kv.v), rows = n[0] * n[1] * n[2];
     for (int64_t r = 0; r < rows; r++) {
         const int64_t at[3] = {b->at[0] + r / (n[1] * n[2]), b->at[1] + r / n[2] % n[1], b->at[2] + r % n[2]};
         if (f->score.q_lengths && at[2] >= f->score.q_lengths[at[0]]) continue;

@@ -95,8 +95,10 @@ static void add_part(piece *p, group_part *x) {
     clattn_tensor *view = (clattn_tensor *)((char *)&p->params + x->field);
     const group_part *k = same_memory(p, x);
     if (k) memcpy(x->stride, k->stride, sizeof x->stride);
-    x->at = k ? k->at : p->bytes;
-    if (!k) p->bytes += (x->bytes + 255) / 256 * 256;
+    // At a whole number of elements, too, of which those in blocks divide no 256.
+    const uint64_t unit = 256 % x->element ? 128 * x->element : 256;
+    x->at = k ? k->at : (p->bytes + unit - 1) / unit * unit;
+    if (!k) p->bytes = x->at + (x->bytes + 255) / 256 * 256;
     if (x->in && !k) p->bytes_in += x->bytes;
     if (x->out && !k) p->bytes_out += x->bytes;
     view->buffer = NULL;

@@ -81,7 +81,7 @@ static bool choose_fold(const plan_input *in, const problem *p, const cascade_in
 
 static double row_bytes(const problem *p, bool shared_kv) {
     const double numbers = (double)p->head_dim + (shared_kv ? 0 : p->head_dim_v);
-    return numbers * (double)clattn_type_size(p->type_kv);
+    return numbers * (double)clattn_type_size(p->type_kv) / clattn_type_numbers(p->type_kv);
 }
 
 static uint64_t packed(const variant *v) {

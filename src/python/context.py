@@ -14,6 +14,11 @@ def _given(g, name, axes, others=()):
     return value
 
 
+def _width(name, x):
+    """Numbers of a row, which may lie in blocks."""
+    return x.shape[-1] * library().clattn_type_numbers(STORAGE[_type(name, x.dtype)][0])
+
+
 def _sizes(batch, heads=None):
     return {"B": batch, "B+1": batch + 1, "H": heads}
 
@@ -80,7 +85,7 @@ def _attention(g):
     q, k, v = (_given(g, *x) for x in (("q", "[B, H, Nq, D]"), ("k", "[B, Hkv, Nkv, D]"), ("v", "[B, Hkv, Nkv, Dv]")))
     packed = g.get("cu_seqlens_kv") is not None or g.get("cu_seqlens_kv_device") is not None
     batch, rows, own = _ragged(g, q.shape[0], q.shape[2], k.shape[2], packed)
-    outputs = [_out(g, "out", q.shape[:3] + v.shape[3:], q.dtype)]
+    outputs = [_out(g, "out", q.shape[:3] + (_width("v", v),), q.dtype)]
     outputs += _extras(g, q.shape[:3], (batch, q.shape[1], rows, _keys(g, own)))
     appends = g.get("k_new") is not None or g.get("v_new") is not None
     return _Form(clattn_attention_params(), _sizes(batch, q.shape[1]), q, outputs, ("k", "v", "k_scale", "v_scale") * appends)
@@ -229,8 +234,7 @@ def _activate(g):
 def _embedding(g):
     ids, table = _given(g, "ids", "[B, N]"), _given(g, "table", "[V, M]")
     word = _type("table", table.dtype)
-    width = table.shape[1] * library().clattn_type_numbers(STORAGE[word][0])
-    return _Form(clattn_embedding_params(), {}, table, [_out(g, "out", ids.shape + (width,), "float32" if word in BLOCKS else table.dtype)])
+    return _Form(clattn_embedding_params(), {}, table, [_out(g, "out", ids.shape + (_width("table", table),), "float32" if word in BLOCKS else table.dtype)])
 
 
 def _argmax(g):

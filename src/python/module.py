@@ -47,7 +47,7 @@ for _struct in HEADER.values():
     _struct.kinds = dict(_struct._fields_)
 BF16 = np.dtype([("bf16", "<u2")])  # the upper half of a float32
 F8E4M3, F8E5M2 = np.dtype([("f8e4m3", "u1")]), np.dtype([("f8e5m2", "u1")])  # bytes of k and v, beside k_scale and v_scale
-# Blocks of 32 weights, as ggml and GGUF files lay them: an array of them has K / 32 where a matrix has K columns.
+# Blocks of 32 weights, or of k's and v's numbers, as ggml and GGUF files lay them: an array of them has K / 32 where a matrix has K columns.
 BLOCKS = {"q8_0": np.dtype([("d", "<f2"), ("n", "i1", 32)]), "q4_0": np.dtype([("d", "<f2"), ("n", "u1", 16)]),
           "q4_1": np.dtype([("d", "<f2"), ("m", "<f2"), ("n", "u1", 16)])}
 # A storage type's word, its number, and how numpy holds it. A block mask is bool to the header, and holds 0, 1 and 2.

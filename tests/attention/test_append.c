@@ -12,7 +12,7 @@
 #include "evidence/reference/reference.h"
 #include "evidence/reference/storage.h"
 
-enum { BATCH = 2, HEADS = 3, ROWS = 5, CAPACITY = 13, SIZE = 24, SIZE_V = 17 };
+enum { BATCH = 2, HEADS = 3, ROWS = 5, CAPACITY = 13, SIZE = 32, SIZE_V = 17, MOST = 64 };
 
 typedef struct appending {
     clattn_type type, kept; // of the rows, of the cache
@@ -37,8 +37,9 @@ static int64_t start_of(const appending *a, int64_t b) {
 
 static void bind_side(const appending *a, side *s, int64_t size, uint64_t seed) {
     struct random random = {seed};
+    const int64_t elements = size / clattn_type_numbers(a->kept);
     const struct guarded_shape rows = {a->type, 4, {BATCH, HEADS, ROWS, size}, a->layout},
-                               cache = {a->kept, 4, {BATCH, HEADS, CAPACITY, size}, a->layout},
+                               cache = {a->kept, 4, {BATCH, HEADS, CAPACITY, elements}, a->layout},
                                scales = {
                                    CLATTN_TYPE_F32, 3, {BATCH, HEADS, CAPACITY}, layout_loose(a->layout)};
     s->size = size;
@@ -80,11 +81,12 @@ static void store_row(const appending *a, const double *row, int64_t size, doubl
                 : *scale > 0 ? storage_unscaled(a->kept, (double)((float)row[d] / (float)*scale))
                              : 0;
     }
+    if (clattn_type_numbers(a->kept) > 1) storage_round_blocks(a->kept, to, size);
 }
 
 // What the cache should hold, in s->cache and s->scales.
 static void append_rows(const appending *a, side *s, bool keys) {
-    double row[SIZE];
+    double row[MOST];
     for (int64_t n = 0; n < BATCH * HEADS * ROWS; n++) {
         const int64_t r = n % ROWS, head = n / ROWS, b = head / HEADS;
         if (a->has_lengths && r >= a->lengths[b]) continue;
@@ -95,8 +97,8 @@ static void append_rows(const appending *a, side *s, bool keys) {
     }
 }
 
-// With RoPE the device's cosines are float32: a step of the type may be off, which of int8 is an integer and of float8 part of the
-// number.
+// With RoPE the device's cosines are float32: a step of the type may be off, which of int8 is an integer, of float8 part of the
+// number, and of blocks of numbers up to 3 the range over what n can be.
 static void check_side(const appending *a, side *s, const char *what) {
     const int64_t rows = BATCH * HEADS * CAPACITY, count = rows * s->size;
     double *got = reference_alloc(count), *scales = reference_alloc(rows), step = 0;
@@ -110,6 +112,8 @@ static void check_side(const appending *a, side *s, const char *what) {
         if (a->rope.layout != CLATTN_ROPE_NONE)
             step = a->kept == CLATTN_TYPE_I8        ? 1
                    : CLATTN_TYPE_IS_SCALED(a->kept) ? fmax(fabs(s->cache[n]) / 4, 0x1p-14)
+                   : a->kept == CLATTN_TYPE_Q8_0    ? 3.1 / 127
+                   : a->kept >= CLATTN_TYPE_Q4_0    ? 6.2 / 15
                                                     : 2 * storage_roundoff(a->kept) * 3 + 2e-6;
         ck_assert_msg(fabs(got[n] - s->cache[n]) <= step, "%s: element %lld is %.9g, should be %.9g", what,
                       (long long)n, got[n], s->cache[n]);
@@ -124,7 +128,7 @@ static void check_side(const appending *a, side *s, const char *what) {
 static void run(const appending *a, const char *what) {
     side k = {0}, v = {0};
     struct guarded positions = {0};
-    bind_side(a, &k, SIZE, 1), bind_side(a, &v, SIZE_V, 2);
+    bind_side(a, &k, SIZE, 1), bind_side(a, &v, clattn_type_numbers(a->kept) > 1 ? MOST : SIZE_V, 2);
     clattn_append_params p = {.start = a->start, .circular = a->circular, .rope = a->rope};
     if (!a->no_k) p.k_new = k.rows_of.view, p.k = k.cache_of.view, p.k_scale = k.scales_of.view;
     if (!a->no_v) p.v_new = v.rows_of.view, p.v = v.cache_of.view, p.v_scale = v.scales_of.view;
@@ -156,8 +160,10 @@ START_TEST(storage_types) {
         {CLATTN_TYPE_F32, CLATTN_TYPE_F32},    {CLATTN_TYPE_F32, CLATTN_TYPE_F16},
         {CLATTN_TYPE_F32, CLATTN_TYPE_I8},     {CLATTN_TYPE_F16, CLATTN_TYPE_BF16},
         {CLATTN_TYPE_BF16, CLATTN_TYPE_F32},   {CLATTN_TYPE_BF16, CLATTN_TYPE_I8},
-        {CLATTN_TYPE_F32, CLATTN_TYPE_F8E4M3}, {CLATTN_TYPE_F16, CLATTN_TYPE_F8E5M2}};
-    for (int n = 0; n < 16; n++) {
+        {CLATTN_TYPE_F32, CLATTN_TYPE_F8E4M3}, {CLATTN_TYPE_F16, CLATTN_TYPE_F8E5M2},
+        {CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0},   {CLATTN_TYPE_F32, CLATTN_TYPE_Q4_0},
+        {CLATTN_TYPE_F32, CLATTN_TYPE_Q4_1},   {CLATTN_TYPE_BF16, CLATTN_TYPE_Q4_0}};
+    for (int n = 0; n < 24; n++) {
         const appending a = {.type = types[n / 2][0],
                              .kept = types[n / 2][1],
                              .layout = (enum layout)(n % LAYOUT_COUNT),
@@ -195,8 +201,9 @@ START_TEST(turned) {
     double positions[3 * BATCH * ROWS];
     struct random random = {3};
     for (int n = 0; n < 3 * BATCH * ROWS; n++) positions[n] = floor(random_uniform(&random, -0x1p20, 0x1p20));
-    for (int n = 0; n < 12; n++) {
-        appending a = {.kept = n % 6 == 3   ? CLATTN_TYPE_F8E4M3
+    for (int n = 0; n < 18; n++) {
+        appending a = {.kept = n >= 12      ? (clattn_type)(CLATTN_TYPE_Q8_0 + n % 3)
+                               : n % 6 == 3 ? CLATTN_TYPE_F8E4M3
                                : n % 3 == 0 ? CLATTN_TYPE_I8
                                : n % 3 == 1 ? CLATTN_TYPE_F32
                                             : CLATTN_TYPE_BF16,
@@ -211,7 +218,7 @@ START_TEST(turned) {
             a.rope.scaling = CLATTN_ROPE_SCALING_YARN;
             a.rope.factor = 4, a.rope.original_length = 4096;
         } else {
-            a.positions = positions;
+            a.positions = positions, a.rope.rotary_dim = 24;
             memcpy(a.rope.sections, sections[n % 3], sizeof sections[0]);
             a.rope.sections_interleaved = n % 3 == 2;
         }

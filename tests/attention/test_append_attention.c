@@ -28,7 +28,7 @@ static void fill_caches(const struct case_data *data, bool rows, double *caches[
     ck_assert_msg(case_enqueue(harness()->context, harness()->queue, &a, NULL) == CLATTN_OK, "%s",
                   harness_log_text());
     for (int of = 0; of < 2; of++) {
-        caches[of] = calloc((size_t)guarded_count(&a.caches[of].view), sizeof *caches[of]);
+        caches[of] = calloc((size_t)guarded_numbers(&a.caches[of].view), sizeof *caches[of]);
         ck_assert_ptr_nonnull(caches[of]);
         ck_assert(guarded_read(&a.caches[of], harness()->queue, caches[of]));
     }

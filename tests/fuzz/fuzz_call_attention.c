@@ -80,6 +80,7 @@ static bool run(attention_call *c) {
 /* q, k, v and out: of a ragged batch packed ones, of pages pools. */
 static void add_main(attention_call *c, clattn_type q, clattn_type kv) {
     const fuzz_sizes *l = &c->l;
+    const int64_t of_one = clattn_type_numbers(kv), d = l->d / of_one, dv = l->dv / of_one;
     const bool packed = c->more & RAGGED, pages = c->more & PAGES, keys = packed && c->more & MORE;
     const int64_t batch = packed ? 1 : l->batch,
                   pool = pages  ? 3
@@ -87,13 +88,13 @@ static void add_main(attention_call *c, clattn_type q, clattn_type kv) {
                                 : l->batch,
                   rows = pages ? 4 : l->n_kv;
     fuzz_add_view(&c->f, &c->p.q, q, 4, (int64_t[]){batch, l->heads, l->n_q, l->d});
-    fuzz_add_view(&c->f, &c->p.kv.k, kv, 4, (int64_t[]){pool, l->kv_heads, rows, l->d});
-    fuzz_add_view(&c->f, &c->p.kv.v, kv, 4, (int64_t[]){pool, l->kv_heads, rows, l->dv});
+    fuzz_add_view(&c->f, &c->p.kv.k, kv, 4, (int64_t[]){pool, l->kv_heads, rows, d});
+    fuzz_add_view(&c->f, &c->p.kv.v, kv, 4, (int64_t[]){pool, l->kv_heads, rows, dv});
     fuzz_add_view(&c->f, &c->p.out, q, 4, (int64_t[]){batch, l->heads, l->n_q, l->dv});
     if (c->also & LATENT && !(c->more & APPEND)) {
         c->p.kv.v = c->p.kv.k;
-        c->p.kv.v.shape[3] = l->dv < l->d ? l->dv : l->d;
-        c->p.out.shape[3] = c->p.kv.v.shape[3];
+        c->p.kv.v.shape[3] = dv < d ? dv : d;
+        c->p.out.shape[3] = l->dv < l->d ? l->dv : l->d;
     }
     if (l->repeats) fuzz_repeat(&c->f, &c->p.out);
     const int64_t scales[3] = {pool, l->kv_heads, rows};
@@ -105,13 +106,14 @@ static void add_places(attention_call *c, clattn_type q, clattn_type kv) {
     const fuzz_sizes *l = &c->l;
     const bool past = c->more & PAST, i8 = kv == CLATTN_TYPE_I8, append = c->more & APPEND;
     const bool packed = c->more & RAGGED;
+    const int64_t of_one = clattn_type_numbers(kv), d = l->d / of_one, dv = l->dv / of_one;
     const int64_t batch = c->more & MORE ? 1 : l->batch, rows = 3, pages[2] = {l->batch, 2},
                   items = packed ? 1 : l->batch, new_rows = packed || c->more & MORE ? l->n_q : 1,
                   scales[3] = {batch, l->kv_heads, rows};
     fuzz_fields *f = &c->f;
     clattn_kv *k = &c->p.kv;
-    fuzz_add_optional(f, past, &k->past_k, kv, 4, (int64_t[]){batch, l->kv_heads, rows, l->d});
-    fuzz_add_optional(f, past, &k->past_v, kv, 4, (int64_t[]){batch, l->kv_heads, rows, l->dv});
+    fuzz_add_optional(f, past, &k->past_k, kv, 4, (int64_t[]){batch, l->kv_heads, rows, d});
+    fuzz_add_optional(f, past, &k->past_v, kv, 4, (int64_t[]){batch, l->kv_heads, rows, dv});
     fuzz_add_optional(f, past && i8, &k->past_k_scale, CLATTN_TYPE_F32, 3, scales);
     fuzz_add_optional(f, past && i8, &k->past_v_scale, CLATTN_TYPE_F32, 3, scales);
     fuzz_add_optional(f, c->more & PAGES, &k->block_table, CLATTN_TYPE_I32, 2, pages);
@@ -162,7 +164,12 @@ static void add_score(attention_call *c, clattn_type q) {
 /* The call without changes. */
 static void begin(attention_call *c, fuzz_bytes *b, unsigned also) {
     *c = (attention_call){.l = fuzz_letters(b), .also = also};
-    const clattn_type q = fuzz_float_type(b), kv = fuzz_below(b, 8) ? q : CLATTN_TYPE_I8;
+    const clattn_type q = fuzz_float_type(b), plain = fuzz_below(b, 8) ? q : CLATTN_TYPE_I8;
+    // In blocks where sizes allow it, by them, so that seeds keep their meaning.
+    const uint64_t chosen = (uint64_t)c->l.n_q + (uint64_t)c->l.n_kv;
+    const bool in_blocks = c->l.d > 0 && c->l.d % 32 == 0 && c->l.dv > 0 && c->l.dv % 32 == 0 && chosen % 4;
+    const clattn_type kv =
+        in_blocks && !(also & FORWARD) ? (clattn_type)(CLATTN_TYPE_Q8_0 + chosen % 4 - 1) : plain;
     c->with = fuzz_byte(b) & fuzz_byte(b);
     c->p.kernel = (clattn_kernel)(fuzz_below(b, 8) % CLATTN_KERNEL_COUNT);
     fuzz_launch_choose(&c->at, b);

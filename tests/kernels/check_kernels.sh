@@ -254,7 +254,7 @@ for refused in "-DTYPE_Q=0" "-DTYPE_KV=4" "-DTYPE_Q=1 -DTYPE_KV=2" -DHEAD_DIM=25
     refuse $refused $fragments
 done
 refuse -DWORK_GROUP=3 cl/portable/softmax.cl
-for type in 3 5 8; do refuse -DTYPE_KV=$type cl/portable/scores.cl; done
+for type in 3 5 11; do refuse -DTYPE_KV=$type cl/portable/scores.cl; done
 refuse -DSCORE_OPS=16 cl/portable/scores.cl
 refuse -DLANES=6 cl/linear/linear_lanes.cl
 refuse -DREDUCTION_TILE=100 cl/linear/linear_lanes.cl
@@ -272,7 +272,7 @@ refuse -DPAST=1 cl/lanes/layer_few_lanes.cl
 refuse -DROW_BLOCK=3 cl/linear/linear_rows.cl
 refuse -DWORK_GROUP=96 cl/linear/linear_rows.cl
 refuse -DROW_ITEMS=256 -DWORK_GROUP=64 cl/linear/linear_rows.cl
-# Weights in blocks, on CPUs with instructions of their own; x in none, and nothing that attention reads.
+# Weights in blocks, and keys and values, on CPUs with instructions of their own; x in none.
 for type in 8 9 10; do
     lint -DTYPE_Q=$type cl/steps/convert.cl
     lint -DTYPE_KV=$type cl/steps/embed.cl
@@ -283,9 +283,17 @@ for type in 8 9 10; do
     for wide in 0 1 2; do lint -DTYPE_KV=$type -DWIDE=$wide cl/linear/linear_tiles.cl; done
     for wide in 0 1; do lint -DTYPE_KV=$type -DWIDE=$wide cl/linear/linear_rows.cl; done
     for kernel in linear/linear_few_lanes linear/linear_tiles steps/rope; do refuse -DTYPE_Q=$type cl/$kernel.cl; done
-    for kernel in lanes/flash_lanes tiles/flash_tiles steps/append linear/linear_matrix lanes/layer_few_lanes steps/row_norm; do
+    for kernel in lanes/flash_lanes lanes/decode_lanes lanes/decode_rows; do
+        for lanes in 4 8 16; do lint_x86 -DTYPE_KV=$type -DLANES=$lanes -mf16c cl/$kernel.cl; done
+    done
+    for kernel in portable/flash tiles/flash_tiles tiles/decode_groups; do
+        for place in -DPAST=1 -DPAGED=1; do lint -DTYPE_KV=$type $place cl/$kernel.cl; done
+    done
+    for rope in 0 1 2; do lint -DTYPE_KV=$type -DROPE=$rope cl/steps/append.cl; done
+    for kernel in linear/linear_matrix lanes/layer_few_lanes lanes/backward_lanes tiles/backward_tiles; do
         refuse -DTYPE_KV=$type cl/$kernel.cl
     done
+    refuse -DTYPE_KV=$type -DHEAD_DIM=40 cl/portable/flash.cl
 done
 refuse -DTYPE_KV=4 cl/linear/linear_rows.cl
 refuse -DTYPE_KV=4 cl/linear/linear_tiles.cl

@@ -77,6 +77,27 @@ def block():
     refused("[B, N]", clattn.embedding, [1, 2], x[0])
 
 
+def cached(word):
+    """Keys and values in blocks: a call that reads them, and one that appends to them."""
+    q, rows = numbers(2, 4, 2, 32), numbers(2, 2, 9, 64)
+    k, v = clattn.to_blocks(rows[..., :32], word), clattn.to_blocks(rows, word)
+    want = reference(q, clattn.from_blocks(k), clattn.from_blocks(v))[0]
+    close(clattn.attention(q, k, v), want, f"{word}: keys and values")
+    caches = clattn.Buffer(np.zeros_like(k)), clattn.Buffer(np.zeros_like(v))
+    clattn.append(rows[..., :32], rows, k=caches[0], v=caches[1])
+    for cache, made in zip(caches, (k, v)):
+        check((cache.numpy() == made).all(), f"{word}: what append() stores is what to_blocks() does")
+    close(clattn.attention(clattn.Buffer(q), *caches).numpy(), want, f"{word}: Buffers")
+    x, matrices = numbers(2, 3, 64), {name: numbers(64, 64) / 8 for name in ("wq", "wo", "wk", "wv")}
+    caches = [clattn.Buffer(numbers(2, 2, 12, 32), word) for _ in range(2)]
+    keys = dict(zip("kv", caches), heads=2, causal=True, alignment="bottom_right", kv_lengths=[7, 12])
+    out = clattn.layer(x, **matrices, **keys, append=True)
+    ready = {name: matrices[name] for name in ("wq", "wo")}
+    close(out, clattn.layer(x, **ready, **keys), f"{word}: a layer that appends, and one that reads what is there")
+    kept = dict(zip("kv", (clattn.from_blocks(cache.numpy()) for cache in caches)))
+    close(out, clattn.layer(x, **ready, **{**keys, **kept}), f"{word}: what a layer appends")
+
+
 def blocks():
     """Weights in blocks: what is kept of numbers, and calls that read them."""
     x, w = numbers(2, 3, 64) / 8, numbers(40, 64)  # results of about 1
@@ -94,6 +115,7 @@ def blocks():
             check(made.dtype == word and made.shape == (40, 2), f"{word}: a Buffer")
             close(clattn.linear(clattn.Buffer(x), made).numpy(), want, f"{word}: linear of Buffers")
         close(clattn.embedding([[3, 0]], kept), back[[3, 0]][None], f"{word}: embedding")
+        cached(word)
     refused("multiple of 32", clattn.to_blocks, w[:, :33], "q8_0")
     refused("wanted", clattn.Buffer, np.ones(33, np.int32), "q8_0")
     refused("x: type q8_0", clattn.linear, clattn.Buffer(w[None], "q8_0"), w)

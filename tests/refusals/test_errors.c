@@ -159,6 +159,8 @@ static clattn_tensor five(const clattn_attention_params *p) {
     X(v_new_alone, "k_new", grown(p)->k_new = (clattn_tensor){0})                                            \
     X(k_new_heads, "k", grown(p)->k_new.shape[1] = 1)                                                        \
     X(k_new_size, "k", grown(p)->k_new.shape[3] = 7)                                                         \
+    X(no_blocks, "k: rows of 8 numbers are no whole blocks of q8_0",                                         \
+      p->kv.k.type = p->kv.v.type = CLATTN_TYPE_Q8_0)                                                        \
     X(k_new_type, "k_new", grown(p)->k_new.type = CLATTN_TYPE_I8)                                            \
     X(v_new_type, "v_new", grown(p)->v_new.type = CLATTN_TYPE_F16)                                           \
     X(v_new_rows, "v_new", grown(p)->v_new.shape[2] = 4)                                                     \

@@ -43,6 +43,7 @@ static const clattn_tensor absent;
     X(v_capacity, "v:", p->v.shape[2] = 12)                                                                  \
     X(v_new_type, "v_new", p->v_new.type = CLATTN_TYPE_F16)                                                  \
     X(v_type, "v:", p->v.type = CLATTN_TYPE_F16)                                                             \
+    X(no_blocks, "no whole blocks of q4_0", p->k.type = p->v.type = CLATTN_TYPE_Q4_0)                        \
     X(no_scale, "k_scale", p->k.type = p->v.type = CLATTN_TYPE_I8)                                           \
     X(needless_scale, "k_scale", (integers(p), p->k.type = p->v.type = CLATTN_TYPE_F16))                     \
     X(scale_rows, "v_scale", integers(p)->v_scale.shape[2] = 12)                                             \

@@ -9,7 +9,7 @@
 
 #include "evidence/sets/pairs.h"
 
-enum { ROWS = 6, HEADS = 2, SIZE = 16 };
+enum { ROWS = 6, HEADS = 2, SIZE = 64 };
 
 static const int32_t cu[] = {0, 4, ROWS}, fewer[] = {4, 2};
 
@@ -49,7 +49,7 @@ static int64_t items(const clattn_attention_params *p) {
     return p->sequences ? p->sequences : 1;
 }
 static void set_past(clattn_attention_params *p) {
-    p->kv.past_k = p->kv.past_v = view(p->kv.k.type, 4, 1, HEADS, 3, SIZE);
+    p->kv.past_k = p->kv.past_v = view(p->kv.k.type, 4, 1, HEADS, 3, p->kv.k.shape[3]);
     if (CLATTN_TYPE_IS_SCALED(p->kv.k.type))
         p->kv.past_k_scale = p->kv.past_v_scale = view(CLATTN_TYPE_F32, 3, 1, HEADS, 3, 0);
 }
@@ -67,7 +67,7 @@ static void set_append(clattn_attention_params *p) {
 // Where it is a view of k, so are the past's of past_k and the new rows'.
 static void set_latent(clattn_attention_params *p) {
     clattn_tensor *const values[] = {&p->kv.v, &p->kv.past_v, &p->kv.v_new};
-    for (int n = 0; n < 3; n++) values[n]->shape[3] = SIZE / 2;
+    for (int n = 0; n < 3; n++) values[n]->shape[3] /= 2;
     p->out.shape[3] = SIZE / 2;
 }
 static void set_device_sinks(clattn_attention_params *p) {
@@ -89,6 +89,10 @@ static void set_f8(clattn_attention_params *p) {
     set_i8(p);
     p->kv.k.type = p->kv.v.type = CLATTN_TYPE_F8E4M3;
 }
+static void set_blocks(clattn_attention_params *p) {
+    p->kv.k = p->kv.v =
+        view(CLATTN_TYPE_Q8_0, 4, 1, HEADS, ROWS, SIZE / clattn_type_numbers(CLATTN_TYPE_Q8_0));
+}
 static void set_dropout(clattn_attention_params *p) {
     p->score.dropout = 0.5f;
 }
@@ -102,6 +106,7 @@ static const struct {
     void (*set)(clattn_attention_params *params);
 } options[] = {{"kvi8", set_i8},
                {"kvf8", set_f8},
+               {"kvq", set_blocks},
                {"rope", set_rope},
                {"positions", set_positions},
                {"raggedhost", set_ragged},

@@ -271,7 +271,7 @@ void small_spoil(struct small_call *c) {
 
 // NaN counts as a number of its own.
 static double digest(const struct guarded *tensor, cl_command_queue queue, bool *intact) {
-    const int64_t count = guarded_count(&tensor->view);
+    const int64_t count = guarded_numbers(&tensor->view);
     double *values = calloc((size_t)count + 1, sizeof *values), sum = 0;
     if (values == NULL) return 0;
     *intact = guarded_read(tensor, queue, values) && *intact;

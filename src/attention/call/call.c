@@ -48,7 +48,7 @@ static clattn_status check_tensors(clattn_context *x, const clattn_attention_par
     TRY(cla_kv_check(x, &p->kv, of_keys, items, planning));
     TRY(cla_tensor_check(x, &p->out, 4, &out));
     const int64_t *sq = p->q.shape;
-    const int64_t out_shape[4] = {sq[0], sq[1], sq[2], p->kv.v.shape[3]};
+    const int64_t out_shape[4] = {sq[0], sq[1], sq[2], cla_tensor_width(&p->kv.v)};
     return cla_tensor_check_shape(x, &p->out, out_shape, &out);
 }
 
@@ -85,7 +85,7 @@ static void fill_problem(call *c) {
         .ragged = r->given,
         .packed_rows = r->total_q,
         .head_dim = (int)p->q.shape[3],
-        .head_dim_v = (int)p->kv.v.shape[3],
+        .head_dim_v = (int)cla_tensor_width(&p->kv.v),
         .type_q = p->q.type,
         .type_kv = p->kv.k.type,
         .type_out = p->out.type,
@@ -252,6 +252,10 @@ clattn_status cla_call_alignment(const call *c, const char *name, const clattn_t
     const int dense = (int)t->shape[3] | 16, own = copied ? dense & -dense : cla_tensor_row_alignment(t);
     cl_mem buffer = copied || !t->buffer ? c->params.workspace : t->buffer;
     int first;
+    if (clattn_type_numbers(t->type) > 1) { // blocks are read by their bytes
+        *rows = 16;
+        return CLATTN_OK;
+    }
     TRY(cla_views_alignment(c->context, name, buffer, clattn_type_size(t->type), &first));
     *rows = first < own ? first : own;
     return CLATTN_OK;

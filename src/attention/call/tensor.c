@@ -74,10 +74,11 @@ static clattn_status check_type(clattn_context *c, const clattn_tensor *t, const
     if (type < CLATTN_TYPE_COUNT && (types >> type & 1u)) return CLATTN_OK;
     return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: type %s is not accepted here: %s is needed",
                             rule->name, clattn_type_name(t->type),
-                            types == TYPES_F32       ? "f32"
-                            : types == TYPES_BOOL    ? "bool"
-                            : types == TYPES_I32     ? "i32"
-                            : types & TYPES_I32      ? "f32, f16, bf16, bool, i8 or i32"
+                            types == TYPES_F32    ? "f32"
+                            : types == TYPES_BOOL ? "bool"
+                            : types == TYPES_I32  ? "i32"
+                            : types & TYPES_I32   ? "f32, f16, bf16, bool, i8 or i32"
+                            : types == TYPES_KV   ? "f32, f16, bf16, i8, f8e4m3, f8e5m2, q8_0, q4_0 or q4_1"
                             : types == TYPES_WEIGHTS ? "f32, f16, bf16, q8_0, q4_0 or q4_1"
                                                      : "f32, f16 or bf16");
 }
@@ -105,6 +106,16 @@ static int64_t last_index(const clattn_tensor *t) {
 
 int64_t cla_tensor_width(const clattn_tensor *t) {
     return t->shape[t->rank - 1] * clattn_type_numbers(t->type);
+}
+
+clattn_status cla_tensor_elements(clattn_context *c, const char *name, clattn_type type, int64_t numbers,
+                                  int64_t *elements) {
+    const int of_one = clattn_type_numbers(type);
+    *elements = of_one > 1 ? numbers / of_one : numbers;
+    if (of_one <= 1 || numbers % of_one == 0) return CLATTN_OK;
+    return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                            "%s: rows of %lld numbers are no whole blocks of %s, which have %d each", name,
+                            (long long)numbers, clattn_type_name(type), of_one);
 }
 
 bool cla_tensor_same_view(const clattn_tensor *a, const clattn_tensor *b) {

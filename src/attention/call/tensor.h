@@ -7,9 +7,10 @@
 
 #define TYPES_FLOAT (1u << CLATTN_TYPE_F32 | 1u << CLATTN_TYPE_F16 | 1u << CLATTN_TYPE_BF16)
 #define TYPES_F32 (1u << CLATTN_TYPE_F32)
-#define TYPES_WEIGHTS (TYPES_FLOAT | 1u << CLATTN_TYPE_Q8_0 | 1u << CLATTN_TYPE_Q4_0 | 1u << CLATTN_TYPE_Q4_1)
+#define TYPES_BLOCKS (1u << CLATTN_TYPE_Q8_0 | 1u << CLATTN_TYPE_Q4_0 | 1u << CLATTN_TYPE_Q4_1)
+#define TYPES_WEIGHTS (TYPES_FLOAT | TYPES_BLOCKS)
 #define TYPES_SCALED (1u << CLATTN_TYPE_I8 | 1u << CLATTN_TYPE_F8E4M3 | 1u << CLATTN_TYPE_F8E5M2)
-#define TYPES_KV (TYPES_FLOAT | TYPES_SCALED)
+#define TYPES_KV (TYPES_FLOAT | TYPES_SCALED | TYPES_BLOCKS)
 #define TYPES_I32 (1u << CLATTN_TYPE_I32)
 #define TYPES_BOOL (1u << CLATTN_TYPE_BOOL)
 #define ANY_LAST_STRIDE                                                                                      \
@@ -30,6 +31,9 @@ bool cla_tensor_is_empty(const clattn_tensor *t); // an axis has no elements
 int64_t cla_tensor_count(const clattn_tensor *t);
 // Numbers in its last axis, of which an element may be a block.
 int64_t cla_tensor_width(const clattn_tensor *t);
+// Elements that so many numbers are: refused where they are no whole blocks.
+clattn_status cla_tensor_elements(clattn_context *c, const char *name, clattn_type type, int64_t numbers,
+                                  int64_t *elements);
 // The same elements in the same places: an output in place of an input.
 bool cla_tensor_same_view(const clattn_tensor *a, const clattn_tensor *b);
 // One past the last element of a checked view, in elements from the start of its buffer.

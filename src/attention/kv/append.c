@@ -118,7 +118,9 @@ static clattn_status check_side(clattn_context *c, const append *a, const append
     const int64_t *x = s->rows->shape, batch = a->packed || a->pages ? -1 : x[0];
     TRY(cla_tensor_check(c, s->rows, 4, &rows));
     TRY(cla_tensor_check(c, s->cache, 4, &kept));
-    TRY(cla_tensor_check_shape(c, s->cache, (const int64_t[4]){batch, x[1], -1, x[3]}, &kept));
+    int64_t of_cache[4] = {batch, x[1], -1};
+    TRY(cla_tensor_elements(c, names->cache, s->cache->type, x[3], &of_cache[3]));
+    TRY(cla_tensor_check_shape(c, s->cache, of_cache, &kept));
     if (x[3] < 1 || x[3] > INT32_MAX)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: head size %lld: must be 1 to 2^31 - 1",
                                 names->rows, (long long)x[3]);

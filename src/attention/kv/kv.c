@@ -12,9 +12,9 @@ clattn_status cla_kv_check_unbuilt(clattn_context *c, const clattn_attention_par
         bool set;
         const char *name;
     } options[] = {
-        {CLATTN_TYPE_IS_SCALED(kv->k.type) && p->rope.layout != CLATTN_ROPE_NONE && !cla_kv_is_paged(kv) &&
+        {!(TYPES_FLOAT >> kv->k.type & 1u) && p->rope.layout != CLATTN_ROPE_NONE && !cla_kv_is_paged(kv) &&
              !cla_kv_appends(kv) && !turned,
-         "rope of i8 keys and float8 ones"},
+         "rope of i8 keys, float8 ones and those of blocks"},
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
         if (options[i].set)
@@ -122,8 +122,9 @@ clattn_status cla_kv_check(clattn_context *x, const clattn_kv *kv, const int64_t
     TRY(cla_tensor_check(x, &kv->k, 4, &k));
     TRY(cla_tensor_check(x, &kv->v, 4, &v));
     const int64_t *sk = kv->k.shape, *sv = kv->v.shape;
-    const int64_t first = paged ? sk[0] : q[0], k_shape[4] = {first, sk[1], sk[2], q[3]},
-                  v_shape[4] = {first, sk[1], sk[2], sv[3]};
+    const int64_t first = paged ? sk[0] : q[0];
+    int64_t k_shape[4] = {first, sk[1], sk[2]}, v_shape[4] = {first, sk[1], sk[2], sv[3]};
+    TRY(cla_tensor_elements(x, "k", kv->k.type, q[3], &k_shape[3]));
     TRY(cla_tensor_check_shape(x, &kv->k, k_shape, &k));
     TRY(cla_tensor_check_shape(x, &kv->v, v_shape, &v));
     if (kv->v.type != kv->k.type)

@@ -101,9 +101,9 @@ static double longest_row(const double *x, int64_t count, int64_t size) {
 static double longest_key(const struct case_data *data) {
     const struct guarded_shape k = case_shape(&data->test, CASE_K),
                                past = case_shape(&data->test, CASE_PAST_K);
-    const double longest = longest_row(data->k, guarded_shape_count(&k), data->test.head_dim);
+    const double longest = longest_row(data->k, guarded_shape_numbers(&k), data->test.head_dim);
     if (past.rank == 0) return longest;
-    return fmax(longest, longest_row(data->past_k, guarded_shape_count(&past), data->test.head_dim));
+    return fmax(longest, longest_row(data->past_k, guarded_shape_numbers(&past), data->test.head_dim));
 }
 
 // How far weights may be off because q and k are stored once more after they were turned, each number with a

@@ -80,7 +80,7 @@ static void hide_rows(struct case_data *data, const double *seen, bool of_value)
     for (int n = 0; n < 2; n++) {
         const struct guarded_shape shape = case_shape(t, tensors[n]);
         double *x = data->input[tensors[n]];
-        const int64_t count = x != NULL ? guarded_shape_count(&shape) : 0;
+        const int64_t count = x != NULL ? guarded_shape_numbers(&shape) : 0;
         double *kept = reference_alloc(count);
         for (int64_t i = 0; i < count; i++) kept[i] = x[i], x[i] = (double)NAN;
         for (int64_t key = 0; key < t->batch * t->kv_heads * t->n_kv; key++) {

@@ -55,7 +55,7 @@ void case_kv_make(struct case_data *data) {
 // A table that repeats has no rows of its own.
 static bool whole(const struct case_data *data, int tensor) {
     const struct guarded_shape shape = case_shape(&data->test, tensor);
-    return guarded_shape_count(&shape) <= GUARDED_PERIOD;
+    return guarded_shape_numbers(&shape) <= GUARDED_PERIOD_OF(shape.type);
 }
 
 static void hide(struct case_data *data, bool value) {
@@ -66,7 +66,7 @@ static void hide(struct case_data *data, bool value) {
     int64_t count[2];
     for (int n = 0; n < 2; n++) {
         const struct guarded_shape shape = case_shape(t, tensors[n]);
-        count[n] = guarded_shape_count(&shape);
+        count[n] = guarded_shape_numbers(&shape);
         copy[n] = data->input[tensors[n]];
         data->input[tensors[n]] = copy[n] ? reference_alloc(count[n]) : NULL;
         for (int64_t i = 0; copy[n] && i < count[n]; i++) data->input[tensors[n]][i] = (double)NAN;
@@ -128,12 +128,23 @@ static float make_stored(clattn_type type, double *row, int64_t size) {
     return scale;
 }
 
+// Those of a table that repeats were made of whole blocks.
+static void store_blocks(const struct test_case *t, int tensor, double *x) {
+    const struct guarded_shape shape = case_shape(t, tensor);
+    const int64_t count = guarded_shape_numbers(&shape);
+    if (x != NULL && count <= GUARDED_PERIOD_OF(t->kv_type)) storage_round_blocks(t->kv_type, x, count);
+}
+
 void case_kv_store(struct case_data *data) {
     static const int tensors[] = {CASE_K, CASE_V, CASE_PAST_K, CASE_PAST_V};
     const clattn_type type = data->test.kv_type;
-    for (int n = 0; n < 4 && CLATTN_TYPE_IS_SCALED(type); n++) {
+    for (int n = 0; n < 4 && (CLATTN_TYPE_IS_SCALED(type) || clattn_type_numbers(type) > 1); n++) {
         const int tensor = tensors[n];
         if (data->test.latent && (tensor == CASE_V || tensor == CASE_PAST_V)) continue;
+        if (clattn_type_numbers(type) > 1) {
+            store_blocks(&data->test, tensor, data->input[tensor]);
+            continue;
+        }
         const kv_rows rows = rows_of(&data->test, tensor);
         double *x = data->input[tensor];
         for (int64_t r = 0; r < rows.count; r++, x += rows.size) {
@@ -182,7 +193,7 @@ static void bind_pair(const struct case_data *data, struct place *place, int ten
     for (int n = 0; n <= v; n++) pair[n] = bind_tensor(data, place, tensor + n, &scales[n]);
     *views[0] = pair[0].view, *views[1] = pair[v].view;
     *views[2] = scales[0].view, *views[3] = scales[v].view;
-    views[1]->shape[3] = data->test.head_dim_v;
+    views[1]->shape[3] = data->test.head_dim_v / clattn_type_numbers(data->test.kv_type);
 }
 
 static void bind_places(const struct case_data *data, struct place *place, struct case_arrays *a) {
@@ -262,7 +273,7 @@ static struct guarded bind_cache(const struct case_data *data, struct place *pla
                                  struct guarded *scales) {
     const struct test_case *t = &data->test;
     const struct guarded_shape shape = case_shape(t, tensor);
-    const int64_t *n = shape.shape, rows = n[0] * n[1] * n[2], size = n[3];
+    const int64_t *n = shape.shape, rows = n[0] * n[1] * n[2], size = n[3] * clattn_type_numbers(shape.type);
     const struct guarded_shape of_rows = {CLATTN_TYPE_F32, 3, {n[0], n[1], n[2]}, layout_loose(t->layout)};
     double *values = reference_alloc(rows * size), *each = reference_alloc(rows);
     memcpy(values, data->input[tensor], (size_t)(rows * size) * sizeof *values);
@@ -297,6 +308,7 @@ void case_kv_bind_append(const struct case_data *data, struct place *place, stru
         *rows[n] = a->new_rows[from].view;
         *scales[n] = a->kv_scales[from].view;
     }
-    if (latent) kv->v.shape[3] = kv->v_new.shape[3] = data->test.head_dim_v;
+    if (latent) kv->v_new.shape[3] = data->test.head_dim_v;
+    if (latent) kv->v.shape[3] = data->test.head_dim_v / clattn_type_numbers(data->test.kv_type);
     bind_past(data, place, a);
 }

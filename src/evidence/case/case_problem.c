@@ -46,7 +46,7 @@ struct reference case_problem(const struct case_data *data, clattn_type plain,
     r.rope = &t->rope;
     r.positions[0] = data->positions[0], r.positions[1] = data->positions[1];
     r.plain = plain;
-    r.period = GUARDED_PERIOD;
+    r.period = GUARDED_PERIOD, r.kv_period = GUARDED_PERIOD_OF(t->kv_type);
     r.map_period = data->map_period ? data->map_period : GUARDED_PERIOD;
     if (sample != NULL) {
         r.rows = sample->rows;

@@ -204,7 +204,7 @@ clattn_status case_enqueue(clattn_context *context, cl_command_queue queue, cons
 static double *collect(const struct guarded *tensor, cl_command_queue queue, const struct case_sample *sample,
                        int64_t width, bool *intact) {
     if (!guarded_given(&tensor->view)) return NULL;
-    double *values = reference_alloc(sample != NULL ? sample->count * width : guarded_count(&tensor->view));
+    double *values = reference_alloc(sample != NULL ? sample->count * width : guarded_numbers(&tensor->view));
     if (sample == NULL) *intact = guarded_read(tensor, queue, values) && *intact;
     for (int64_t n = 0; sample != NULL && n < sample->count; n++)
         guarded_read_row(tensor, queue, sample->rows[n] * width, width, values + n * width);

@@ -85,6 +85,7 @@ static struct guarded_shape shape_of(const struct test_case *t, clattn_type type
                                      const int64_t *sizes) {
     struct guarded_shape shape = {.type = type, .rank = rank, .layout = t->layout};
     memcpy(shape.shape, sizes, (size_t)rank * sizeof *sizes);
+    shape.shape[rank - 1] /= clattn_type_numbers(type); // whole blocks: case_valid
     return shape;
 }
 

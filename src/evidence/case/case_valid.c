@@ -102,7 +102,8 @@ static bool backward_valid(const struct test_case *t, char why[256]) {
                  keys = (double)t->batch * (double)t->kv_heads * (double)t->n_kv;
     const bool huge = t->contents == CASE_HUGE || t->contents == CASE_HUGE_NEGATIVE;
     if (t->op != CASE_BACKWARD) return true;
-    if (clattn_type_size(t->kv_type) < 2) return refuse(why, "backward: k and v of a byte have no gradient");
+    if (clattn_type_size(t->kv_type) < 2 || clattn_type_numbers(t->kv_type) > 1)
+        return refuse(why, "backward: k and v of a byte or of blocks have no gradient");
     if (case_has_places(t) || t->append)
         return refuse(why, "backward: past rows, pages and appended keys have no gradient");
     if (t->weights || t->scores || t->kernel || t->splits || t->composed)
@@ -137,9 +138,21 @@ static bool layer_valid(const struct test_case *t, char why[256]) {
     return no == NULL;
 }
 
+// k and v in blocks, whose scales are float16.
+static bool blocks_valid(const struct test_case *t, char why[256]) {
+    const int numbers = clattn_type_numbers(t->kv_type);
+    if (numbers == 1 || case_projects(t)) return true;
+    if (t->head_dim % numbers != 0 || t->head_dim_v % numbers != 0)
+        return refuse(why, "kv: of blocks d and dv are multiples of 32");
+    if (t->append && t->rope.layout != CLATTN_ROPE_NONE)
+        return refuse(why, "append: keys that are turned show the rounding of a cache in blocks");
+    return (t->contents != CASE_HUGE && t->contents != CASE_HUGE_NEGATIVE) ||
+           refuse(why, "kv: the scale of a block holds no huge numbers");
+}
+
 static bool parts_valid(const struct test_case *t, char why[256]) {
-    return layer_valid(t, why) && backward_valid(t, why) && given_fit(t, why) && places_valid(t, why) &&
-           ragged_valid(t, why);
+    return layer_valid(t, why) && blocks_valid(t, why) && backward_valid(t, why) && given_fit(t, why) &&
+           places_valid(t, why) && ragged_valid(t, why);
 }
 
 bool case_valid(const struct test_case *t, char why[256]) {

@@ -31,10 +31,18 @@ int64_t guarded_count(const clattn_tensor *view) {
     return count;
 }
 
+int64_t guarded_numbers(const clattn_tensor *view) {
+    return guarded_count(view) * clattn_type_numbers(view->type);
+}
+
 int64_t guarded_shape_count(const struct guarded_shape *shape) {
     int64_t count = shape->rank > 0;
     for (int axis = 0; axis < shape->rank; axis++) count *= shape->shape[axis];
     return count;
+}
+
+int64_t guarded_shape_numbers(const struct guarded_shape *shape) {
+    return guarded_shape_count(shape) * clattn_type_numbers(shape->type);
 }
 
 // The element of dense index n.
@@ -224,7 +232,8 @@ bool guarded_read(const struct guarded *tensor, cl_command_queue queue, double *
     const size_t size = clattn_type_size(tensor->view.type);
     for (int64_t n = 0; bytes != NULL && n < guarded_count(&tensor->view); n++) {
         const int64_t at = element(&tensor->view, n);
-        values[n] = storage_load(tensor->view.type, bytes, at);
+        storage_load_numbers(tensor->view.type, bytes, at,
+                             values + n * clattn_type_numbers(tensor->view.type));
         if (tensor->image != NULL) memcpy(bytes + (size_t)at * size, tensor->image + (size_t)at * size, size);
     }
     const bool intact =

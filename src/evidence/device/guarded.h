@@ -101,7 +101,10 @@ static inline bool guarded_given(const clattn_tensor *view) {
     return view->buffer || view->svm || view->usm;
 }
 int64_t guarded_count(const clattn_tensor *view);
+int64_t guarded_numbers(const clattn_tensor *view); // in its elements, which may be blocks
 int64_t guarded_shape_count(const struct guarded_shape *shape);
+// Numbers in its elements, which may be blocks.
+int64_t guarded_shape_numbers(const struct guarded_shape *shape);
 void guarded_release(struct guarded *tensor);
 
 #endif

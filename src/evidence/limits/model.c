@@ -57,7 +57,8 @@ double model_flops(const struct test_case *t) {
 
 double model_bytes(const struct test_case *t) {
     const double b = (double)t->batch, q = (double)clattn_type_size(t->q_type),
-                 kv = (double)clattn_type_size(t->kv_type), out = (double)clattn_type_size(t->out_type),
+                 kv = (double)clattn_type_size(t->kv_type) / clattn_type_numbers(t->kv_type),
+                 out = (double)clattn_type_size(t->out_type),
                  matrix = (double)clattn_type_size(t->matrix_type) / clattn_type_numbers(t->matrix_type),
                  rows = b * (double)t->n_q;
     const double heads = (double)t->heads * rows, keys = (double)t->kv_heads * (double)t->n_kv * b;

@@ -129,26 +129,34 @@ void storage_store(clattn_type type, void *base, int64_t index, double x) {
 
 #define BLOCK 32
 
-// d and m of what a block's bytes become: d * n + m, n from `least` on.
+// d and m of what a block's bytes become: d * n + m, n from `least` on; and by what numbers are multiplied, less what is `zero`, before
+// they are rounded, as ggml does: by d before it is a float16.
 typedef struct block_scale {
-    double d, m;
+    double d, m, by, zero;
     int least, most;
 } block_scale;
 
 static block_scale scale_of(clattn_type type, const double *x) {
-    double low = x[0], high = x[0];
+    double low = x[0], high = x[0], d;
     for (int n = 1; n < BLOCK; n++) low = fmin(low, x[n]), high = fmax(high, x[n]);
     const double far = high >= -low ? high : low; // the number of the largest size
+    block_scale s = {.least = type == CLATTN_TYPE_Q8_0 ? -127 : type == CLATTN_TYPE_Q4_0 ? -8 : 0};
+    for (int n = 0; n < BLOCK; n++)
+        if (!isfinite(x[n])) return (block_scale){.d = (double)NAN, .m = (double)NAN};
     if (type == CLATTN_TYPE_Q8_0)
-        return (block_scale){storage_round(CLATTN_TYPE_F16, fabs(far) / 127), 0, -127, 127};
-    if (type == CLATTN_TYPE_Q4_0) return (block_scale){storage_round(CLATTN_TYPE_F16, far / -8), 0, -8, 7};
-    return (block_scale){storage_round(CLATTN_TYPE_F16, (high - low) / 15),
-                         storage_round(CLATTN_TYPE_F16, low), 0, 15};
+        d = fabs(far) / 127, s.most = 127;
+    else if (type == CLATTN_TYPE_Q4_0)
+        d = far / -8, s.most = 7;
+    else
+        d = (high - low) / 15, s.most = 15, s.zero = low, s.m = storage_round(CLATTN_TYPE_F16, low);
+    s.d = storage_round(CLATTN_TYPE_F16, d);
+    s.by = d != 0 ? 1 / d : 0;
+    return s;
 }
 
 static int number_of(const block_scale *s, double x) {
-    const double n = s->d == 0 ? 0 : nearbyint((x - s->m) / s->d);
-    return (int)fmin(fmax(n, s->least), s->most);
+    const double n = (x - s->zero) * s->by, whole = s->most == 127 ? nearbyint(n) : floor(n + 0.5);
+    return isnan(whole) ? 0 : (int)fmin(fmax(whole, s->least), s->most);
 }
 
 void storage_round_blocks(clattn_type type, double *values, int64_t count) {
@@ -176,6 +184,23 @@ void storage_store_numbers(clattn_type type, void *base, int64_t index, const do
             to[n] = (uint8_t)(byte - s.least);
         else
             to[n - BLOCK / 2] = (uint8_t)(to[n - BLOCK / 2] | (byte - s.least) << 4);
+    }
+}
+
+void storage_load_numbers(clattn_type type, const void *base, int64_t index, double *values) {
+    const uint8_t *from = (const uint8_t *)base + (size_t)index * clattn_type_size(type);
+    uint16_t d, m = 0;
+    if (clattn_type_numbers(type) == 1) {
+        *values = storage_load(type, base, index);
+        return;
+    }
+    memcpy(&d, from, sizeof d), from += sizeof d;
+    if (type == CLATTN_TYPE_Q4_1) memcpy(&m, from, sizeof m), from += sizeof m;
+    const int zero = type == CLATTN_TYPE_Q4_0 ? 8 : 0;
+    for (int n = 0; n < BLOCK; n++) {
+        const int nibble = from[n % (BLOCK / 2)] >> (n < BLOCK / 2 ? 0 : 4) & 15;
+        const int byte = type == CLATTN_TYPE_Q8_0 ? (int8_t)from[n] : nibble - zero;
+        values[n] = half_value(d) * byte + half_value(m);
     }
 }
 

@@ -24,6 +24,7 @@ void storage_store(clattn_type type, void *base, int64_t index, double x);
 void storage_round_blocks(clattn_type type, double *values, int64_t count);
 // An element's number, or a block's numbers.
 void storage_store_numbers(clattn_type type, void *base, int64_t index, const double *values);
+void storage_load_numbers(clattn_type type, const void *base, int64_t index, double *values);
 
 // Fill with a NaN of one bit pattern (0xFF for bool), so that an element nobody wrote is known by its bits.
 void storage_poison(clattn_type type, void *base, int64_t count);

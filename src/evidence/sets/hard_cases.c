@@ -105,6 +105,14 @@ const struct hard_case hard_cases[] = {
      "attend-f32-b2-h4-hkv2-n15-nkv77-d64-causal-offset50-kvi8-spaced-lse-softcap5-maskqk-biasqk-alibi-"
      "sinks-kvlen77:25-hiddennan"},
     {"i8-weights", "attend-f16-b1-h2-n16-nkv33-d80-full-kvi8-bshd-lse-weights"},
+    // In blocks of 32 numbers.
+    {"q8_0", "attend-f32-b2-h4-hkv2-n33-nkv65-d64-full-kvq8_0-lse"},
+    {"q4_0-decode", "decode-f32-b2-h8-hkv2-n1-nkv1031-d128-full-kvq4_0-lse"},
+    {"q4_1", "attend-bf16-b1-h4-hkv2-n13-nkv67-d96-dv32-causal-kvq4_1-padded-lse-kvlen40-hiddennan"},
+    {"q8_0-append", "decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal-kvq8_0-lse-kvlen300:17-append1-hiddennan"},
+    {"q4_0-past", "attend-f16-b3-h4-hkv2-n2-nkv77-d64-dv32-causal-kvq4_0-bshd-lse-past70-sharedpast"},
+    {"q8_0-latent",
+     "attend-f32-b1-h20-hkv1-n3-nkv77-d96-dv64-full-kvq8_0-padded-latent-lse-softcap5-window40:m1-sinks"},
     {"i8-taps", "attend-f32-b1-h2-n12-nkv33-d64-full-kvi8-lse-scoresmasked-window9:3-seennan"},
 
     // Past rows before the new ones, and pages; test_past.c has more.

@@ -14,7 +14,7 @@ static const struct pairs_factor attention[] = {
     {"types",
      COMPILED,
      {"f32", "f16", "bf16", "f32-kvf16", "f16-kvf32-outbf16", "bf16-outf32", "f32-kvi8",
-      "bf16-kvf8e4m3-outf16"}},
+      "bf16-kvf8e4m3-outf16", "f32-kvq8_0"}},
     {"head sizes", COMPILED, {"d64", "d32", "d40", "d128", "d80-dv48", "d33-dv17"}},
     {"heads", COUNTED, {"h2", "h4-hkv2", "h6-hkv2", "h8-hkv1", "h3"}},
     {"batch", RUN, {"b1", "b2", "b3"}},
@@ -75,6 +75,7 @@ const struct pairs_refused pairs_refused[] = {
     {"raggedgaps", "append", "k_new goes to caches", CLATTN_INVALID_ARGUMENT},
     {"rope", "kvi8", "rope of i8 keys", CLATTN_UNSUPPORTED},
     {"rope", "kvf8", "rope of i8 keys", CLATTN_UNSUPPORTED},
+    {"rope", "kvq", "rope of i8 keys, float8 ones and those of blocks", CLATTN_UNSUPPORTED},
 };
 const int pairs_refused_count = (int)(sizeof pairs_refused / sizeof pairs_refused[0]);
 
@@ -84,6 +85,11 @@ static const char *const apart[][2] = {
     {"packed", "dv"},
     {"packed", "kvf"},
     {"packed", "kvi"},
+    {"packed", "kvq"},
+    {"kvq", "d40"}, // whole blocks
+    {"kvq", "d80"},
+    {"kvq", "d33"},
+    {"kvq", "huge"},     // numbers that no scale of float16 holds
     {"packed", "pages"}, // and nothing beside it
     {"packed", "past"},
     {"packed", "append"},
@@ -206,6 +212,7 @@ static const struct {
     {1u << MATRIX, "f16"},
     {1u << MATRIX, "kvi8"},
     {1u << MATRIX, "kvf8"},
+    {1u << MATRIX, "kvq"},
     {1u << UNFUSED, "cascade"},
     {1u << ROWS, "bias"}, // what differs among the rows of a vector
     {1u << ROWS, "mask"},

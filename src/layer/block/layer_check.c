@@ -31,7 +31,7 @@ static clattn_status find_sizes(layer *l) {
                                 "heads: H = %d must be a multiple of Hkv = kv_heads = %d", l->heads,
                                 l->kv_heads);
     if (!l->ready) return cla_layer_check_rows(c, &p->wv, "wv", "Hkv", l->kv_heads, &l->head_dim_v);
-    l->head_dim_v = p->kv.v.shape[3];
+    l->head_dim_v = cla_tensor_width(&p->kv.v);
     return CLATTN_OK;
 }
 
@@ -190,7 +190,8 @@ static clattn_status check_ready(const layer *l) {
         if (cla_tensor_given(makers[i].tensor))
             return cla_context_fail(l->context, CLATTN_INVALID_ARGUMENT,
                                     "%s: is there to make keys and values, and kv has them", makers[i].name);
-    if (p->kv.k.rank == 4 && p->kv.v.rank == 4 && p->kv.v.shape[3] > 0 && p->kv.v.shape[3] <= INT32_MAX)
+    if (p->kv.k.rank == 4 && p->kv.v.rank == 4 && p->kv.v.shape[3] > 0 &&
+        p->kv.v.shape[3] <= INT32_MAX / clattn_type_numbers(p->kv.v.type))
         return CLATTN_OK;
     return cla_context_fail(l->context, CLATTN_INVALID_ARGUMENT,
                             "kv: k and v must be [B, Hkv, Nkv, D] and [B, Hkv, Nkv, Dv]");

@@ -21,7 +21,8 @@ static int asked_cache(const plan_input *in, const problem *p) {
     const float *rate = sure ? in->probes.rate : unmeasured, first = rate[PROBE_ASK_FIRST],
                 second = rate[PROBE_ASK_SECOND], asked = first > second ? first : second;
     if (asked > 0.0f && rate[PROBE_ASK_NOTHING] > FASTER_UNASKED * asked && !p->paged) return ASK_NOTHING;
-    if (first > second || CLATTN_TYPE_IS_SCALED(p->type_kv)) return ASK_FIRST_LEVEL;
+    if (first > second || CLATTN_TYPE_IS_SCALED(p->type_kv) || clattn_type_numbers(p->type_kv) > 1)
+        return ASK_FIRST_LEVEL;
     return p->paged && p->type_kv == CLATTN_TYPE_F32 ? ASK_FIRST_LEVEL : ASK_SECOND_LEVEL;
 }
 

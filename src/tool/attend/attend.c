@@ -6,7 +6,8 @@
 #include "tool/cli/progress.h"
 
 static const char *const layout_names[] = {"bhsd", "bshd", NULL};
-static const char *const kv_type_names[] = {"f32", "f16", "bf16", "q8", "f8e4m3", "f8e5m2", "q4", NULL};
+static const char *const kv_type_names[] = {"f32", "f16",  "bf16", "q8",   "f8e4m3", "f8e5m2",
+                                            "q4",  "q8_0", "q4_0", "q4_1", NULL};
 
 static const option_row attend_rows[] = {
     {"q", "FILE", "[B,H,Nq,D]; .npy or FILE.safetensors#TENSOR", AS_TEXT(attend, q)},
@@ -21,9 +22,9 @@ static const option_row attend_rows[] = {
     {"dropout-mask", "FILE", "which weights --dropout keeps: bool [B,H,Nq,Nkv]",
      AS_OUTPUT(attend, dropout_mask)},
     {"kv-type", "TYPE",
-     "how K and V are stored on the device: f32, f16, bf16, or with a scale for each row as q8 (int8), "
-     "f8e4m3 or "
-     "f8e5m2 (q4 is not built yet)",
+     "how K and V are stored on the device: f32, f16, bf16, with a scale for each row as q8 (int8), f8e4m3 "
+     "or "
+     "f8e5m2, or in blocks of 32 numbers as ggml's q8_0, q4_0 (also q4) or q4_1",
      AS_CHOICE(attend, kv_type, kv_type_names)},
     {"dtype", "TYPE", "storage type where it is not the files' own: f32, f16, bf16",
      AS_CHOICE(attend, dtype, names_types)},
@@ -41,9 +42,6 @@ static int check_options(const attend *a) {
         return tool_wrong("--scores-at: has no effect without --scores FILE");
     if (a->dropout_mask && a->score.score.dropout == 0.0f)
         return tool_wrong("--dropout-mask: has no effect without --dropout P");
-    if (a->kv_type >= ATTEND_Q4)
-        return tool_wrong("--kv-type %s: is not built yet: f32, f16, bf16, q8, f8e4m3 or f8e5m2",
-                          kv_type_names[a->kv_type]);
     return -1;
 }
 

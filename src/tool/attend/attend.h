@@ -4,10 +4,7 @@
 #include "tool/ranks/ranks_keys.h"
 #include "tool/devices/several.h"
 
-enum {
-    ATTEND_SCALED = 3,
-    ATTEND_Q4 = 6
-}; // of kv_type: the first whose rows have scales, the first that is not built
+enum { ATTEND_SCALED = 3, ATTEND_BLOCKS = 6 }; // of kv_type: the first that is quantised, the first in blocks
 
 // State of --mpi: the files, of which parts are read, and the result. A part is one shared call: all items of a batch, or one of
 // sequences that lie one behind the other, whose rows every rank then has some of.

@@ -1,8 +1,10 @@
 // attend_arrays.c: the arrays of a call of clattn attend: their types, loading what is no q, k or v, the device, and results.
 #include "tool/attend/attend.h"
 
-static clattn_type scaled_of(const attend *a) {
-    static const clattn_type types[] = {CLATTN_TYPE_I8, CLATTN_TYPE_F8E4M3, CLATTN_TYPE_F8E5M2};
+static clattn_type quantised_type(const attend *a) {
+    static const clattn_type types[] = {CLATTN_TYPE_I8,   CLATTN_TYPE_F8E4M3, CLATTN_TYPE_F8E5M2,
+                                        CLATTN_TYPE_Q4_0, CLATTN_TYPE_Q8_0,   CLATTN_TYPE_Q4_0,
+                                        CLATTN_TYPE_Q4_1};
     return a->kv_type >= ATTEND_SCALED ? types[a->kv_type - ATTEND_SCALED] : CLATTN_TYPE_F32;
 }
 static int kv_type(const attend *a) {
@@ -37,7 +39,7 @@ int attend_outputs(attend *a, tensors *t) {
     clattn_attention_params *p = &a->params;
     const int64_t *q = p->q.shape;
     int64_t full[4] = {q[0], q[1], q[2], kv_count(&p->kv)};
-    const int64_t out[4] = {q[0], a->bshd ? q[2] : q[1], a->bshd ? q[1] : q[2], p->kv.v.shape[3]};
+    const int64_t out[4] = {q[0], a->bshd ? q[2] : q[1], a->bshd ? q[1] : q[2], kv_width(&p->kv.v)};
     int status = tensors_output(t, a->q_array.type, 4, out, &a->out_array, &p->out);
     if (a->bshd) p->out = tensors_swap_heads(p->out);
     if (status < 0 && a->lse) status = tensors_output(t, ARRAY_F32, 3, q, &a->lse_array, &p->lse);
@@ -60,12 +62,12 @@ static void swap(const attend *a, clattn_tensor *const views[], int count) {
 
 int attend_upload(attend *a, tensors *t) {
     clattn_attention_params *p = &a->params;
-    const clattn_type scaled = scaled_of(a);
+    const clattn_type type = quantised_type(a);
     int status = tensors_upload(t, &a->q_array, &p->q);
-    if (status < 0) status = kv_upload(t, &a->k_array, scaled, &p->kv.k, &p->kv.k_scale);
-    if (status < 0) status = kv_upload(t, &a->v_array, scaled, &p->kv.v, &p->kv.v_scale);
+    if (status < 0) status = kv_upload(t, &a->k_array, type, &p->kv.k, &p->kv.k_scale);
+    if (status < 0) status = kv_upload(t, &a->v_array, type, &p->kv.v, &p->kv.v_scale);
     swap(a, (clattn_tensor *[]){&p->q, &p->kv.k, &p->kv.v, &p->kv.k_scale, &p->kv.v_scale}, 5);
-    if (status < 0) status = kv_options_upload(&a->kv, t, scaled, &p->kv);
+    if (status < 0) status = kv_options_upload(&a->kv, t, type, &p->kv);
     swap(a, (clattn_tensor *[]){&p->kv.past_k, &p->kv.past_v, &p->kv.past_k_scale, &p->kv.past_v_scale}, 4);
     if (status < 0) status = append_options_upload(&a->append, t, &p->kv);
     swap(a, (clattn_tensor *[]){&p->kv.k_new, &p->kv.v_new}, 2);

@@ -19,14 +19,15 @@ option_group kv_past_group(kv_options *o); // those of past rows alone
 // Load the files; what they hold is stored as names_types[type] says, u2 files of `bf16` as that. Returns -1, else the exit
 // status.
 int kv_options_load(kv_options *o, int64_t batch, int type, bool bf16);
-// Put them on the device and into `kv`, whose k is there. `scaled`: one of the types whose rows have scales, else as the arrays are.
-int kv_options_upload(const kv_options *o, tensors *t, clattn_type scaled, clattn_kv *kv);
+// Put them on the device and into `kv`, whose k is there. `type`: one that is quantised here, else as the arrays are.
+int kv_options_upload(const kv_options *o, tensors *t, clattn_type type, clattn_kv *kv);
 void kv_options_free(kv_options *o);
 
 // K, V or past rows of them.
-int kv_upload(tensors *t, const array *x, clattn_type scaled, clattn_tensor *view, clattn_tensor *scale);
-// Keys of a call, past ones and new.
+int kv_upload(tensors *t, const array *x, clattn_type type, clattn_tensor *view, clattn_tensor *scale);
+// Keys of a call, past ones and new; and numbers of a row, of a view of rank 4.
 int64_t kv_count(const clattn_kv *kv);
+int64_t kv_width(const clattn_tensor *t);
 
 typedef struct append_options {
     const char *k_new, *v_new, *out_k, *out_v; // files, as given

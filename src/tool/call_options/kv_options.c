@@ -80,11 +80,11 @@ int kv_options_load(kv_options *o, int64_t batch, int type, bool bf16) {
     return status >= 0 ? status : tensors_narrow("block-table", &o->table_array, false);
 }
 
-int kv_options_upload(const kv_options *o, tensors *t, clattn_type scaled, clattn_kv *kv) {
+int kv_options_upload(const kv_options *o, tensors *t, clattn_type type, clattn_kv *kv) {
     int status = -1;
-    if (o->past_k) status = kv_upload(t, &o->past_k_array, scaled, &kv->past_k, &kv->past_k_scale);
+    if (o->past_k) status = kv_upload(t, &o->past_k_array, type, &kv->past_k, &kv->past_k_scale);
     if (status < 0 && o->past_v)
-        status = kv_upload(t, &o->past_v_array, scaled, &kv->past_v, &kv->past_v_scale);
+        status = kv_upload(t, &o->past_v_array, type, &kv->past_v, &kv->past_v_scale);
     kv->past_lengths = o->lengths;
     if (status >= 0 || !o->block_table) return status;
     kv->page_size = (int32_t)(o->page_size ? o->page_size : kv->k.shape[2]);
@@ -103,38 +103,67 @@ int64_t kv_count(const clattn_kv *kv) {
     return kv->k.shape[2] + (kv->past_k.rank ? kv->past_k.shape[2] : 0);
 }
 
-// A float32 array as numbers of the type, a byte each, and a scale for each row of its last axis. A row of zeros has a scale of 0;
-// one with an infinity or a NaN cannot be told so.
-static int quantise(const array *x, clattn_type scaled, const array *bytes, const array *scales) {
+int64_t kv_width(const clattn_tensor *t) {
+    return t->shape[3] * clattn_type_numbers(t->type);
+}
+
+// A row as numbers of the type, a byte each, and its scale. A row of zeros has a scale of 0.
+static void store_scaled(clattn_type type, const float *row, int64_t size, void *bytes, int64_t at,
+                         float *scale) {
+    float largest = 0.0f;
+    for (int64_t d = 0; d < size; d++) largest = fmaxf(largest, fabsf(row[d]));
+    *scale = largest / (float)storage_largest(type);
+    for (int64_t d = 0; d < size; d++)
+        storage_store(type, bytes, at + d,
+                      *scale > 0.0f ? storage_unscaled(type, (double)(row[d] / *scale)) : 0.0);
+}
+
+static void store_blocks(clattn_type type, const float *row, int64_t size, void *bytes, int64_t at) {
+    const int numbers = clattn_type_numbers(type);
+    for (int64_t n = 0; n < size / numbers; n++) {
+        double x[32];
+        for (int d = 0; d < numbers; d++) x[d] = (double)row[n * numbers + d];
+        storage_store_numbers(type, bytes, at + n, x);
+    }
+}
+
+// An infinity or a NaN cannot be told by a scale.
+static int quantise(const array *x, clattn_type type, const array *bytes, const array *scales) {
     const int64_t size = x->shape[3], rows = array_count(scales);
+    const int numbers = clattn_type_numbers(type);
     for (int64_t r = 0; r < rows; r++) {
         const float *row = (const float *)x->data + r * size;
-        float largest = 0.0f;
-        for (int64_t d = 0; d < size; d++) {
+        for (int64_t d = 0; d < size; d++)
             if (!isfinite(row[d]))
                 return tool_wrong(
                     "--kv-type %s: row %lld holds an infinity or NaN: finite numbers are needed",
-                    scaled == CLATTN_TYPE_I8 ? "q8" : clattn_type_name(scaled), (long long)r);
-            largest = fmaxf(largest, fabsf(row[d]));
-        }
-        const float scale = ((float *)scales->data)[r] = largest / (float)storage_largest(scaled);
-        for (int64_t d = 0; d < size; d++)
-            storage_store(scaled, bytes->data, r * size + d,
-                          scale > 0.0f ? storage_unscaled(scaled, (double)(row[d] / scale)) : 0.0);
+                    type == CLATTN_TYPE_I8 ? "q8" : clattn_type_name(type), (long long)r);
+        if (numbers > 1)
+            store_blocks(type, row, size, bytes->data, r * (size / numbers));
+        else
+            store_scaled(type, row, size, bytes->data, r * size, (float *)scales->data + r);
     }
     return -1;
 }
 
 // Bytes travel as those of booleans.
-int kv_upload(tensors *t, const array *x, clattn_type scaled, clattn_tensor *view, clattn_tensor *scale) {
+int kv_upload(tensors *t, const array *x, clattn_type type, clattn_tensor *view, clattn_tensor *scale) {
     array bytes = {0}, scales = {0};
-    if (!CLATTN_TYPE_IS_SCALED(scaled)) return tensors_upload(t, x, view);
+    if (type == CLATTN_TYPE_F32) return tensors_upload(t, x, view);
+    const int64_t numbers = clattn_type_numbers(type), elements = x->shape[3] / numbers;
+    const int64_t shape[4] = {x->shape[0], x->shape[1], x->shape[2],
+                              elements * (int64_t)clattn_type_size(type)};
+    if (x->shape[3] % numbers)
+        return tool_wrong("--kv-type %s: rows of %lld numbers: a multiple of %d is needed",
+                          clattn_type_name(type), (long long)x->shape[3], (int)numbers);
     const bool made =
-        array_create(&bytes, ARRAY_BOOL, 4, x->shape) && array_create(&scales, ARRAY_F32, 3, x->shape);
-    int status = made ? quantise(x, scaled, &bytes, &scales) : tool_failed("no memory for rows with scales");
+        array_create(&bytes, ARRAY_BOOL, 4, shape) && array_create(&scales, ARRAY_F32, 3, x->shape);
+    int status = made ? quantise(x, type, &bytes, &scales) : tool_failed("no memory for rows with scales");
     if (status < 0) status = tensors_upload(t, &bytes, view);
-    if (status < 0) status = tensors_upload(t, &scales, scale);
-    view->type = scaled;
+    if (status < 0 && numbers == 1) status = tensors_upload(t, &scales, scale);
+    if (status < 0)
+        *view =
+            clattn_tensor_dense(view->buffer, type, 4, (int64_t[]){shape[0], shape[1], shape[2], elements});
     array_free(&bytes);
     array_free(&scales);
     return status;

@@ -10,7 +10,7 @@ double report_flops(const clattn_attention_params *p) {
     const double pairs = p->cu_seqlens_q
                              ? ragged_pairs(p)
                              : model_pairs(&p->score, p->q.shape[0], p->q.shape[2], kv_count(&p->kv));
-    return 2.0 * pairs * (double)p->q.shape[1] * (double)(p->q.shape[3] + p->kv.v.shape[3]);
+    return 2.0 * pairs * (double)p->q.shape[1] * (double)(p->q.shape[3] + kv_width(&p->kv.v));
 }
 
 int report_run(const session *s, const clattn_plan *plan, double flops, uint64_t time_ns, uint64_t build_ns,
