@@ -89,6 +89,8 @@ START_TEST(answers_of_another) {
     ck_assert_ptr_nonnull(mkdtemp(folder));
     clattn_context *c = open_context(folder);
     const probe_results found = cla_probe_results(c, asked);
+    // On a busy machine one that is not sure is not kept, and neither are those that it is compared with.
+    const bool sure = !(found.ran & ~found.sure);
     const unsigned proven = found.proven & found.sure & asked;
     clattn_context_destroy(c);
     for (int part = 0; part <= IDENTITY_PARTS; part++) {
@@ -96,7 +98,8 @@ START_TEST(answers_of_another) {
         if (c->capabilities.is_cpu && part == CPU) ck_assert_msg(c->cpu_model[0], "a CPU without a model");
         if (part < IDENTITY_PARTS) change(c, part);
         const unsigned kept = cla_probe_results_kept(c, asked).proven & asked;
-        ck_assert_msg(kept == (part < IDENTITY_PARTS ? 0 : proven), "part %d: kept %#x", part, kept);
+        const unsigned wanted = part < IDENTITY_PARTS ? 0 : sure ? proven : proven & kept;
+        ck_assert_msg(kept == wanted, "part %d: kept %#x, not %#x", part, kept, wanted);
         clattn_context_destroy(c);
     }
     snprintf(command, sizeof command, "rm -r %s", folder);
