@@ -174,12 +174,13 @@ END_TEST
 // So many times.
 static char *repeated(const char *before, const char *part, int times, const char *behind,
                       const char *close) {
-    char *text = malloc(strlen(before) + (strlen(part) + strlen(close)) * (size_t)times + strlen(behind) + 1);
+    const size_t size = strlen(before) + (strlen(part) + strlen(close)) * (size_t)times + strlen(behind) + 1;
+    char *text = calloc(size, 1);
     ck_assert_ptr_nonnull(text);
-    char *at = text + sprintf(text, "%s", before);
-    for (int n = 0; n < times; n++) at += sprintf(at, "%s", part);
-    at += sprintf(at, "%s", behind);
-    for (int n = 0; n < times; n++) at += sprintf(at, "%s", close);
+    strcat(text, before);
+    for (int n = 0; n < times; n++) strcat(text, part);
+    strcat(text, behind);
+    for (int n = 0; n < times; n++) strcat(text, close);
     return text;
 }
 
