@@ -42,7 +42,7 @@ step "build" build_folder build
 suite "host" build host
 # Some at a time: one that has the driver compile kernels beside one that does not, and after one whose kernels it has, too.
 later "bench and compare" sh tests/program/check_bench.sh build
-later "Oclgrind: races and bounds" sh tests/kernels/check_oclgrind.sh build $([ $all = on ] || echo third)
+later "Oclgrind: races and bounds" sh tests/kernels/check_oclgrind.sh build $([ $all = on ] || echo some)
 later "verify: hard cases in every kernel" sh tests/program/check_verify.sh build $([ $all = on ] || echo half)
 later "kernels alone through clang" sh tests/kernels/check_kernels.sh
 later "a newcomer's walk: every line of README and --help" python3 tests/program/check_walk.py build

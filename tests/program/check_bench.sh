@@ -12,7 +12,7 @@ bench() {
         # shellcheck disable=SC2086
         case " $* " in *" ${option% *} "*) ;; *) set -- $option "$@" ;; esac
     done
-    "$clattn" bench --max-ms 50 --cache-dir "$cache" "$@"
+    "$clattn" bench --max-ms 10 --cache-dir "$cache" "$@"
 }
 # Kernels are kept for the same case again, and not where each would be compiled once more to be kept.
 cache=$work/kernels
@@ -23,7 +23,7 @@ for format in csv json jsonl sql; do bench -o $format >"$work/out.$format"; done
 bench --quiet --save "$work/b.csv" >"$work/nothing"
 [ ! -s "$work/nothing" ] || { echo "--quiet printed"; exit 1; }
 cache=off
-bench --op decode,layer --dtype f32,bf16 --causal both -o json >"$work/more.json"
+bench --op decode,layer,attend-backward --dtype f32,bf16 --causal both -o json >"$work/more.json"
 bench --op linear,layer --dtype f32,bf16 --projection auto,clblast,native -o json >"$work/projections.json"
 bench --op linear --d-model 40 -n 1,33 -b 3 -o json >"$work/linear.json"
 bench --op linear,layer --precision exact,split --packed both -o json >"$work/packed.json"
@@ -71,7 +71,7 @@ def load(name, count):
     return table["rows"]
 
 load("packed.json", 8)
-load("more.json", 8)
+assert {row["op"] for row in load("more.json", 12)} == {"decode", "layer", "backward"}
 for row in load("projections.json", 12):
     wanted = row["projection"]
     assert row["case"].endswith("-full" if wanted == "auto" else "-full-" + wanted) and not row["baseline"]

@@ -32,6 +32,13 @@ for type in f8e4m3 f8e5m2; do
         complain "past rows as $type"
     cmp -s $type.npy q8.npy && complain "--kv-type $type is q8"
 done
+wide() { "$clattn" attend --q wide.npy --k wide.npy --v wide.npy --quiet "$@"; }
+wide --out wide_o.npy || complain "rows of 32"
+for type in q8_0 q4_0 q4_1; do
+    wide --out $type.npy --kv-type $type --expect wide_o.npy --tolerance 0.1 || complain "--kv-type $type"
+    cmp -s $type.npy wide_o.npy && complain "--kv-type $type rounds nothing"
+done
+wide --out q4.npy --kv-type q4 --expect q4_0.npy --tolerance 0 || complain "--kv-type q4"
 "$clattn" attend --q items.npy --k items.npy --v items.npy --out items_o.npy --quiet || complain "two items"
 prefix() { "$clattn" attend --q items.npy --k items_new.npy --v items_new.npy --out p.npy --quiet "$@"; }
 prefix --prefix-k past.npy --prefix-v past.npy --expect items_o.npy --tolerance 1e-6 || complain "--prefix-k of two items"
@@ -62,6 +69,7 @@ for of in dq dk; do
 a, b = (struct.unpack("<16f", open(f, "rb").read()[-64:]) for f in sys.argv[1:])
 assert any(a) and all(abs(x - y) < 1e-6 for x, y in zip(a, b)), (a, b)' $of.npy ${of}2.npy || complain "--devices: another $of"
 done
+"$clattn" verify --backward --case backward-f32-b1-h1-n5-d8-full | grep -q '^1 pass' || complain "verify --backward"
 "$clattn" verify --devices 0,0 --deal rows --case backward-f32-b1-h2-n40-d8-full | grep -q '^1 pass' || complain "verify --devices of gradients"
 "$clattn" verify --devices 0,0 --deal keys --case attend-f32-b1-h2-n4-nkv200-d8-full | grep -q '^1 pass' || complain "verify --devices"
 "$clattn" bench --devices 0,0 --case attend-f32-b1-h2-n4-nkv200-d8-full --repeat 2 --max-ms 20 --json | python3 -c 'import json, sys

@@ -174,7 +174,7 @@ refused 2 "'get_global_id'" attend --q "$x" --k "$x" --v "$x" "$@" --score-mod '
 grep -q '^clattn attend: score_mod:1:9: ' stderr || complain "where an expression does not compile: $(cat stderr)"
 refused 2 'no effect' attend --q "$x" --k "$x" --v "$x" "$@" --buffer "$x"
 refused 2 'dropout' attend --q "$x" --k "$x" --v "$x" "$@" --dropout 1
-refused 2 'kv-type' attend --q "$x" --k "$x" --v "$x" "$@" --kv-type q4
+refused 2 'kv-type' attend --q "$x" --k "$x" --v "$x" "$@" --kv-type q3
 refused 2 'decode' attend --q "$x" --k "$x" --v "$x" "$@" --kernel decode
 refused 2 'flash' attend --q "$x" --k "$x" --v "$x" "$@" --scores s.npy --kernel flash
 refused 2 'no such option' attend --colour red

@@ -51,7 +51,9 @@ no 'off keeps nothing' --cache-dir 0
 refused 2 'none of the' devices --device nonesuch
 refused 2 'jsonl' bench --case plain --save refused.txt
 refused 2 'one is accepted' bench --case plain --json -o csv
+no 'multiple of 32' --kv-type q8_0
 refused 2 'one is accepted' verify --only flash/plain --case plain
+refused 2 'one of both' verify --backward --only flash
 refused 2 'took no case: of decode_portable' verify --only decode --family flash
 refused 2 'took no case' verify --family nonesuch --case plain
 refused 2 'no effect' tune --tuned off

@@ -21,6 +21,7 @@ import json, os, sys
 from files import npy, read_safetensors, safetensors
 npy("x.npy", (1, 2, 4, 8))
 npy("none.npy", (0, 2, 4, 8))
+npy("wide.npy", (1, 2, 4, 32))  # whole blocks
 npy("t.npy", (1, 3, 4))
 npy("slopes.npy", (2,), (1, 0.5))
 npy("slopes2.npy", (1, 4))

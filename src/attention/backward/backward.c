@@ -30,7 +30,7 @@ static clattn_status refuse_unbuilt(clattn_context *c, const clattn_attention_pa
         if (unbuilt[i].given)
             return cla_context_fail(c, CLATTN_UNSUPPORTED, "%s: has no gradient: it must be absent",
                                     unbuilt[i].name);
-    if (!(TYPES_FLOAT >> p->kv.k.type & 1u))
+    if (TYPE_IS_QUANTISED(p->kv.k.type))
         return cla_context_fail(c, CLATTN_UNSUPPORTED,
                                 "k: its type %s has no gradient: it must be f32, f16 or bf16",
                                 clattn_type_name(p->kv.k.type));

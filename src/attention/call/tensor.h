@@ -6,6 +6,8 @@
 #include "device/context.h"
 
 #define TYPES_FLOAT (1u << CLATTN_TYPE_F32 | 1u << CLATTN_TYPE_F16 | 1u << CLATTN_TYPE_BF16)
+// A type of k and v that has to be quantised; of a number that is no type, false.
+#define TYPE_IS_QUANTISED(type) (CLATTN_TYPE_IS_SCALED(type) || clattn_type_numbers(type) > 1)
 #define TYPES_F32 (1u << CLATTN_TYPE_F32)
 #define TYPES_BLOCKS (1u << CLATTN_TYPE_Q8_0 | 1u << CLATTN_TYPE_Q4_0 | 1u << CLATTN_TYPE_Q4_1)
 #define TYPES_WEIGHTS (TYPES_FLOAT | TYPES_BLOCKS)

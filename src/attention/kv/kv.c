@@ -12,7 +12,7 @@ clattn_status cla_kv_check_unbuilt(clattn_context *c, const clattn_attention_par
         bool set;
         const char *name;
     } options[] = {
-        {!(TYPES_FLOAT >> kv->k.type & 1u) && p->rope.layout != CLATTN_ROPE_NONE && !cla_kv_is_paged(kv) &&
+        {TYPE_IS_QUANTISED(kv->k.type) && p->rope.layout != CLATTN_ROPE_NONE && !cla_kv_is_paged(kv) &&
              !cla_kv_appends(kv) && !turned,
          "rope of i8 keys, float8 ones and those of blocks"},
     };

@@ -190,8 +190,8 @@ static clattn_status check_ready(const layer *l) {
         if (cla_tensor_given(makers[i].tensor))
             return cla_context_fail(l->context, CLATTN_INVALID_ARGUMENT,
                                     "%s: is there to make keys and values, and kv has them", makers[i].name);
-    if (p->kv.k.rank == 4 && p->kv.v.rank == 4 && p->kv.v.shape[3] > 0 &&
-        p->kv.v.shape[3] <= INT32_MAX / clattn_type_numbers(p->kv.v.type))
+    if (p->kv.k.rank == 4 && p->kv.v.rank == 4 && p->kv.v.shape[3] > 0 && p->kv.v.shape[3] <= INT32_MAX &&
+        cla_tensor_width(&p->kv.v) > 0 && cla_tensor_width(&p->kv.v) <= INT32_MAX)
         return CLATTN_OK;
     return cla_context_fail(l->context, CLATTN_INVALID_ARGUMENT,
                             "kv: k and v must be [B, Hkv, Nkv, D] and [B, Hkv, Nkv, Dv]");

@@ -32,6 +32,9 @@ static bool refuse_mpi(void *target, const char *value, char why[256]) {
 }
 
 static const char *const no_yes_both[] = {"no", "yes", "both", NULL}, *const off_on[] = {"off", "on", NULL};
+// names_ops, and one more word for the last of them.
+static const char *const bench_ops[] = {"attend",   "decode",          "layer", "linear",
+                                        "backward", "attend-backward", NULL};
 #define AS_AXIS(axis) AS_NUMBERS(bench, lists[BENCH_AXIS_##axis])
 #define AS_WORDS(axis, names) AS_NAMES(bench, lists[BENCH_AXIS_##axis], names)
 static const option_row bench_rows[] = {
@@ -54,9 +57,10 @@ static const option_row bench_rows[] = {
     {"packed", "LIST", "no, yes or both: whether their weights are packed before",
      AS_WORDS(PACKED, no_yes_both)},
     {"op", "LIST",
-     "attend, decode, layer, linear (the query projection of such a layer alone), backward (the gradients of "
-     "attend, which count as 2.5 times its operations: five products for two)",
-     AS_WORDS(OP, names_ops)},
+     "attend, decode, layer, linear (the query projection of such a layer alone), backward or "
+     "attend-backward (the gradients "
+     "of attend, which count as 2.5 times its operations: five products for two)",
+     AS_WORDS(OP, bench_ops)},
     {"baselines", "LIST",
      "none, unfused, clblast (float32, Q K^T and P V as its products): a row more for each case they can do; "
      "default none, and with no list at all both for one case",

@@ -59,6 +59,12 @@ static int64_t value(const option_list *lists, const int *at, int axis, int64_t 
     return lists[axis].count ? lists[axis].x[at[axis]] : otherwise;
 }
 
+// A word past names_ops is another one for gradients: bench_ops.
+static case_op op_of(const option_list *lists, const int *at, case_op standard) {
+    const int64_t word = value(lists, at, BENCH_AXIS_OP, standard);
+    return word > CASE_BACKWARD ? CASE_BACKWARD : (case_op)word;
+}
+
 // The part of a case that the lists alone say.
 static struct test_case begin(const option_list *lists, const int *at, case_op op) {
     struct test_case c = {.op = op, .no_lse = true};
@@ -74,7 +80,7 @@ static struct test_case begin(const option_list *lists, const int *at, case_op o
 
 // A model's attention, or its layer; of decode one row against the keys before it.
 static struct test_case make_model(const option_list *lists, const int *at, const struct preset *preset) {
-    const case_op op = (case_op)value(lists, at, BENCH_AXIS_OP, CASE_ATTEND);
+    const case_op op = op_of(lists, at, CASE_ATTEND);
     struct test_case c = begin(lists, at, op);
     c.heads = value(lists, at, BENCH_AXIS_HEADS, 0);
     c.kv_heads = value(lists, at, BENCH_AXIS_KV_HEADS, c.heads);
@@ -94,7 +100,7 @@ static struct test_case make(const option_list *lists, const int *at) {
     const int64_t preset = value(lists, at, BENCH_AXIS_PRESET, -1);
     if (preset >= SIZES) return make_model(lists, at, &presets[preset - SIZES]);
     const shape *of = preset >= 0 ? &sizes[preset] : NULL;
-    const case_op op = (case_op)value(lists, at, BENCH_AXIS_OP, of ? of->op : CASE_ATTEND);
+    const case_op op = op_of(lists, at, of ? of->op : CASE_ATTEND);
     if (!of) of = &plain[op];
     const bool one_row = op == CASE_DECODE && of->op != CASE_DECODE;
     struct test_case c = begin(lists, at, op);

@@ -31,7 +31,7 @@ typedef struct verify {
     const char *only;      // VARIANT or VARIANT/CASE
     const char *named;     // in place of the hard cases
     const char *family;    // cases that another one takes are passed over
-    bool pairs;            // a covering array in place of the hard cases
+    bool backward, pairs;  // gradients alone; a covering array in place of the hard cases
     int64_t share, shares; // of its configurations; shares 0: all
     char seen[512];        // families that took some
     struct test_case test; // of that name
@@ -229,7 +229,9 @@ static int finish(const verify *v) {
 }
 
 // -1, or the exit status of a request that says its cases twice.
-static int refuse_together(const verify *v) {
+static int refuse_together(verify *v) {
+    if (v->backward && v->only) return tool_wrong("--backward: is --only backward: one of both is accepted");
+    if (v->backward) v->only = "backward";
     if (v->common.tuned) return tool_wrong("--tuned: has no effect: each variant has rows of its own");
     const bool names_case = v->only && strchr(v->only, '/');
     if (v->named && names_case)
@@ -247,6 +249,7 @@ static int refuse_together(const verify *v) {
 static const option_row rows[] = {
     {"only", "VARIANT[/CASE]", "run this alone, in place of all variants and hard cases",
      AS_TEXT(verify, only)},
+    {"backward", NULL, "gradients alone, as --only backward", AS_SWITCH(verify, backward)},
     {"family", "NAME", "the cases alone that this kernel family takes, in every variant that has it",
      AS_TEXT(verify, family)},
     {"pairs", NULL,
