@@ -60,8 +60,8 @@ static int64_t value(const option_list *lists, const int *at, int axis, int64_t 
 }
 
 // A word past names_ops is another one for gradients: bench_ops.
-static case_op op_of(const option_list *lists, const int *at, case_op standard) {
-    const int64_t word = value(lists, at, BENCH_AXIS_OP, standard);
+static case_op op_of(const option_list *lists, const int *at, case_op otherwise) {
+    const int64_t word = value(lists, at, BENCH_AXIS_OP, otherwise);
     return word > CASE_BACKWARD ? CASE_BACKWARD : (case_op)word;
 }
 
