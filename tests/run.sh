@@ -40,7 +40,7 @@ fi
 step "driver" choose_driver
 step "build" build_folder build
 suite "host" build host
-# Some at a time: one that has the driver compile kernels beside one that does not, and after one whose kernels it has, too.
+# Two at a time: one that has the driver compile kernels beside one that does not, and after one whose kernels it has, too.
 later "bench and compare" sh tests/program/check_bench.sh build
 later "Oclgrind: races and bounds" sh tests/kernels/check_oclgrind.sh build $([ $all = on ] || echo some)
 later "verify: hard cases in every kernel" sh tests/program/check_verify.sh build $([ $all = on ] || echo half)

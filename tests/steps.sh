@@ -1,8 +1,5 @@
 # steps.sh: what tests/run.sh and bench/run.sh are made of: installing, building, counting. Sourced from the top folder.
 passed=0 failed=0 skipped=0
-# Checks and suites that run at once: one more than cores, because some wait for ranks of MPI, threads or a disk.
-at_once=$(($(nproc 2>/dev/null || echo 2) + 1))
-[ $at_once -le 8 ] || at_once=8
 export CK_DEFAULT_TIMEOUT=600 # Check's own is 4 s, which a machine with other work may take for a test of a moment
 
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
@@ -50,7 +47,7 @@ progress() {
     [ -n "$planned" ] && [ -t 2 ] || return 0
     tell_progress "$1" $(($(date +%s) - begun)) >&2
 }
-# The whole run's seconds are the last line of $steps_before; steps that run at once have more in all.   $1 name, $2 seconds so far
+# The whole run's seconds are the last line of $steps_before; steps that run two at a time have more in all.   $1 name, $2 seconds so far
 tell_progress() {
     printf '%s\n' "$planned" | awk -v now="$1" -v elapsed="$2" '
         FILENAME == "-" { names[++all] = $0; next }
@@ -97,7 +94,7 @@ step() {
     rm -f "$log"
 }
 
-# Checks that keep one core busy are kept for later, and then run $at_once at a time. Their words have no newline.
+# Checks that keep one core busy are kept for later, and then run two at a time. Their words have no newline.
 queue= queued=100
 later() {
     queue=${queue:-$(mktemp -d)}
@@ -105,9 +102,9 @@ later() {
     printf '%s\n' "$@" >"$queue/$queued.words"
 }
 run_queued() {
-    progress "$(find "$queue" -name '*.words' | wc -l) checks, $at_once at a time"
+    progress "$(find "$queue" -name '*.words' | wc -l) checks, two at a time"
     # The outer shell outlives one that is killed: xargs would then start no more.
-    find "$queue" -name '*.words' | sort | xargs -P $at_once -I '{}' sh -c 'sh -c "$1" run "$2"; exit 0' run '
+    find "$queue" -name '*.words' | sort | xargs -P 2 -I '{}' sh -c 'sh -c "$1" run "$2"; exit 0' run '
         place=${1%.words} start=$(date +%s)
         set --
         while read -r word; do set -- "$@" "$word"; done <"$place.words"
@@ -200,11 +197,11 @@ suite() {
     esac
     if [ "$runtime" = intel ]; then
         env OCL_ICD_VENDORS="$PWD/build/intel/intel.icd" LD_LIBRARY_PATH="$PWD/build/intel/libraries" \
-            meson test -C "$folder" --no-rebuild --num-processes $at_once --timeout-multiplier 3 -q "$@" >/dev/null 2>&1
+            meson test -C "$folder" --no-rebuild --num-processes 2 --timeout-multiplier 3 -q "$@" >/dev/null 2>&1
     else
         UBSAN_OPTIONS=halt_on_error=1 ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:verify_asan_link_order=0 \
             LSAN_OPTIONS="suppressions=$PWD/tests/support/leaks.supp:print_suppressions=0" \
-            meson test -C "$folder" --no-rebuild --num-processes $at_once --timeout-multiplier 3 --wrapper "$PWD/tests/look_again.sh" -q "$@" \
+            meson test -C "$folder" --no-rebuild --num-processes 2 --timeout-multiplier 3 --wrapper "$PWD/tests/look_again.sh" -q "$@" \
                 >/dev/null 2>&1
     fi
     status=$?

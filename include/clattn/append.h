@@ -14,8 +14,9 @@ extern "C" {
  * are turned by RoPE before they are stored, so that a cache is turned once. int8: a row's scale becomes max|x| / 127 in
  * float32, x then the nearest integer to x / scale, ties to even, where the device's division is exact; a row of zeros
  * has scale 0; the scale of one that holds an infinity or a NaN is none either, so that it is read as NaN. [ONNX TensorScatter]
- * Blocks are made as ggml makes them: q8_0's d is max|x| / 127; q4_0's the number of the largest size, with its sign, / -8; of q4_1 m is
- * the least number, d the range / 15; d and m are then rounded to f16. A block that holds an infinity or a NaN is read as NaN. [ggml] */
+ * Blocks are made by ggml's rule, but for ties of q8_0, which go to even: q8_0's d is max|x| / 127; q4_0's the number of the largest
+ * size, with its sign, / -8; of q4_1 m is the least number, d the range / 15; d and m are then rounded to f16. A block that holds an
+ * infinity or a NaN is read as NaN. [ggml] */
 typedef struct clattn_append_params {
     /* [B, Hkv, n, D] and [B, Hkv, n, Dv], of one type, f32, f16 or bf16. Keys or values may be absent with
      * their cache. Without elements they need no buffer: they have their axes, and count as given. */

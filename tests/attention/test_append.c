@@ -257,6 +257,29 @@ START_TEST(hostile_rows) {
 }
 END_TEST
 
+// Of blocks: one of zeros, one each with a NaN and an infinity, which no other block has a part of, and one of numbers.
+START_TEST(hostile_blocks) {
+    enum { BLOCKS = 4, COUNT = BLOCKS * 32 };
+    const clattn_type type = (clattn_type)(CLATTN_TYPE_Q8_0 + _i);
+    const struct guarded_shape rows = {CLATTN_TYPE_F32, 4, {1, 1, 1, COUNT}, LAYOUT_DENSE},
+                               cache = {type, 4, {1, 1, 1, BLOCKS}, LAYOUT_DENSE};
+    double x[COUNT] = {0}, got[COUNT];
+    x[32 + 3] = (double)NAN, x[64 + 31] = -(double)INFINITY;
+    for (int d = 96; d < COUNT; d++) x[d] = (d - 111) / 16.0;
+    struct guarded from = guarded_input(harness_place(), &rows, x),
+                   to = guarded_output(harness_place(), &cache);
+    const clattn_append_params p = {.k_new = from.view, .k = to.view};
+    ck_assert_msg(clattn_append_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL) == CLATTN_OK,
+                  "%s", harness_log_text());
+    ck_assert(guarded_read(&to, harness()->queue, got));
+    storage_round_blocks(type, x, COUNT);
+    for (int d = 0; d < COUNT; d++)
+        ck_assert_msg(d >= 32 && d < 96 ? isnan(got[d]) : got[d] == x[d], "column %d is %g", d, got[d]);
+    guarded_release(&from);
+    guarded_release(&to);
+}
+END_TEST
+
 // Every byte of float8 as a value, by the definition of OFP8: of one key, which has all of the weight. Dv is one of whole vectors, and
 // one that leaves parts of them.
 START_TEST(every_float8) {
@@ -350,6 +373,7 @@ int main(void) {
     Suite *suite = suite_create("append");
     TCase *group = harness_add(suite, "append", tests);
     tcase_add_loop_test(group, hostile_rows, 0, 3);
+    tcase_add_loop_test(group, hostile_blocks, 0, 3);
     tcase_add_loop_test(group, every_float8, 0, 4);
     return harness_run(suite);
 }

@@ -175,9 +175,8 @@ static void take_forward(layer_gradients *g) {
     cla_bytes_copy(f, &g->params.forward, sizeof *f);
     f->packed_wq = f->packed_wk = f->packed_wv = f->packed_wo = f->packed_gate = (clattn_packed){0};
     f->workspace = NULL, f->progress = NULL;
-    const bool writes = g->forward_only && cla_tensor_given(&g->params.kept); // clattn_layer_kept does not
-    const bool looks =
-        writes || (!g->forward_only && g->keeps && g->forward.purpose != ENTRY_ENQUEUE && f->out.rank);
+    const bool looks = g->forward_only ? cla_tensor_given(&g->params.kept) // clattn_layer_kept has none
+                                       : g->keeps && g->forward.purpose != ENTRY_ENQUEUE && f->out.rank;
     if (!looks) f->out = (clattn_tensor){0};
     take_given(g);
     if (looks) return;
