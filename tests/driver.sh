@@ -15,8 +15,8 @@ choose_driver() {
     # It also compiles each kernel once more for a binary of it: see look_again.sh.
     [ ! -f "$drivers/pocl.icd" ] || export CLATTN_TEST_KEPT=few
     # Three fifths of a kernel's time in PoCL 3.1's compiler are optimising. Without --all that is done for what look_again.sh names, and
-    # $plainly stands before the command of a check that asks nothing of the kernels' code.
-    plainly=
+    # $plainly stands before the command of a check, or of a part of it, that asks nothing of the kernels' code.
+    export plainly=
     if [ "${all:-on}" = off ] && grep -q 'libpocl\.so\.2\.10' "$drivers/pocl.icd" 2>/dev/null; then
         export CLATTN_TEST_OPTIMISED=few
         plainly=POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable

@@ -49,8 +49,8 @@ later "a newcomer's walk: every line of README and --help" python3 tests/program
 later "install; pkg-config, CMake and Meson consume it" sh tests/package/check_install.sh build
 later "no OpenCL loader, no CLBlast" sh tests/package/check_no_loader.sh build
 later "Python module" env $plainly sh tests/python/check_python.sh build
-later "tuned rows, batches of cases, settings in turns" sh tests/program/check_tune.sh build
-later "answers: JSON, full disks, progress" python3 tests/program/check_answers.py build
+later "tuned rows, batches of cases, settings in turns" env $plainly sh tests/program/check_tune.sh build
+later "answers: JSON, full disks, progress" env $plainly python3 tests/program/check_answers.py build
 later "ONNX's own cases" env $plainly sh tests/onnx/check_onnx.sh build
 later "program: real layers, refusals, JSON" env $plainly sh tests/program/check_program.sh build
 later "examples" env $plainly sh tests/package/check_examples.sh build
@@ -88,7 +88,7 @@ build_targets=
 suite "sanitized, host" build/sanitized host
 if [ $all = on ]; then kind=device-once; else kind=sanitized; fi
 suite "sanitized, device" build/sanitized $kind
-steps_of "fuzzers, 8 s each" sh tests/fuzz/check_fuzzers.sh 8
+steps_of "fuzzers, 5 s each" sh tests/fuzz/check_fuzzers.sh 5
 if [ $all = on ]; then
     [ "${CLATTN_THOROUGH:-off}" = off ] || suite "device, every family" build thorough
     steps_of "kernels through the compilers of devices that are not here" sh tests/kernels/check_offline.sh build

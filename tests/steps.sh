@@ -192,6 +192,7 @@ suite() {
         [ "${CLATTN_THOROUGH:-off}" = on ] || set -- "$@" --no-suite sanitized # which runs with sanitizers alone
         [ "${all:-on}" = on ] || set -- "$@" --no-suite whole
         ;;
+    sanitized) set -- --suite sanitized --no-suite whole ;;
     everything) set -- --suite device --suite compiler --suite subgroups --suite thorough ;;
     *) set -- --suite "$kind" ;;
     esac

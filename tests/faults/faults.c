@@ -258,10 +258,11 @@ static void restore_errors(int kept) {
     close(kept);
 }
 
-// How many codes a call fails with, besides a loss.
+// How many codes a call fails with, besides a loss: by default one in its turn, where it is not the first of its name.
 static int codes_of(const struct subject *s, bool first) {
     if (s->compiles) return s->most_calls > 0 ? 1 : 2;
-    return first ? FIRST_LOSS : s->through_clblast ? 2 : 4;
+    if (first) return FIRST_LOSS;
+    return harness_every() > 1 ? 1 : s->through_clblast ? 2 : 4;
 }
 
 // Of the faults of a use that takes so long, every how-manieth fits into the time of a subject.

@@ -10,6 +10,7 @@ python3 -c 'import numpy' 2>/dev/null || { echo "no numpy: install python3-numpy
 export POCL_MAX_PTHREAD_COUNT=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
 # Without TCP: Open MPI 5 warns where no interface reaches another, in the midst of what the program prints.
 export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_btl=^tcp OPENCL_LAYERS=
+export OMPI_MCA_odls_base_sigkill_timeout=0 # a job that ends with a failure waits a second or two before it is taken down
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
