@@ -2,7 +2,7 @@
  *
  * Read from top to bottom: opencl.h (where OpenCL comes from), runtime.h (status, log, devices, context), tensor.h (views of buffers),
  * rope.h, append.h, attention.h (scores, keys and values, attention, merge), backward.h (gradients), group.h (several devices),
- * layer.h (layer, linear), block.h (norms, activations, embedding, argmax).
+ * layer.h (layer, linear), block.h (norms, activations, embedding, argmax), record.h (calls that are replayed).
  *
  * The letters, everywhere in this header:
  *   B batch   H query heads   Hkv key/value heads (H % Hkv == 0; query head h reads h / (H/Hkv))
@@ -49,6 +49,7 @@
 #include "mods.h"
 #include "opencl.h"
 #include "layer.h"
+#include "record.h"
 #include "rope.h"
 #include "runtime.h"
 #include "tensor.h"

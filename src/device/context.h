@@ -17,6 +17,7 @@ struct program;
 struct probe_state;
 struct planner;
 struct projector;
+struct clattn_recording;
 
 // Functions for tensors that are addresses; NULL where the device has no such memory, or its OpenCL lacks them.
 typedef struct pointer_calls {
@@ -57,6 +58,8 @@ struct clattn_context {
         clblast;       // layer/projection/clblast_module.h; NULL: nobody looked yet
     bool clblast_used; // it holds programs of this cl_context
 
+    _Atomic(struct clattn_recording *)
+        recording;               // the one that is not ended (launch/recording.h); NULL: none
     struct pace *pace;           // device/pace.h
     struct pool *pool;           // device/pool.h
     struct probe_state *probes;  // probe/probe.h

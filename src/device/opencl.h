@@ -69,6 +69,7 @@ extern opencl_calls cla_opencl;
 #define clRetainContext cla_opencl.clRetainContext
 #define clRetainDevice cla_opencl.clRetainDevice
 #define clRetainEvent cla_opencl.clRetainEvent
+#define clRetainMemObject cla_opencl.clRetainMemObject
 #define clSetKernelArg cla_opencl.clSetKernelArg
 #define clWaitForEvents cla_opencl.clWaitForEvents
 #endif

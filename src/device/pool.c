@@ -111,6 +111,15 @@ static pool_slot *oldest(const shelf *on, uint64_t bytes, const pool_user *user)
     return found && is_written(found) ? found : NULL;
 }
 
+// One beside the shelves; NULL without memory. The caller holds the lock.
+static pool_slot *reserve_spare(struct pool *p, uint64_t bytes) {
+    pool_slot *place = cla_host_take_zeroed(p->host, 1, sizeof *place);
+    if (!place) return NULL;
+    *place = (pool_slot){.bytes = bytes, .held = true, .spare = true};
+    p->bytes += bytes;
+    return place;
+}
+
 // An empty place for so many bytes, held, or one beside the shelf where others cannot make way; NULL without memory.
 static pool_slot *reserve(struct pool *p, shelf *on, uint64_t bytes) {
     pool_slot *place = NULL, *old = NULL;
@@ -122,12 +131,8 @@ static pool_slot *reserve(struct pool *p, shelf *on, uint64_t bytes) {
         empty(p, old);
         place = old;
     }
-    if (!place || bytes > on->most_bytes || on->bytes > on->most_bytes - bytes) {
-        place = cla_host_take_zeroed(p->host, 1, sizeof *place);
-        if (place) *place = (pool_slot){.bytes = bytes, .held = true, .spare = true};
-        if (place) p->bytes += bytes;
-        return place;
-    }
+    if (!place || bytes > on->most_bytes || on->bytes > on->most_bytes - bytes)
+        return reserve_spare(p, bytes);
     on->bytes += bytes;
     p->bytes += bytes;
     place->bytes = bytes;
@@ -149,7 +154,7 @@ static clattn_status fill(clattn_context *c, pool_slot *s, uint64_t bytes, const
     cl_int code = CL_SUCCESS;
     // A kernel may count in a table, and leaves it as it was.
     const cl_mem_flags flags = CL_MEM_READ_WRITE | (words ? CL_MEM_COPY_HOST_PTR : 0);
-    if (words && !s->spare) {
+    if (words && (!s->spare || s->apart)) {
         s->words = cla_host_take(&c->host, (size_t)bytes);
         if (!s->words) return cla_context_fail(c, CLATTN_OUT_OF_MEMORY, "table: no host memory");
         memcpy(s->words, words, (size_t)bytes);
@@ -266,6 +271,17 @@ clattn_status cla_pool_table(const pool_user *user, const void *words, size_t by
     }
     *slot = found;
     return CLATTN_OK;
+}
+
+clattn_status cla_pool_apart(clattn_context *context, uint64_t bytes, const void *words, pool_slot **slot) {
+    struct pool *p = context->pool;
+    cla_os_mutex_lock(&p->lock);
+    const bool fits = make_way(p, bytes);
+    pool_slot *place = fits ? reserve_spare(p, bytes) : NULL;
+    cla_os_mutex_unlock(&p->lock);
+    if (!fits) return refuse(context, bytes);
+    if (place) place->apart = true;
+    return create(&(pool_user){.context = context}, NULL, place, bytes, words, slot);
 }
 
 void cla_pool_return(const pool_user *user, pool_slot *s, bool ran, cl_event last) {

@@ -24,8 +24,8 @@ typedef struct pool_slot {
     cl_command_queue queue; // the in-order queue whose commands use it
     cl_event last;          // of an out-of-order queue: the last command that does
     uint64_t used;          // when, by the pool's clock
-    bool held, spare,
-        stale; // lent; made for one call; the words are not in the buffer yet and nobody writes them
+    bool held, spare, apart,
+        stale; // lent; on no shelf; that of no single call; the words are not in the buffer yet and nobody writes them
     struct pool_slot *next; // what the same call has borrowed
 } pool_slot;
 
@@ -46,6 +46,9 @@ clattn_status cla_pool_scratch(const pool_user *user, uint64_t bytes, pool_slot 
 // A table that holds these words, or, where it is stale, one that does when the borrower has written slot->words to it: the
 // event of that goes to slot->written, and it is stale no more.
 clattn_status cla_pool_table(const pool_user *user, const void *words, size_t bytes, pool_slot **slot);
+
+// A buffer of so many bytes that is on no shelf, a table where there are words. Giving it back releases it.
+clattn_status cla_pool_apart(clattn_context *context, uint64_t bytes, const void *words, pool_slot **slot);
 
 // Give one back. `ran`: commands that may use it were enqueued; `last` is the newest one's event on an out-of-order queue,
 // and stays the caller's.

@@ -1,5 +1,6 @@
 // chain.c: see chain.h.
 #include "launch/chain.h"
+#include "launch/recording.h"
 
 static clattn_status check_queue(clattn_context *c, cl_command_queue queue,
                                  cl_command_queue_properties *properties) {
@@ -57,6 +58,8 @@ clattn_status cla_chain_begin(chain *c, clattn_context *context, cl_command_queu
                                 "wait_list: is %s with wait_count %u: give both or neither",
                                 wait_list ? "set" : "NULL", (unsigned)wait_count);
     for (cl_uint i = 0; i < wait_count; i++) TRY(check_event(context, i, wait_list[i]));
+    c->recording = cla_recording_of(context, queue);
+    c->in_order = c->in_order || c->recording;
     return CLATTN_OK;
 }
 
@@ -116,6 +119,7 @@ clattn_status cla_chain_write_tables(chain *c) {
 }
 
 clattn_status cla_chain_table(chain *c, const void *words, size_t bytes, cl_mem *table) {
+    if (c->recording) return cla_recording_table(c, words, bytes, table);
     const pool_user user = user_of(c);
     pool_slot *slot;
     TRY(cla_pool_table(&user, words, bytes, &slot));
@@ -124,6 +128,7 @@ clattn_status cla_chain_table(chain *c, const void *words, size_t bytes, cl_mem 
 }
 
 clattn_status cla_chain_scratch(chain *c, uint64_t bytes, cl_mem *scratch) {
+    if (c->recording) return cla_recording_scratch(c, bytes, scratch);
     const pool_user user = user_of(c);
     pool_slot *slot;
     TRY(cla_pool_scratch(&user, bytes, &slot));
@@ -175,6 +180,7 @@ static void return_loans(chain *c) {
 clattn_status cla_chain_end(chain *c, clattn_status status, cl_event *event) {
     if (event) *event = NULL;
     if (status == CLATTN_OK) status = hear_end(c);
+    if (c->recording) cla_recording_took(c, status == CLATTN_OK);
     return_loans(c);
     if (status == CLATTN_OK && event && !c->last) {
         cl_uint count;

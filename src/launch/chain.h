@@ -7,6 +7,8 @@
 #include "device/pool.h"
 #include "program/program.h"
 
+struct recorded;
+
 typedef struct chain {
     clattn_context *context;
     cl_command_queue queue;
@@ -20,7 +22,10 @@ typedef struct chain {
     pool_slot *loans;                // what the call has borrowed
     const clattn_progress *progress; // the caller's, who hears of each launch that has `flops`; NULL: none
     double done, total;              // operations of such launches
-    uint64_t waited_ns;              // when the newest command was one of them and was waited for, else 0
+    struct clattn_recording
+        *recording;            // takes the launches in place of the queue (recording.h); NULL: they run
+    struct recorded *recorded; // those of this call, the newest first
+    uint64_t waited_ns;        // when the newest command was one of them and was waited for, else 0
 } chain;
 
 #define LAUNCH_MAX_ARGS 27
@@ -35,6 +40,7 @@ typedef struct launch {
         size_t bytes;
         const void *value;
         cl_mem pointer; // an address in place of the value (pointer.h)
+        cl_mem buffer;  // the value is this one
     } args[LAUNCH_MAX_ARGS];
     size_t global[3], local[3]; // work-items of all and of a group
     double flops;               // operations of all; 0: too few to count

@@ -37,6 +37,11 @@ clattn_status cla_entry_enqueue(const entry *e, clattn_context *context, const v
     TRY(cla_chain_begin(&steps, context, at->queue, at->wait_count, at->wait_list));
     steps.wants_event = at->event != NULL;
     if (!params) return cla_context_fail(context, CLATTN_INVALID_ARGUMENT, "params: is NULL");
+    if (steps.recording && (at->event || at->wait_count > 0))
+        return cla_context_fail(
+            context, CLATTN_INVALID_ARGUMENT,
+            "%s: the queue's calls are recorded: NULL is needed, and clattn_recording_enqueue takes one",
+            at->event ? "event" : "wait_list");
     const unsigned begun = cla_mods_begin(context);
     do {
         status = e->check(context, params, ENTRY_ENQUEUE, job);

@@ -2,17 +2,19 @@
 #include <math.h>
 
 #include "launch/chain.h"
+#include "launch/recording.h"
 #include "device/pointer.h"
 
 void cla_launch_value(launch *l, const void *value, size_t bytes) {
     l->args[l->count].bytes = bytes;
-    l->args[l->count].pointer = NULL;
+    l->args[l->count].pointer = l->args[l->count].buffer = NULL;
     l->args[l->count++].value = value;
 }
 
 void cla_launch_buffer(launch *l, const cl_mem *buffer) {
     l->args[l->count].bytes = sizeof *buffer;
     l->args[l->count].pointer = cla_pointer_kind(*buffer) ? *buffer : NULL;
+    l->args[l->count].buffer = l->args[l->count].pointer ? NULL : *buffer;
     l->args[l->count++].value = *buffer ? buffer : NULL;
 }
 
@@ -20,11 +22,7 @@ typedef struct grid_part {
     size_t offset[3], size[3];
 } grid_part;
 
-static cl_int set_and_enqueue(chain *c, const launch *l, cl_kernel kernel, const grid_part *part,
-                              cl_event *event, const char **call) {
-    cl_uint wait_count;
-    const cl_event *wait_list;
-    cla_chain_waits(c, &wait_count, &wait_list);
+static cl_int set_arguments(chain *c, const launch *l, cl_kernel kernel, const char **call) {
     *call = "clSetKernelArg";
     for (int i = 0; i < l->count; i++) {
         const cl_mem pointer = l->args[i].pointer;
@@ -32,16 +30,41 @@ static cl_int set_and_enqueue(chain *c, const launch *l, cl_kernel kernel, const
                                     : clSetKernelArg(kernel, (cl_uint)i, l->args[i].bytes, l->args[i].value);
         if (code != CL_SUCCESS) return code;
     }
+    return CL_SUCCESS;
+}
+
+static cl_int set_and_enqueue(chain *c, const launch *l, cl_kernel kernel, const grid_part *part,
+                              cl_event *event, const char **call) {
+    cl_uint wait_count;
+    const cl_event *wait_list;
+    const cl_int code = set_arguments(c, l, kernel, call);
+    if (code != CL_SUCCESS) return code;
+    cla_chain_waits(c, &wait_count, &wait_list);
     *call = "clEnqueueNDRangeKernel";
     return clEnqueueNDRangeKernel(c->queue, kernel, 3,
                                   part->offset[0] || part->offset[1] || part->offset[2] ? part->offset : NULL,
                                   part->size, l->local, wait_count, wait_list, event);
 }
 
+// The kernel object stays the recording's, which replays it with the arguments of now.
+static clattn_status record_part(chain *c, const launch *l, const grid_part *part) {
+    const char *call = "";
+    cl_kernel kernel;
+    if (c->progress)
+        return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
+                                "progress: is not told of a call that is recorded: NULL is needed");
+    TRY(cla_program_take_kernel(c->context, l->program, &kernel));
+    const cl_int code = set_arguments(c, l, kernel, &call);
+    if (code == CL_SUCCESS) return cla_recording_keep(c, l, kernel, part->offset, part->size);
+    clReleaseKernel(kernel);
+    return cla_context_fail_opencl(c->context, code, call);
+}
+
 static clattn_status enqueue_part(chain *c, const launch *l, const grid_part *part, bool timed) {
     const char *call = "";
     cl_event event = NULL, *wanted = cla_chain_event(c, &event);
     cl_kernel kernel;
+    if (c->recording) return record_part(c, l, part);
     TRY(cla_program_take_kernel(c->context, l->program, &kernel));
     const cl_int code = set_and_enqueue(c, l, kernel, part, timed ? &event : wanted, &call);
     cla_program_give_kernel(l->program, kernel);
@@ -110,8 +133,8 @@ clattn_status cla_launch_enqueue(chain *c, const launch *l) {
                     {x, y, z},
                     {size_at(all[0], x, step[0]), size_at(all[1], y, step[1]), size_at(all[2], z, step[2])}};
                 const double flops = flops_of(l, &part);
-                const bool timed =
-                    !c->progress && !l->early && flops >= most / 4 && is_last_whole(l, &part, step);
+                const bool timed = !c->recording && !c->progress && !l->early && flops >= most / 4 &&
+                                   is_last_whole(l, &part, step);
                 TRY(timed ? enqueue_timed(c, l, &part, flops, before, start_ns)
                           : enqueue_part(c, l, &part, false));
                 before += flops;

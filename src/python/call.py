@@ -193,6 +193,10 @@ class _Call:
 
     def enqueue(self, function):
         queue = self.context.queue
+        if self.context._recorded:
+            if any(memory is not None for _, memory in self.results):
+                raise ValueError("a call that is recorded writes into Buffers: give it Buffers")
+            self.context._recorded.kept += self.kept  # memory of numpy's or torch's, which a Buffer may lie over
         self.run(function, queue, c.byref(self.params), 0, None, None)
         for array, memory in self.results:
             if memory is not None and array.size:

@@ -250,6 +250,36 @@ def _sample(g):
 _contexts = weakref.WeakSet()
 
 
+class Recording(_Closed):
+    """What Context.record made: step() enqueues its launches, behind what was enqueued before."""
+
+    def __init__(self, context, handle):
+        self.context, self.handle, self.kept = context, handle, []
+        context._recordings.add(self)
+
+    @property
+    def launches(self):
+        with self.context._use() as lib:
+            return lib.clattn_recording_launches(self.handle)
+
+    def __call__(self):
+        with self.context._use() as lib:
+            if not self.handle:
+                raise ValueError("the recording is closed")
+            status = lib.clattn_recording_enqueue(self.handle, self.context.queue, 0, None, None)
+            if status != CLATTN_OK:
+                raise Error(status, last_error(self.context.handle))
+            _ask(lib, "clFlush", self.context.queue)
+
+    def close(self):
+        """Finish its calls, and give its memory back."""
+        with self.context._lock:
+            if self.handle and self.context.handle and self.context._pid == os.getpid():
+                library().clFinish(self.context.queue)
+                library().clattn_recording_destroy(self.handle)
+            self.handle, self.kept = None, []
+
+
 class Context(_Closed):
     """A device with its compiled kernels and an in-order queue. `device` is its number among devices(), or a part of one name alone.
     Other keywords are fields of clattn_context_params, such as cache_dir. It closes with `with`, close(), when it is collected, and
@@ -258,6 +288,7 @@ class Context(_Closed):
 
     def __init__(self, device=0, **options):
         self._lock, self._depth, self._pid, self._groups, self._log = threading.RLock(), 0, os.getpid(), weakref.WeakSet(), _Log()
+        self._recordings, self._recorded = weakref.WeakSet(), None
         with _lock:  # of PoCL 3.1 the first question starts it, and two at once end the process
             self._create(device, options)
 
@@ -310,10 +341,34 @@ class Context(_Closed):
             raise ValueError("a context is not closed from inside a call of its own, such as by its progress")
         if self.queue:
             library().clFinish(self.queue)
+            for recording in list(self._recordings):
+                recording.close()
             library().clReleaseCommandQueue(self.queue)
         if self.handle:
             library().clattn_context_destroy(self.handle)
         self.handle = self.queue = None
+
+    @contextlib.contextmanager
+    def record(self):
+        """`with context.record() as step:` the calls of this context within are not run, but recorded, and step() runs them as often as
+        wanted, with nothing left to check or to plan: the step of a decoder, say. Tensors that change are Buffers, which are written in
+        between, and so are lengths (kv_lengths_device with cu_seqlens_q_device); numbers and arrays stay what they were. Results are
+        Buffers, which a step writes. Other threads wait meanwhile."""
+        with self._use() as lib:
+            made = c.c_void_p()
+            status = lib.clattn_recording_begin(self.handle, self.queue, c.byref(made))
+            if status != CLATTN_OK:
+                raise Error(status, last_error(self.handle))
+            step = Recording(self, made)
+            self._recorded = step
+            try:
+                yield step
+                lib.clattn_recording_end(made)
+            except BaseException:
+                step.close()
+                raise
+            finally:
+                self._recorded = None
 
     def _prepared(self, form, given, planned=False):
         """A call whose params are filled: within _use()."""

@@ -14,7 +14,6 @@
 enum { NO_DEVICE = 77 };
 
 static clattn_context *context;
-static cl_context opencl;
 static cl_command_queue queue;
 
 static void stop(const char *what, const char *why) {
@@ -92,8 +91,8 @@ static size_t made_count;
 
 static cl_mem buffer(size_t bytes, const void *values) {
     cl_int code;
-    cl_mem b = clCreateBuffer(opencl, CL_MEM_READ_WRITE | (values ? CL_MEM_COPY_HOST_PTR : 0), bytes,
-                              (void *)values, &code);
+    const cl_mem_flags use = CL_MEM_READ_WRITE | (values ? CL_MEM_COPY_HOST_PTR : 0);
+    cl_mem b = clCreateBuffer(clattn_context_opencl(context), use, bytes, (void *)values, &code);
     if (!b || made_count == sizeof made / sizeof made[0]) stop("clCreateBuffer", "failed");
     return made[made_count++] = b;
 }
@@ -182,7 +181,9 @@ typedef struct model {
     clattn_tensor embedding, norm, head;
     /* Rows of a step: the stream, what a projection reads and writes, the network's, and, of the logits. */
     clattn_tensor stream, inner, result, wide, last, logits;
-    clattn_tensor ids; /* what is fed, and in its first place what was chosen */
+    clattn_tensor ids, chosen; /* what is fed, and in its first place what was chosen */
+    clattn_tensor ends, keys;  /* of one row: 0 and 1; `length` once more */
+    clattn_recording *step;    /* the launches of one row and the choice behind it */
 } model;
 
 static void read_sizes(model *m, const char *folder) {
@@ -238,6 +239,9 @@ static model read_model(const char *folder, int32_t capacity, int32_t at_once, i
     m.result = rows(m.type, at_once, m.width), m.wide = rows(m.type, at_once, m.hidden);
     m.last = rows(CLATTN_TYPE_F32, logits, m.width), m.logits = rows(CLATTN_TYPE_F32, logits, m.vocabulary);
     m.ids = tensor(CLATTN_TYPE_I32, 2, (const int64_t[]){1, at_once}, NULL);
+    m.chosen = m.ids, m.chosen.shape[1] = 1;
+    m.ends = tensor(CLATTN_TYPE_I32, 1, (const int64_t[]){2}, (const int32_t[]){0, 1});
+    m.keys = tensor(CLATTN_TYPE_I32, 1, (const int64_t[]){1}, NULL);
     return m;
 }
 
@@ -257,22 +261,30 @@ static void normalise(const model *m, clattn_tensor stream, const clattn_tensor 
 static void attend(const model *m, const block *b, clattn_tensor x, clattn_tensor out) {
     clattn_layer_params p = {.x = x, .out = out, .heads = m->heads, .kv_heads = m->kv_heads, .append = true};
     p.wq = b->wq, p.wk = b->wk, p.wv = b->wv, p.wo = b->wo, p.kv.k = b->k, p.kv.v = b->v;
-    /* The last of the rows stands at the last of the keys that kv_lengths count, in host memory that the call reads at once. */
-    p.score.causal = true, p.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT, p.score.kv_lengths = &m->length;
+    /* How many keys there are, a row that is a packed sequence reads from a buffer, at each replay; the last key is the last row's. */
+    p.score.causal = true, p.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+    if (x.shape[1] > 1)
+        p.score.kv_lengths = &m->length;
+    else
+        p.sequences = p.max_q = 1, p.cu_seqlens_q_device = m->ends, p.kv.kv_lengths_device = m->keys;
     p.rope.layout = CLATTN_ROPE_HALF, p.rope.base = m->base;
     check(clattn_layer_enqueue(context, queue, &p, 0, NULL, NULL), "attention");
 }
 
-/* Tokens that lie in ids, `count` of them, are fed; the logits of the last `wanted` come to be. */
-static void feed(model *m, int32_t count, int32_t wanted) {
+static void grow(model *m, int32_t count) {
+    m->length += count;
+    if (m->length > m->capacity) stop("the cache", "is full");
+    clEnqueueWriteBuffer(queue, m->keys.buffer, CL_TRUE, 0, sizeof m->length, &m->length, 0, NULL, NULL);
+}
+
+/* The last `count` tokens lie in ids and are fed; the logits of `wanted` come to be, and in ids the likeliest after the first of them. */
+static void feed(const model *m, int32_t count, int32_t wanted) {
     const clattn_tensor stream = part(m->stream, 0, count, m->width),
                         inner = part(m->inner, 0, count, m->width),
                         result = part(m->result, 0, count, m->width),
                         wide = part(m->wide, 0, count, m->hidden);
     clattn_embedding_params embedding = {.ids = m->ids, .table = m->embedding, .out = stream};
     embedding.ids.shape[1] = count;
-    m->length += count;
-    if (m->length > m->capacity) stop("the cache", "is full");
     check(clattn_embedding_enqueue(context, queue, &embedding, 0, NULL, NULL), "the embedding");
     for (int n = 0; n < m->blocks; n++) {
         const block *b = &m->block[n];
@@ -287,14 +299,19 @@ static void feed(model *m, int32_t count, int32_t wanted) {
     const clattn_tensor end = part(result, count - wanted, wanted, m->width),
                         last = part(m->last, 0, wanted, m->width);
     normalise(m, part(stream, count - wanted, wanted, m->width), &end, m->norm, last);
+    const clattn_argmax_params likeliest = {.x = part(m->logits, 0, 1, m->vocabulary), .out = m->chosen};
     project(last, m->head, part(m->logits, 0, wanted, m->vocabulary));
+    check(clattn_argmax_enqueue(context, queue, &likeliest, 0, NULL, NULL), "argmax");
 }
 
-/* The likeliest next token, into the first place of ids. */
-static void choose(const model *m) {
-    clattn_argmax_params p = {.x = part(m->logits, 0, 1, m->vocabulary), .out = m->ids};
-    p.out.shape[1] = 1;
-    check(clattn_argmax_enqueue(context, queue, &p, 0, NULL, NULL), "argmax");
+/* The token in ids is fed, and the next one chosen: recorded the first time, and nothing but launches from then on. */
+static void step(model *m) {
+    grow(m, 1);
+    if (!m->step) {
+        check(clattn_recording_begin(context, queue, &m->step), "recording"), feed(m, 1, 1);
+        check(clattn_recording_end(m->step), "recording");
+    }
+    check(clattn_recording_enqueue(m->step, queue, 0, NULL, NULL), "a step");
 }
 
 static void write_ids(const model *m, const int32_t *ids, int32_t count) {
@@ -313,19 +330,18 @@ static int generate(const char *folder, int32_t steps, const int32_t *prompt, in
     write_ids(&m, prompt, count);
     for (int32_t n = 0; n < steps; n++) {
         int32_t token;
-        feed(&m, n ? 1 : count, 1);
-        choose(&m);
+        n ? step(&m) : (grow(&m, count), feed(&m, count, 1));
         read_back(m.ids.buffer, sizeof token, &token);
         printf("%s%d", n ? " " : "", (int)token);
         fflush(stdout);
         timespec_get(&at[n ? 2 : 1], TIME_UTC);
     }
-    printf("\n");
     for (int n = 1; n < 3 && n <= steps; n++)
-        fprintf(stderr, "%s: %.3f s\n", n == 1 ? "prompt and first token" : "the other tokens",
+        fprintf(stderr, "\n%s: %.3f s", n == 1 ? "prompt and first token" : "the other tokens",
                 difftime(at[n].tv_sec, at[n - 1].tv_sec) +
                     1e-9 * (double)(at[n].tv_nsec - at[n - 1].tv_nsec));
-    free(m.block);
+    printf("\n");
+    clattn_recording_destroy(m.step), free(m.block);
     return 0;
 }
 
@@ -343,7 +359,7 @@ static int compare(const char *folder) {
     for (int32_t n = 0, fed; n < all; n += fed) {
         fed = n ? 1 : half;
         write_ids(&m, tokens + n, fed);
-        feed(&m, fed, fed);
+        n ? step(&m) : (grow(&m, fed), feed(&m, fed, fed));
         read_back(m.logits.buffer, (size_t)(fed * m.vocabulary) * sizeof *got, got);
         for (int32_t r = 0; r < fed; r++) {
             const float *is = got + (size_t)(r * m.vocabulary),
@@ -360,7 +376,7 @@ static int compare(const char *folder) {
     printf("%d tokens, logits up to %.3g: the largest difference is %.2g; %d of %d tokens are chosen alike\n",
            (int)all, largest, most, same, (int)all);
     const double allowed = m.type == CLATTN_TYPE_F32 ? 3e-6 : m.type == CLATTN_TYPE_F16 ? 3e-3 : 3e-2;
-    free(got), free(want), free(tokens), free(m.block);
+    free(got), free(want), free(tokens), free(m.block), clattn_recording_destroy(m.step);
     return most <= allowed * largest ? 0 : 1;
 }
 
@@ -373,8 +389,7 @@ int main(int count, char **words) {
     if (!checks && steps < 1) stop("usage", "llama FOLDER STEPS TOKEN..., or llama --check FOLDER");
     if (clattn_device_list(&device, 1, &devices, NULL) != CLATTN_OK) return NO_DEVICE;
     check(clattn_context_create(&(clattn_context_params){.device = device.device}, &context), "context");
-    opencl = clattn_context_opencl(context);
-    queue = clCreateCommandQueue(opencl, device.device, 0, NULL);
+    queue = clCreateCommandQueue(clattn_context_opencl(context), device.device, 0, NULL);
     for (int n = 3; n < count; n++) prompt[n - 3] = (int32_t)strtol(words[n], NULL, 10);
     const int status = checks ? compare(words[2]) : generate(words[1], steps, prompt, count - 3);
     for (size_t n = 0; n < made_count; n++) clReleaseMemObject(made[n]);

@@ -234,6 +234,32 @@ static void run_given(const struct subject *s, struct attempt *a) {
     case_free(data);
 }
 
+// A call that fails while it is recorded has left no launch.
+static void run_recorded(const struct subject *s, struct attempt *a) {
+    struct case_data *data = case_make(s->test);
+    struct case_arrays arrays;
+    clattn_recording *r = NULL;
+    cl_event event = NULL;
+    case_bind(data, harness_place(), &arrays);
+    faults_begin(a);
+    clattn_status status = clattn_recording_begin(harness()->context, queue_of(s), &r);
+    if (status == CLATTN_OK) {
+        status = case_enqueue(harness()->context, queue_of(s), &arrays, NULL);
+        if (status != CLATTN_OK && clattn_recording_launches(r) != 0) faults_wrong(a, "a launch is left");
+    }
+    if (status == CLATTN_OK) status = clattn_recording_end(r);
+    if (status == CLATTN_OK) status = clattn_recording_enqueue(r, queue_of(s), 0, NULL, &event);
+    faults_end(a, status);
+    take_event(s, a, event);
+    harness_finish(queue_of(s));
+    clattn_recording_destroy(r);
+    if (status == CLATTN_OK && a->code != LAYER_FAILED_EVENT &&
+        !case_holds(data, &arrays, queue_of(s), a->why, sizeof a->why))
+        a->right = false;
+    case_unbind(&arrays);
+    case_free(data);
+}
+
 // What a small call wrote the first time, when nothing failed, it writes each time.
 static void run_small(const struct subject *s, struct attempt *a) {
     static double expected[SMALL_CALLS];
@@ -336,6 +362,7 @@ const struct subject faults_calls[] = {
     BOTH("CLBlast's linear", run_case, clblast_linear, true, clblast_spared),
     {.name = "plan, workspace, prepare", .run = run_plans, .test = &unfused, .spared = spared},
     BOTH("past keys of their own lengths and positions", run_case, past, false, spared),
+    BOTH("recorded layer", run_recorded, native_layer, false, spared),
     ONE("pages", run_case, pages, false),
     ONE("appended rows", run_case, appended, true),
     ONE("ragged batch", run_case, ragged, false),

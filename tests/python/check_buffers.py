@@ -262,7 +262,51 @@ def lives():
     refused("is taken", clattn.Buffer, x, context=3)
 
 
+def recorded():
+    """A step of a decoder: recorded once, with new rows and lengths in Buffers, beside the calls with lengths on the host."""
+    context = clattn.Context()
+    heads, size, capacity, steps = 4, 16, 12, 5
+    def buffer(x, **of):
+        return clattn.Buffer(np.asarray(x), context=context, **of)
+    rows = {name: buffer(np.zeros((1, n, 2, size), np.float32)) for name, n in (("q", heads), ("k_new", 2), ("v_new", 2))}
+    caches = [buffer(np.zeros((2, 2, capacity, size), np.float32)) for _ in "kvkv"]
+    out, ends, lengths = clattn.Buffer.zeros((1, heads, 2, size), context=context), buffer(np.arange(3)), buffer(np.ones(2, int))
+    with context.record() as step:
+        context.attention(**rows, k=caches[0], v=caches[1], cu_seqlens_q_device=ends, kv_lengths_device=lengths, max_q=1, out=out,
+                          causal=True, alignment="bottom_right", rope={"layout": "half"})
+        refused("writes into Buffers", context.attention, numbers(1, 2, 3, 8), numbers(1, 2, 3, 8), numbers(1, 2, 3, 8))
+    check(not out.numpy().any() and step.launches > 1, "nothing ran")
+    for at in range(steps):
+        new, counts = {name: numbers(*x.shape) for name, x in rows.items()}, [1 + at, 3 + 2 * at]
+        for name, x in new.items():
+            rows[name][...] = x
+        lengths[...] = np.array(counts)
+        step()
+        dense = {name: np.ascontiguousarray(x.transpose(2, 1, 0, 3)) for name, x in new.items()}
+        want = context.attention(**dense, k=caches[2], v=caches[3], kv_lengths=counts, causal=True, alignment="bottom_right",
+                                 rope={"layout": "half"})
+        close(out.numpy().transpose(2, 1, 0, 3), want, f"step {at}", 2e-6)
+    over = clattn.Buffer.over(numbers(1, 2, 5, 8), context=context)
+    with context.record() as short:
+        found = context.attention(over, over, over)
+    del over
+    gc.collect()
+    short()
+    check(np.isfinite(found.numpy()).all() and found.numpy().any(), "memory that is let go")
+    short.close()
+    refused("the recording is closed", short)
+    try:
+        with context.record() as broken:
+            raise KeyError
+    except KeyError:
+        refused("the recording is closed", broken)
+    context.attention(found, found, found)  # runs
+    context.close()
+    refused("the context is closed", step)
+
+
 views()
+recorded()
 shared()
 layouts()
 caches()

@@ -48,7 +48,7 @@ def layouts():
     # Every struct and function of the header is there.
     text = "".join(open(os.path.join("include/clattn", name), encoding="utf-8").read()
         for name in os.listdir("include/clattn") if name != "mpi.h")
-    opaque = sum(text.count(f"typedef struct clattn_{name} clattn_{name};") for name in ("context", "group"))
+    opaque = sum(text.count(f"typedef struct clattn_{name} clattn_{name};") for name in ("context", "group", "recording"))
     check(text.count("typedef struct clattn_") - opaque == len(structs()), "a struct is left out")
     check(text.count("CLATTN_API ") - text.count("define CLATTN_API ") == len(clattn.FUNCTIONS), "a function is left out")
 

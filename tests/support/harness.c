@@ -138,6 +138,7 @@ void harness_adopt(clattn_context *context) {
     the_place.device = h.device;
     the_place.queue = h.queue;
     the_place.broken = end_program;
+    the_place.recorded = getenv("CLATTN_TEST_RECORDED") != NULL;
 }
 
 void harness_stop(void) {

@@ -256,10 +256,23 @@ struct case_result case_collect(const struct case_arrays *a, cl_command_queue qu
     return result;
 }
 
+static clattn_status enqueue_recorded(const struct place *place, const struct case_arrays *a) {
+    clattn_recording *r = NULL;
+    clattn_status status = clattn_recording_begin(place->context, place->queue, &r);
+    if (status == CLATTN_OK) status = case_enqueue(place->context, place->queue, a, NULL);
+    if (status == CLATTN_OK) status = clattn_recording_end(r);
+    if (status == CLATTN_OK) status = clattn_recording_enqueue(r, place->queue, 0, NULL, NULL);
+    if (status == CLATTN_OK) clFinish(place->queue);
+    clattn_recording_destroy(r);
+    return status;
+}
+
 struct case_result case_execute(const struct case_data *data, struct place *place) {
     struct case_arrays arrays;
     case_bind(data, place, &arrays);
-    const clattn_status status = case_enqueue(place->context, place->queue, &arrays, NULL);
+    const bool recorded = place->recorded && data->test.projection != CLATTN_PROJECTION_CLBLAST;
+    const clattn_status status = recorded ? enqueue_recorded(place, &arrays)
+                                          : case_enqueue(place->context, place->queue, &arrays, NULL);
     struct case_result result = case_collect(&arrays, place->queue, NULL);
     result.status = status;
     if (status != CLATTN_OK) place_message(place, status, result.message);

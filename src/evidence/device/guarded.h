@@ -15,7 +15,8 @@ struct place {
     int64_t guard;          // elements behind every view
     uint64_t
         drawn; // of tensors that are scattered (LAYOUT_SCATTERED): where the next one lies; a case begins with its seed
-    bool bare; // keep no copy of what a buffer held: nothing tells whether it is intact
+    bool recorded; // cases are recorded, and replayed (record.h), but for those that CLBlast projects
+    bool bare;     // keep no copy of what a buffer held: nothing tells whether it is intact
     // Memory for the buffers of cases where the caller wants it to lie; NULL: the driver's own.
     void *(*memory)(size_t bytes);
     void (*release_memory)(void *memory);

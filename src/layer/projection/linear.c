@@ -201,6 +201,9 @@ static matrix matrix_of(const clattn_tensor *t) {
 static clattn_status multiply(chain *c, const linear *l, const clattn_tensor *y, cl_mem scratch,
                               uint64_t at) {
     clattn_tensor x = l->x, w = l->w;
+    if (c->recording)
+        return cla_context_fail(c->context, CLATTN_UNSUPPORTED,
+                                "projection: CLBlast's launches cannot be recorded: take native or auto");
     if (!is_plain(&l->x)) {
         x = scratch_view(&l->x, scratch, &at);
         TRY(enqueue_convert(c, &l->x, &x, &no_bias, NULL));

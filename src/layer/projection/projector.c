@@ -138,6 +138,10 @@ static const char *choose(clattn_context *context, linear *l) {
         l->native = true;
         return "CLBlast failed in this context, the log says how";
     }
+    if (atomic_load(&context->recording)) {
+        l->native = true;
+        return "calls are recorded, and CLBlast's launches are its own";
+    }
     const bool open = cla_linear_native_is_open(context, l);
     const projection_answer known = open ? measured(context) : (projection_answer){.sure = false};
     l->native = cla_linear_native_wins(context, l, &known);

@@ -1,0 +1,37 @@
+// recording.h: what calls on a queue that is recorded leave (include/clattn/record.h): launches, and the memory that they use. The
+// chain of a call (chain.c) gives it both; replay.c enqueues the launches.
+#ifndef CLATTN_LAUNCH_RECORDING_H
+#define CLATTN_LAUNCH_RECORDING_H
+#include "launch/chain.h"
+
+// A launch: a kernel object with its arguments, which nobody else has, and its grid. The buffers of arguments are retained.
+typedef struct recorded {
+    struct recorded *next;
+    cl_kernel kernel;
+    size_t offset[3], global[3], local[3];
+    int buffer_count;
+    cl_mem buffers[LAUNCH_MAX_ARGS];
+} recorded;
+
+struct clattn_recording {
+    clattn_context *context;
+    cl_command_queue queue; // whose calls it takes, while it is the context's `recording`
+    recorded *first, *last;
+    size_t launches;
+    pool_slot *slots; // tables and scratch memory; `held`: by the call that is being recorded
+};
+
+// The recording that takes this queue's calls; NULL: they run.
+clattn_recording *cla_recording_of(clattn_context *context, cl_command_queue queue);
+
+// Of a call on a queue that is recorded: memory, a launch with the kernel object that is set for it, which is the recording's
+// whatever comes, and the end of the call, whose launches are kept where it went well.
+clattn_status cla_recording_table(chain *c, const void *words, size_t bytes, cl_mem *table);
+clattn_status cla_recording_scratch(chain *c, uint64_t bytes, cl_mem *scratch);
+clattn_status cla_recording_keep(chain *c, const launch *l, cl_kernel kernel, const size_t offset[3],
+                                 const size_t size[3]);
+void cla_recording_took(chain *c, bool well);
+
+// Release all that it has, and itself.
+void cla_recording_free(clattn_recording *r);
+#endif

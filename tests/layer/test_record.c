@@ -1,0 +1,363 @@
+// test_record.c: calls that are recorded and replayed (record.h): nothing runs while they are recorded; each replay gives the bits of
+// the call, on every queue, with the inputs of now and with lengths that stand in buffers; what fails leaves nothing; what is
+// refused; whose memory it is. That all options can be recorded is the suites' pairs_recorded and layers_recorded.
+#include "support/case_assert.h"
+#include "support/harness.h"
+#include "support/layer_client.h"
+#include "support/small_calls.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// One for each way that memory and launches come about: tables, scratch memory, device arrays, appended rows, several launches, a layer
+// in one launch, projections that may be CLBlast's.
+static const char *const names[] = {
+    "attend-f32-b2-h4-hkv2-n20-nkv33-d32-causal-flash-lse-alibi-sinks-qlen-kvlen-ropehalf",
+    "attend-f32-b2-h4-hkv2-n9-nkv33-d32-causal-unfused-lse-qlen",
+    "decode-f16-b2-h4-hkv2-n1-nkv300-d32-full-decode-splits3",
+    "attend-f32-b2-h2-n9-nkv33-d32-full-flash-kvi8-lse-kvlen33:20-append4",
+    "attend-f32-b2-h2-n9-nkv33-d32-full-flash-lse-qlen9:2-kvlen20:33-dropout0.3:7-raggeddevice",
+    "attend-f32-b1-h2-n9-nkv33-d32-causal-flash-lse-mods-blocks",
+    "layer-bf16-b1-h4-hkv2-n9-d16-m48-causal-native-biases-normheads-gateall-ropehalf",
+    "layer-f32-b2-h2-n20-d32-m64-full-qlen-ropehalf",
+    "linear-f32-b1-h2-n9-d32-m64-full",
+};
+enum { NAMES = sizeof names / sizeof names[0] };
+
+static void expect(clattn_status status, const char *what) {
+    ck_assert_msg(status == CLATTN_OK, "%s: %s", what, harness_log_text());
+}
+
+static clattn_recording *begin(cl_command_queue queue) {
+    clattn_recording *r = NULL;
+    harness_log_clear();
+    expect(clattn_recording_begin(harness()->context, queue, &r), "clattn_recording_begin");
+    return r;
+}
+
+static void replay(clattn_recording *r, cl_command_queue queue, const char *what) {
+    expect(clattn_recording_enqueue(r, queue, 0, NULL, NULL), what);
+    harness_finish(queue);
+}
+
+static struct case_data *open_case(const char *name, struct case_arrays *arrays) {
+    struct test_case test;
+    char why[512] = "";
+    ck_assert_msg(case_parse(name, &test, why), "%s: %s", name, why);
+    struct case_data *data = case_make(&test);
+    case_bind(data, harness_place(), arrays);
+    return data;
+}
+
+// out of a case that ran, once as a call and then twice as a replay; before, nobody has written it.
+static void same_bits(const char *name, cl_command_queue queue) {
+    struct case_arrays called, kept;
+    char why[512] = "";
+    struct case_data *data = open_case(name, &called);
+    case_bind(data, harness_place(), &kept);
+    clattn_recording *r = begin(queue);
+    expect(case_enqueue(harness()->context, queue, &kept, NULL), name);
+    expect(clattn_recording_end(r), "clattn_recording_end");
+    ck_assert_uint_gt(clattn_recording_launches(r), 0);
+    harness_finish(queue);
+    ck_assert_msg(!case_holds(data, &kept, queue, why, sizeof why), "%s: ran while it was recorded", name);
+    expect(case_enqueue(harness()->context, queue, &called, NULL), name);
+    const int64_t count = guarded_count(&called.out.view);
+    double *want = calloc((size_t)count, sizeof *want), *got = calloc((size_t)count, sizeof *got);
+    ck_assert(guarded_read(&called.out, queue, want));
+    for (int n = 0; n < 2; n++) {
+        replay(r, queue, name);
+        ck_assert_msg(case_holds(data, &kept, queue, why, sizeof why), "%s: %s", name, why);
+        ck_assert(guarded_read(&kept.out, queue, got));
+        ck_assert_msg(memcmp(want, got, (size_t)count * sizeof *got) == 0, "%s: other bits, replay %d", name,
+                      n);
+    }
+    clattn_recording_destroy(r);
+    free(want), free(got);
+    case_unbind(&called), case_unbind(&kept);
+    case_free(data);
+}
+
+START_TEST(cases_give_the_same_bits) {
+    same_bits(names[_i], harness()->queue);
+    if (harness()->out_of_order != NULL) same_bits(names[_i], harness()->out_of_order);
+}
+END_TEST
+
+START_TEST(small_calls_give_the_same_bits) {
+    cl_command_queue queue = harness()->queue;
+    struct small_call called, kept;
+    double want, before, got;
+    small_open(&called, _i, harness_place());
+    small_open(&kept, _i, harness_place());
+    clattn_recording *r = begin(queue);
+    expect(small_enqueue(&kept, harness()->context, queue, 0, NULL, NULL), small_names[_i]);
+    expect(clattn_recording_end(r), "clattn_recording_end");
+    ck_assert(small_intact(&kept, queue, &before));
+    expect(small_enqueue(&called, harness()->context, queue, 0, NULL, NULL), small_names[_i]);
+    ck_assert(small_intact(&called, queue, &want) && !(before == want));
+    replay(r, queue, small_names[_i]);
+    ck_assert(small_intact(&kept, queue, &got));
+    ck_assert_msg(got == want, "%s: %g, not %g", small_names[_i], got, want);
+    clattn_recording_destroy(r);
+    small_close(&called), small_close(&kept);
+}
+END_TEST
+
+// Steps of a decoder, two sequences that append to caches of other lengths: the layer in `steps[0]` is called anew each time, that
+// in `steps[1]` was recorded once. All that changes lies in buffers: x and kv_lengths_device.
+enum { SEQUENCES = 2, STEPS = 5, WIDTH = 48, CAPACITY = 24, HEADS = 4, SIZE = 16 };
+
+struct step {
+    struct guarded x, out, k, v, cu, lengths;
+    clattn_layer_params params;
+};
+
+static struct guarded filled(clattn_type type, int rank, const int64_t shape[4], const double *values) {
+    const struct guarded_shape s = {
+        .type = type, .rank = rank, .shape = {shape[0], shape[1], shape[2], shape[3]}};
+    return values ? guarded_in_out(harness_place(), &s, values) : guarded_output(harness_place(), &s);
+}
+
+static struct step step_open(const struct guarded *matrices, const double *zeros) {
+    const double first[SEQUENCES + 1] = {0, 1, 2}, lengths[SEQUENCES] = {1, 1};
+    const int64_t rows[4] = {1, SEQUENCES, WIDTH}, cache[4] = {SEQUENCES, HEADS / 2, CAPACITY, SIZE};
+    struct step s = {.x = filled(CLATTN_TYPE_F32, 3, rows, zeros),
+                     .out = filled(CLATTN_TYPE_F32, 3, rows, NULL),
+                     .k = filled(CLATTN_TYPE_F32, 4, cache, zeros),
+                     .v = filled(CLATTN_TYPE_F32, 4, cache, zeros),
+                     .cu = filled(CLATTN_TYPE_I32, 1, (const int64_t[4]){SEQUENCES + 1}, first),
+                     .lengths = filled(CLATTN_TYPE_I32, 1, (const int64_t[4]){SEQUENCES}, lengths)};
+    s.params =
+        (clattn_layer_params){.x = s.x.view,
+                              .out = s.out.view,
+                              .wq = matrices[0].view,
+                              .wk = matrices[1].view,
+                              .wv = matrices[2].view,
+                              .wo = matrices[3].view,
+                              .heads = HEADS,
+                              .kv_heads = HEADS / 2,
+                              .score.causal = true,
+                              .score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT,
+                              .rope.layout = CLATTN_ROPE_HALF,
+                              .kv = {.k = s.k.view, .v = s.v.view, .kv_lengths_device = s.lengths.view},
+                              .append = true,
+                              .sequences = SEQUENCES,
+                              .cu_seqlens_q_device = s.cu.view,
+                              .max_q = 1};
+    return s;
+}
+
+static void step_close(struct step *s) {
+    guarded_release(&s->x), guarded_release(&s->out), guarded_release(&s->k);
+    guarded_release(&s->v), guarded_release(&s->cu), guarded_release(&s->lengths);
+}
+
+static void write(const struct guarded *to, const void *from, size_t bytes) {
+    const size_t at = (size_t)to->view.offset * 4; // of float32 and i32
+    harness_expect(
+        clEnqueueWriteBuffer(harness()->queue, to->view.buffer, CL_TRUE, at, bytes, from, 0, NULL, NULL),
+        "clEnqueueWriteBuffer");
+}
+
+START_TEST(steps_of_a_decoder) {
+    static const int64_t sides[4][2] = {
+        {HEADS * SIZE, WIDTH}, {HEADS / 2 * SIZE, WIDTH}, {HEADS / 2 * SIZE, WIDTH}, {WIDTH, HEADS * SIZE}};
+    struct random random = {.state = 7};
+    double *zeros = calloc(SEQUENCES * HEADS * CAPACITY * SIZE, sizeof *zeros);
+    struct guarded matrices[4];
+    for (int m = 0; m < 4; m++) {
+        double *values = case_random(&random, sides[m][0] * sides[m][1], CLATTN_TYPE_F32, 0.2);
+        matrices[m] = filled(CLATTN_TYPE_F32, 2, (const int64_t[4]){sides[m][0], sides[m][1]}, values);
+        free(values);
+    }
+    struct step steps[2] = {step_open(matrices, zeros), step_open(matrices, zeros)};
+    clattn_recording *r = begin(harness()->queue);
+    expect(clattn_layer_enqueue(harness()->context, harness()->queue, &steps[1].params, 0, NULL, NULL),
+           "recorded");
+    expect(clattn_recording_end(r), "clattn_recording_end");
+    double out[2][SEQUENCES * WIDTH], last = 0.0;
+    for (int step = 0; step < STEPS; step++) {
+        float x[SEQUENCES * WIDTH];
+        const int32_t lengths[SEQUENCES] = {1 + step, 7 + 2 * step};
+        for (int n = 0; n < SEQUENCES * WIDTH; n++) x[n] = (float)sin(1.0 + n + 31.0 * step);
+        for (int n = 0; n < 2; n++)
+            write(&steps[n].x, x, sizeof x), write(&steps[n].lengths, lengths, sizeof lengths);
+        expect(clattn_layer_enqueue(harness()->context, harness()->queue, &steps[0].params, 0, NULL, NULL),
+               "called");
+        replay(r, harness()->queue, "replayed");
+        for (int n = 0; n < 2; n++) ck_assert(guarded_read(&steps[n].out, harness()->queue, out[n]));
+        ck_assert_msg(memcmp(out[0], out[1], sizeof out[0]) == 0, "step %d: other bits", step);
+        ck_assert_msg(!(out[1][0] == last), "step %d: as the one before", step);
+        last = out[1][0];
+    }
+    clattn_recording_destroy(r);
+    for (int m = 0; m < 4; m++) guarded_release(&matrices[m]);
+    step_close(&steps[0]), step_close(&steps[1]);
+    free(zeros);
+}
+END_TEST
+
+// A call that is refused, and one that fails after some of its launches were recorded, leave nothing; the call before them stays.
+START_TEST(what_fails_leaves_nothing) {
+    struct case_arrays a;
+    struct case_data *data = open_case(names[7], &a);
+    char why[512] = "";
+    clattn_layer_params wrong = a.layer, clblast = a.layer;
+    clattn_recording *r = begin(harness()->queue);
+    expect(clattn_layer_enqueue(harness()->context, harness()->queue, &a.layer, 0, NULL, NULL), names[7]);
+    const size_t launches = clattn_recording_launches(r);
+    wrong.heads = 0;
+    ck_assert_int_eq(clattn_layer_enqueue(harness()->context, harness()->queue, &wrong, 0, NULL, NULL),
+                     CLATTN_INVALID_ARGUMENT);
+    clblast.projection = CLATTN_PROJECTION_CLBLAST;
+    harness_log_clear();
+    ck_assert_int_eq(clattn_layer_enqueue(harness()->context, harness()->queue, &clblast, 0, NULL, NULL),
+                     CLATTN_UNSUPPORTED);
+    if (harness_has_clblast())
+        ck_assert_msg(strstr(harness_log_text(), "recorded") != NULL, "%s", harness_log_text());
+    ck_assert_uint_eq(clattn_recording_launches(r), launches);
+    expect(clattn_recording_end(r), "clattn_recording_end");
+    replay(r, harness()->queue, names[7]);
+    ck_assert_msg(case_holds(data, &a, harness()->queue, why, sizeof why), "%s", why);
+    clattn_recording_destroy(r);
+    case_unbind(&a);
+    case_free(data);
+}
+END_TEST
+
+static bool nobody_hears(void *user, double done) {
+    (void)done;
+    *(int *)user = 1;
+    return true;
+}
+
+START_TEST(refusals) {
+    clattn_context *context = harness()->context;
+    cl_command_queue queue = harness()->queue;
+    struct case_arrays a;
+    struct case_data *data = open_case(names[0], &a);
+    clattn_recording *r = NULL, *other = NULL;
+    cl_event event = NULL, gate = harness_gate();
+    int heard = 0;
+    const clattn_progress progress = {.fn = nobody_hears, .user = &heard};
+    ck_assert_int_eq(clattn_recording_begin(NULL, queue, &r), CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(clattn_recording_end(NULL), CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(clattn_recording_enqueue(NULL, queue, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT);
+    ck_assert_uint_eq(clattn_recording_launches(NULL), 0);
+    clattn_recording_destroy(NULL);
+#define REFUSED(call, word)                                                                                  \
+    do {                                                                                                     \
+        harness_log_clear();                                                                                 \
+        harness_assert_refused(#call, call, CLATTN_INVALID_ARGUMENT, word);                                  \
+    } while (0)
+    REFUSED(clattn_recording_begin(context, queue, NULL), "recording: is NULL");
+    REFUSED(clattn_recording_begin(context, NULL, &r), "queue: is NULL");
+    r = begin(queue);
+    REFUSED(clattn_recording_begin(context, queue, &other), "another one");
+    ck_assert_ptr_null(other);
+    REFUSED(clattn_recording_enqueue(r, queue, 0, NULL, NULL), "is not ended");
+    REFUSED(clattn_attention_enqueue(context, queue, &a.params, 0, NULL, &event), "event: ");
+    ck_assert_ptr_null(event);
+    REFUSED(clattn_attention_enqueue(context, queue, &a.params, 1, &gate, NULL), "wait_list: ");
+    a.params.progress = &progress;
+    REFUSED(clattn_attention_enqueue(context, queue, &a.params, 0, NULL, NULL), "progress: ");
+    a.params.progress = NULL;
+    ck_assert(!heard && clattn_recording_launches(r) == 0);
+    expect(clattn_recording_end(r), "clattn_recording_end");
+    REFUSED(clattn_recording_end(r), "was ended before");
+    other = begin(queue);
+    REFUSED(clattn_recording_enqueue(r, queue, 0, NULL, NULL), "no recording becomes part");
+    clattn_recording_destroy(other); // which ends it
+    REFUSED(clattn_recording_enqueue(r, queue, 1, NULL, NULL), "wait_list: ");
+    REFUSED(clattn_recording_enqueue(r, NULL, 0, NULL, NULL), "queue: is NULL");
+    // One without launches waits, and has an event.
+    expect(clattn_recording_enqueue(r, queue, 1, &gate, &event), "nothing");
+    harness_open_gate(gate, event, queue);
+    clattn_recording_destroy(r);
+    case_unbind(&a);
+    case_free(data);
+}
+END_TEST
+
+// The gate is waited for, and the event is that of the last launch, on both queues.
+START_TEST(events) {
+    cl_command_queue queue = _i == 0 ? harness()->queue : harness()->out_of_order;
+    if (queue == NULL) return;
+    struct case_arrays a;
+    struct case_data *data = open_case(names[6], &a);
+    char why[512] = "";
+    clattn_recording *r = begin(queue);
+    expect(case_enqueue(harness()->context, queue, &a, NULL), names[6]);
+    expect(clattn_recording_end(r), "clattn_recording_end");
+    ck_assert_uint_gt(clattn_recording_launches(r), 1);
+    cl_event gate = harness_gate(), event = NULL;
+    expect(clattn_recording_enqueue(r, queue, 1, &gate, &event), names[6]);
+    harness_open_gate(gate, event, queue);
+    ck_assert_msg(case_holds(data, &a, harness()->queue, why, sizeof why), "%s", why);
+    clattn_recording_destroy(r);
+    case_unbind(&a);
+    case_free(data);
+}
+END_TEST
+
+static long live_buffers(void) {
+    struct layer_counts counts = {.misused = 0};
+    if (layer_client() != NULL) layer_client()->count(&counts);
+    return counts.live[LAYER_BUFFER];
+}
+
+// Thirty calls take the scratch memory and the tables of one; all goes with the recording; what the application releases before a replay
+// is still there.
+START_TEST(memory) {
+    struct case_arrays a;
+    struct case_data *data = open_case(names[0], &a);
+    const long before = live_buffers();
+    long of_one = 0;
+    clattn_recording *r = begin(harness()->queue);
+    for (int n = 0; n < 30; n++) {
+        expect(case_enqueue(harness()->context, harness()->queue, &a, NULL), names[0]);
+        if (n == 0) of_one = live_buffers();
+    }
+    ck_assert_int_eq(live_buffers(), of_one);
+    ck_assert(of_one > before || layer_client() == NULL);
+    expect(clattn_recording_end(r), "clattn_recording_end");
+    case_unbind(&a);
+    replay(r, harness()->queue, names[0]);
+    clattn_recording_destroy(r);
+    ck_assert_int_le(live_buffers(), before);
+    case_free(data);
+}
+END_TEST
+
+// What the context may hold at most counts a recording's memory, too.
+START_TEST(no_more_than_max_bytes) {
+    const struct clattn_memory little = {.max_bytes = 64};
+    struct case_arrays a;
+    struct place place = *harness_place();
+    place.context = harness_open(
+        (clattn_context_params){.memory = little, .context = place.opencl, .log = harness_log()});
+    struct case_data *data = open_case(names[1], &a);
+    clattn_recording *r = NULL;
+    expect(clattn_recording_begin(place.context, place.queue, &r), "clattn_recording_begin");
+    ck_assert_int_eq(case_enqueue(place.context, place.queue, &a, NULL), CLATTN_OUT_OF_MEMORY);
+    ck_assert_uint_eq(clattn_recording_launches(r), 0);
+    clattn_recording_destroy(r);
+    clattn_context_destroy(place.context);
+    case_unbind(&a);
+    case_free(data);
+}
+END_TEST
+
+int main(void) {
+    const TTest *const tests[] = {
+        steps_of_a_decoder, what_fails_leaves_nothing, refusals, memory, no_more_than_max_bytes, NULL};
+    Suite *suite = suite_create("record");
+    TCase *group = harness_add(suite, "record", tests);
+    tcase_add_loop_test(group, cases_give_the_same_bits, 0, NAMES);
+    tcase_add_loop_test(group, small_calls_give_the_same_bits, 0, SMALL_CALLS);
+    tcase_add_loop_test(group, events, 0, 2);
+    return harness_run(suite);
+}
