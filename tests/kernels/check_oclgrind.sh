@@ -28,7 +28,8 @@ run_number=0
 while read -r run cases; do
     run_number=$((run_number + 1))
     case ${2:-}:$cases in
-    some:all | some:decode | some:gradients*) export CLATTN_TEST_EVERY="8/$((run_number % 8))" ;;
+    some:gradients*) export CLATTN_TEST_EVERY="5/$((run_number % 5))" ;;
+    some:all | some:decode) export CLATTN_TEST_EVERY="8/$((run_number % 8))" ;;
     some:*) export CLATTN_TEST_EVERY="3/$((run_number % 3))" ;; # which have few cases, or take few
     esac
     rows=$(sed -n "s/^OCLGRIND(\"$run\", \"[^\"]*\", \"\(.*\)\")\$/\1/p" $table)
