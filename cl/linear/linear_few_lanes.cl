@@ -14,7 +14,9 @@
 #if EPILOGUE
 #define LANES_ACTIVATED
 #endif
+#define FOLLOWS_SEQUENCES
 #include "lanes/lanes.clh"
+#include "call/items.clh"
 #include "linear/linear_rope.clh"
 
 #define SPAN (2 * LANES)
@@ -117,7 +119,8 @@ typedef struct column_block {
     float bias[SUM_GROUPS * LANES]; // of the sums of a block, in their order
 } column_block;
 
-// The rows likewise; b, i: batch item and row of the next block.
+// The rows likewise; b, i: batch item and row of the next block. With RAGGED a row that belongs to no sequence has no place in a
+// cache: its y is below 0.
 typedef struct row_block {
     int count, b, i;
     long x[ROW_BLOCK], y[ROW_BLOCK], position[ROW_BLOCK];
@@ -142,6 +145,22 @@ column_block take_columns(const linear_args *a, bias_pointer bias, int first, in
     return to;
 }
 
+#if RAGGED
+// Rows that follow one another are those of sequences, whose last keys they are (append.cl: what there is on the device may say
+// anything). With a capacity they go there into a cache, else they stay together.
+void take_place(const linear_args *a, __global const int *table, row_block *to, int r) {
+    const ragged_row own = ragged_row_of(table, a->position_batch, RAGGED_START_Q, to->i);
+    __global const int *item = table + TABLE_ITEM_WORDS * (long)own.b;
+    const long rows = item[3], start = item[2] - rows, place = start + own.i;
+    const bool exists = own.i >= 0 && own.i < rows && start >= 0 && place < a->position_row;
+    to->position[r] = a->position + place;
+    if (a->position_row == 0)
+        to->y[r] = to->i * a->y_row;
+    else
+        to->y[r] = exists ? own.b * a->y_batch + place * a->y_row : -1;
+}
+#endif
+
 void take_rows(const linear_args *a, __global const int *table, row_block *to) {
     to->count = 0;
     for (int r = 0; r < ROW_BLOCK; r++) {
@@ -151,8 +170,12 @@ void take_rows(const linear_args *a, __global const int *table, row_block *to) {
             continue;
         }
         to->x[r] = a->x_offset + to->b * a->x_batch + to->i * a->x_row;
+#if RAGGED
+        take_place(a, table, to, r);
+#else
         to->y[r] = to->b * a->y_batch + to->i * a->y_row;
         to->position[r] = ROPE ? rope_position(a, table, to->b, to->i) : 0;
+#endif
         to->count++;
         if (++to->i == a->rows) to->i = 0, to->b++;
     }
@@ -288,8 +311,12 @@ void project_columns(const linear_args *a, x_pointer x, w_pointer w, bias_pointe
 #if EPILOGUE
             finish_block(a, after, x, &rows, &ups, b, i, column, result);
 #endif
-            for (int r = 0; r < rows.count; r++)
+            for (int r = 0; r < rows.count; r++) {
+#if RAGGED
+                if (rows.y[r] < 0) continue;
+#endif
                 store_row(y + rows.y[r], &columns, result + r * COLUMN_BLOCK);
+            }
         }
     }
 }

@@ -214,6 +214,7 @@ for kernel in $(echo "$attention" | grep -v /decode_rows) cl/portable/softmax.cl
     lint -DRAGGED=1 -DDROPOUT=1 -DSCORE_OPS=15 "$kernel"
 done
 refuse -DRAGGED=1 -DPOSITIONS=1 cl/steps/rope.cl
+for rope in 0 1 2; do lint -DRAGGED=1 -DROPE=$rope cl/linear/linear_few_lanes.cl; done
 for kernel in decode_rows convert linear_rows linear_lanes ragged; do refuse -DRAGGED=$([ $kernel = ragged ] && echo 0 ||
     echo 1) cl/*/$kernel.cl; done
 refuse -DTYPE_KV=1 cl/matrix/flash_matrix.cl

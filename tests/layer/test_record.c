@@ -162,17 +162,21 @@ static void write(const struct guarded *to, const void *from, size_t bytes) {
         "clEnqueueWriteBuffer");
 }
 
-START_TEST(steps_of_a_decoder) {
+static void make_matrices(struct guarded matrices[4]) {
     static const int64_t sides[4][2] = {
         {HEADS * SIZE, WIDTH}, {HEADS / 2 * SIZE, WIDTH}, {HEADS / 2 * SIZE, WIDTH}, {WIDTH, HEADS * SIZE}};
     struct random random = {.state = 7};
-    double *zeros = calloc(SEQUENCES * HEADS * CAPACITY * SIZE, sizeof *zeros);
-    struct guarded matrices[4];
     for (int m = 0; m < 4; m++) {
         double *values = case_random(&random, sides[m][0] * sides[m][1], CLATTN_TYPE_F32, 0.2);
         matrices[m] = filled(CLATTN_TYPE_F32, 2, (const int64_t[4]){sides[m][0], sides[m][1]}, values);
         free(values);
     }
+}
+
+START_TEST(steps_of_a_decoder) {
+    double *zeros = calloc(SEQUENCES * HEADS * CAPACITY * SIZE, sizeof *zeros);
+    struct guarded matrices[4];
+    make_matrices(matrices);
     struct step steps[2] = {step_open(matrices, zeros), step_open(matrices, zeros)};
     clattn_recording *r = begin(harness()->queue);
     expect(clattn_layer_enqueue(harness()->context, harness()->queue, &steps[1].params, 0, NULL, NULL),
@@ -197,6 +201,45 @@ START_TEST(steps_of_a_decoder) {
     for (int m = 0; m < 4; m++) guarded_release(&matrices[m]);
     step_close(&steps[0]), step_close(&steps[1]);
     free(zeros);
+}
+END_TEST
+
+// Whatever stands in the arrays, the caches' neighbours stay as they were, and so do rows of nobody's; of no key nothing is seen.
+START_TEST(wild_places) {
+    static const int32_t wild[][2][SEQUENCES + 1] = {
+        {{0, 1, 2}, {-5, 1 << 30}}, {{7, -2, 1 << 30}, {3, 3}},
+        {{1, 1, 1}, {0, 9}},        {{0, 0, 2}, {CAPACITY, CAPACITY + 1}},
+        {{0, 1, 1}, {4, 4}},        {{0, 1, 2}, {3, 0}}};
+    double *zeros = calloc(SEQUENCES * HEADS * CAPACITY * SIZE, sizeof *zeros),
+           *cache = calloc(SEQUENCES * HEADS * CAPACITY * SIZE, sizeof *cache), out[SEQUENCES * WIDTH];
+    struct guarded matrices[4];
+    make_matrices(matrices);
+    struct step step = step_open(matrices, zeros);
+    float x[SEQUENCES * WIDTH];
+    for (int n = 0; n < SEQUENCES * WIDTH; n++) x[n] = (float)cos(n);
+    write(&step.x, x, sizeof x);
+    for (size_t n = 0; n < sizeof wild / sizeof wild[0]; n++) {
+        write(&step.cu, wild[n][0], sizeof wild[n][0]);
+        write(&step.lengths, wild[n][1], SEQUENCES * sizeof wild[n][1][0]);
+        harness_log_clear();
+        expect(clattn_layer_enqueue(harness()->context, harness()->queue, &step.params, 0, NULL, NULL),
+               "wild");
+        ck_assert_msg(guarded_read(&step.k, harness()->queue, cache) &&
+                          guarded_read(&step.v, harness()->queue, cache) &&
+                          guarded_read(&step.out, harness()->queue, out),
+                      "arrays %zu: something beside a tensor changed", n);
+        int64_t written = 0;
+        for (int64_t at = 0; at < SEQUENCES * HEADS / 2 * CAPACITY * SIZE; at += SIZE)
+            written += cache[at] != 0.0;
+        // Of all arrays so far, by hand: key 23 of the second item; its key 2; no row; key 23 again; keys 3
+        // and 2 of the first.
+        static const int64_t rows[] = {1, 2, 2, 2, 3, 4};
+        ck_assert_msg(written == rows[n] * HEADS / 2, "arrays %zu: %d rows are in the cache", n,
+                      (int)written);
+    }
+    for (int m = 0; m < 4; m++) guarded_release(&matrices[m]);
+    step_close(&step);
+    free(zeros), free(cache);
 }
 END_TEST
 
@@ -353,7 +396,8 @@ END_TEST
 
 int main(void) {
     const TTest *const tests[] = {
-        steps_of_a_decoder, what_fails_leaves_nothing, refusals, memory, no_more_than_max_bytes, NULL};
+        steps_of_a_decoder,     wild_places, what_fails_leaves_nothing, refusals, memory,
+        no_more_than_max_bytes, NULL};
     Suite *suite = suite_create("record");
     TCase *group = harness_add(suite, "record", tests);
     tcase_add_loop_test(group, cases_give_the_same_bits, 0, NAMES);

@@ -142,7 +142,9 @@ clattn_status cla_ragged_enqueue(call *c, chain *steps) {
     cla_launch_buffer(&l, &r->limits);
     cla_launch_buffer(&l, &c->table);
     cla_launch_value(&l, &a, sizeof a);
-    return cla_launch_enqueue(steps, &l);
+    TRY(cla_launch_enqueue(steps, &l));
+    c->ragged.limits = NULL; // the table is made
+    return CLATTN_OK;
 }
 
 static clattn_status sinks_program(const call *c, program **p) {

@@ -120,6 +120,20 @@ bool cla_kv_new_views(const call *c, clattn_tensor *k, clattn_tensor *v, rope_ro
     return true;
 }
 
+bool cla_kv_new_in_sequences(const call *c, clattn_tensor *k, clattn_tensor *v, rope_rows *turned) {
+    const clattn_kv *kv = &c->params.kv;
+    if (cla_kv_is_paged(kv) || cla_kv_has_past(kv) || cla_kv_is_latent_cache(kv) || !c->ragged.given ||
+        c->append.turned.positions || c->empty)
+        return false;
+    // Queries stand where the new keys do.
+    if (c->append.turned.rotary_dim > 0 && c->params.score.alignment != CLATTN_ALIGN_BOTTOM_RIGHT)
+        return false;
+    const int64_t rows = c->ragged.total_q;
+    *k = kv->k, *v = kv->v, *turned = c->append.turned;
+    k->shape[0] = v->shape[0] = 1, k->shape[2] = v->shape[2] = rows; // those that are made
+    return true;
+}
+
 static bool is_to_do(const call *c) {
     return cla_kv_appends(&c->params.kv) && !c->appended;
 }

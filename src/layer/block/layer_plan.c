@@ -82,16 +82,30 @@ static clattn_status check_attention(layer *l) {
     return l->ready && !counts_sequences(l) ? check_rope_of_q(l) : CLATTN_OK;
 }
 
+// The kernel of few rows finds the places of packed sequences' rows itself.
+static bool follow_sequences(const layer *l, linear *const made[3]) {
+    for (int i = 0; i < 3; i++) {
+        if (made[i]->choice.id != KERNEL_LINEAR_FEW_LANES) return false;
+        made[i]->choice.knobs.ragged = 1;
+        made[i]->sequences = l->call.ragged.sequences;
+        made[i]->cache_rows = i == 0 ? 0 : (int)l->params.kv.k.shape[2];
+    }
+    return true;
+}
+
 // New keys and values that the projections themselves can write into the caches, turned: q, k and v are those projections then.
 static bool goes_straight(const layer *l, linear *q, linear *k, linear *v) {
     const clattn_kv *kv = &l->params.kv;
     const bool turned = l->params.rope.layout != CLATTN_ROPE_NONE;
     if (!l->appends || !l->native || l->norm.how != CLATTN_NORM_NONE || kv->k.type != l->type ||
-        kv->v.type != l->type || !cla_kv_new_views(&l->call, &k->y, &v->y, &k->rope))
+        kv->v.type != l->type)
+        return false;
+    if (!(l->ragged ? cla_kv_new_in_sequences : cla_kv_new_views)(&l->call, &k->y, &v->y, &k->rope))
         return false;
     if (turned) q->rope = cla_rope_rows_of(&l->call, true);
     cla_linear_choose(l->context, q);
     cla_linear_choose(l->context, k);
+    if (l->ragged && !follow_sequences(l, (linear *const[3]){q, k, v})) return false;
     return !turned || (cla_linear_turns(&l->params.rope, q) && cla_linear_turns(&l->params.rope, k));
 }
 

@@ -34,6 +34,9 @@ typedef struct linear {
     rope_rows
         rope; // rotary_dim 0: none. Only the native kernel turns, and only where choice.knobs.rope says so
     linear_epilogue epilogue; // of a y of one head, without lengths
+    // Rows of packed sequences, which rope.table tells (cl/args/args.h): how many, and the rows of the cache that y is, into which
+    // each row goes where its sequence ends; 0: it is none. choice.knobs.ragged says so, too.
+    int sequences, cache_rows;
 } linear;
 
 // The second projection of a gate.

@@ -145,6 +145,7 @@ static size_t divide_up(int64_t n, int by) {
 
 // Where the kernel finds its rows' positions.
 static void fill_positions(const linear *l, linear_args *a) {
+    if (l->sequences > 0) a->position_batch = l->sequences, a->position_row = l->cache_rows;
     if (!l->rope.positions) return;
     const args_view at = cla_rope_positions_view(l->rope.positions);
     a->flags |= LINEAR_POSITIONS;
