@@ -439,7 +439,7 @@ typedef struct linear_args {
     args_i32
         column_tile; // columns of a work-item of linear_lanes.cl, at most LINEAR_TILE_COLUMNS; of linear_matrix.cl
     args_i32 position_batch, position_row; // with RAGGED: sequences; rows of the cache that y is, or 0
-    args_f32 amplitude; // of RoPE: YaRN's factor on cos and sin, else 1
+    args_f32 amplitude;                    // of RoPE: YaRN's factor on cos and sin, else 1
 } linear_args;
 ARGS_SIZE(linear_args, 152);
 #define LINEAR_TURNED_W 1
