@@ -39,6 +39,54 @@ clattn_status cla_recording_scratch(chain *c, uint64_t bytes, cl_mem *scratch) {
     return CLATTN_OK;
 }
 
+// False: it does not derive, or has too many arguments.
+static bool copy_arguments(const launch *l, recorded *x) {
+    if (l->derives == 0) return false;
+    for (int i = 0; i < l->count; i++) {
+        const size_t bytes = l->args[i].bytes;
+        if (i == l->derives - 1) continue;
+        if (l->args[i].pointer || !l->args[i].value || x->argument_bytes + bytes > RECORDED_BYTES)
+            return false;
+        memcpy(x->arguments + x->argument_bytes, l->args[i].value, bytes);
+        x->argument_bytes += bytes;
+    }
+    x->of = l->program;
+    x->derived = l->args[l->derives - 1].buffer;
+    return true;
+}
+
+static bool shares_a_source(const recorded *x, const recorded *with) {
+    for (int i = 0; i < x->buffer_count; i++)
+        for (int k = 0; k < with->buffer_count && x->buffers[i] != x->derived; k++)
+            if (x->buffers[i] == with->buffers[k]) return true;
+    return false;
+}
+
+// A launch of the list that does the same; NULL where one behind it may have written what it read.
+static const recorded *find_alike(const recorded *x, const recorded *wanted) {
+    const recorded *found = NULL;
+    for (; x; x = x->next) {
+        if (x->of == wanted->of && x->argument_bytes == wanted->argument_bytes &&
+            memcmp(x->arguments, wanted->arguments, x->argument_bytes) == 0)
+            found = x;
+        else if (found && !x->of && shares_a_source(found, x))
+            found = NULL;
+    }
+    return found;
+}
+
+// Calls that are complete: the launches of this one read what others derived, and derive once themselves.
+bool cla_recording_has(const chain *c, const launch *l, cl_mem *result) {
+    recorded wanted = {.of = NULL};
+    if (!c->recording || !copy_arguments(l, &wanted)) return false;
+    const recorded *found = find_alike(c->recording->first, &wanted);
+    if (!found) return false;
+    for (const recorded *x = c->recorded; x; x = x->next)
+        if (!x->of && shares_a_source(found, x)) return false;
+    *result = found->derived;
+    return true;
+}
+
 static void release(const clattn_recording *r, recorded *x) {
     for (int i = 0; i < x->buffer_count; i++) clReleaseMemObject(x->buffers[i]);
     clReleaseKernel(x->kernel);
@@ -66,6 +114,7 @@ clattn_status cla_recording_keep(chain *c, const launch *l, cl_kernel kernel, co
     memcpy(x->offset, offset, sizeof x->offset);
     memcpy(x->global, size, sizeof x->global);
     memcpy(x->local, l->local, sizeof x->local);
+    if (!copy_arguments(l, x)) x->of = NULL, x->argument_bytes = 0;
     const cl_int code = retain_buffers(x, l);
     if (code != CL_SUCCESS) {
         release(c->recording, x);
@@ -74,6 +123,11 @@ clattn_status cla_recording_keep(chain *c, const launch *l, cl_kernel kernel, co
     x->next = c->recorded;
     c->recorded = x;
     return CLATTN_OK;
+}
+
+static bool is_derived(const recorded *x, cl_mem buffer) {
+    while (x && !(x->of && x->derived == buffer)) x = x->next;
+    return x;
 }
 
 void cla_recording_took(chain *c, bool well) {
@@ -89,10 +143,11 @@ void cla_recording_took(chain *c, bool well) {
             release(r, x);
     }
     c->recorded = NULL;
-    for (pool_slot *s = r->slots; s; s = s->next) s->held = false;
-    if (!well || !first) return;
-    *(r->last ? &r->last->next : &r->first) = first;
-    r->last = last;
+    if (well && first) {
+        *(r->last ? &r->last->next : &r->first) = first;
+        r->last = last;
+    }
+    for (pool_slot *s = r->slots; s; s = s->next) s->held = is_derived(r->first, s->buffer);
 }
 
 void cla_recording_free(clattn_recording *r) {

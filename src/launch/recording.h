@@ -4,6 +4,8 @@
 #define CLATTN_LAUNCH_RECORDING_H
 #include "launch/chain.h"
 
+#define RECORDED_BYTES 256
+
 // A launch: a kernel object with its arguments, which nobody else has, and its grid. The buffers of arguments are retained.
 typedef struct recorded {
     struct recorded *next;
@@ -11,6 +13,11 @@ typedef struct recorded {
     size_t offset[3], global[3], local[3];
     int buffer_count;
     cl_mem buffers[LAUNCH_MAX_ARGS];
+    // Of one that derives (launch): what it is of, its other arguments one behind the other, and what it writes.
+    const program *of;
+    size_t argument_bytes;
+    unsigned char arguments[RECORDED_BYTES];
+    cl_mem derived;
 } recorded;
 
 struct clattn_recording {
@@ -30,6 +37,8 @@ clattn_status cla_recording_table(chain *c, const void *words, size_t bytes, cl_
 clattn_status cla_recording_scratch(chain *c, uint64_t bytes, cl_mem *scratch);
 clattn_status cla_recording_keep(chain *c, const launch *l, cl_kernel kernel, const size_t offset[3],
                                  const size_t size[3]);
+// Whether the result of a launch that derives is there already, and stays until it is read: *result becomes its buffer.
+bool cla_recording_has(const chain *c, const launch *l, cl_mem *result);
 void cla_recording_took(chain *c, bool well);
 
 // Release all that it has, and itself.

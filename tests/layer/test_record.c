@@ -243,6 +243,70 @@ START_TEST(wild_places) {
 }
 END_TEST
 
+// Layers that read the same arrays share the table that is made of them, also with a layer of other arrays between them, but not where a
+// call between them writes one of these: argmax, of numbers whose largest are at 5 and 3, which become the lengths.
+enum { NOTHING_BETWEEN, ARGMAX_BETWEEN, LAYER_BETWEEN };
+static size_t two_layers(const struct guarded *matrices, int between, bool recorded,
+                         double out[SEQUENCES * WIDTH]) {
+    const double logits[SEQUENCES * 8] = {[5] = 2.0, [8 + 3] = 2.0};
+    const int32_t lengths[SEQUENCES] = {2, 4};
+    double *zeros = calloc(SEQUENCES * HEADS * CAPACITY * SIZE, sizeof *zeros);
+    struct step steps[3] = {step_open(matrices, zeros), step_open(matrices, zeros),
+                            step_open(matrices, zeros)};
+    struct guarded x = filled(CLATTN_TYPE_F32, 3, (const int64_t[4]){1, SEQUENCES, 8}, logits);
+    clattn_argmax_params argmax = {.x = x.view, .out = steps[0].lengths.view};
+    clattn_recording *r = NULL;
+    float rows[SEQUENCES * WIDTH];
+    for (int n = 0; n < SEQUENCES * WIDTH; n++) rows[n] = (float)sin(n);
+    argmax.out.rank = 2, argmax.out.shape[0] = 1, argmax.out.shape[1] = SEQUENCES;
+    argmax.out.stride[0] = SEQUENCES, argmax.out.stride[1] = 1;
+    write(&steps[0].lengths, lengths, sizeof lengths);
+    for (int n = 0; n < 3; n++) write(&steps[n].x, rows, sizeof rows);
+    steps[1].params.kv.kv_lengths_device = steps[0].lengths.view;
+    steps[1].params.cu_seqlens_q_device = steps[0].cu.view;
+    if (recorded) r = begin(harness()->queue);
+    for (int n = 0; n < 2; n++) {
+        expect(clattn_layer_enqueue(harness()->context, harness()->queue, &steps[n].params, 0, NULL, NULL),
+               "layer");
+        if (n == 0 && between == ARGMAX_BETWEEN)
+            expect(clattn_argmax_enqueue(harness()->context, harness()->queue, &argmax, 0, NULL, NULL),
+                   "argmax");
+        if (n == 0 && between == LAYER_BETWEEN)
+            expect(
+                clattn_layer_enqueue(harness()->context, harness()->queue, &steps[2].params, 0, NULL, NULL),
+                "layer");
+    }
+    if (recorded) expect(clattn_recording_end(r), "clattn_recording_end");
+    if (recorded) replay(r, harness()->queue, "two layers");
+    const size_t launches = clattn_recording_launches(r);
+    ck_assert(guarded_read(&steps[1].out, harness()->queue, out));
+    clattn_recording_destroy(r);
+    guarded_release(&x);
+    for (int n = 0; n < 3; n++) step_close(&steps[n]);
+    free(zeros);
+    return launches;
+}
+
+START_TEST(tables_that_are_shared) {
+    struct guarded matrices[4];
+    double called[SEQUENCES * WIDTH], replayed[SEQUENCES * WIDTH];
+    make_matrices(matrices);
+    two_layers(matrices, ARGMAX_BETWEEN, false, called);
+    const size_t apart = two_layers(matrices, ARGMAX_BETWEEN, true, replayed);
+    ck_assert_msg(memcmp(called, replayed, sizeof called) == 0,
+                  "other bits behind a call that writes the lengths");
+    const size_t shared = two_layers(matrices, NOTHING_BETWEEN, true, replayed);
+    ck_assert_msg(memcmp(called, replayed, sizeof called) != 0, "the lengths do not matter");
+    two_layers(matrices, NOTHING_BETWEEN, false, called);
+    ck_assert_msg(memcmp(called, replayed, sizeof called) == 0, "other bits from a table that is shared");
+    two_layers(matrices, LAYER_BETWEEN, true, replayed);
+    ck_assert_msg(memcmp(called, replayed, sizeof called) == 0, "other bits behind a layer of other lengths");
+    ck_assert_msg(apart == shared + 2, "%zu launches with argmax and two tables, %zu with one table", apart,
+                  shared);
+    for (int m = 0; m < 4; m++) guarded_release(&matrices[m]);
+}
+END_TEST
+
 // A call that is refused, and one that fails after some of its launches were recorded, leave nothing; the call before them stays.
 START_TEST(what_fails_leaves_nothing) {
     struct case_arrays a;
@@ -395,9 +459,9 @@ START_TEST(no_more_than_max_bytes) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {
-        steps_of_a_decoder,     wild_places, what_fails_leaves_nothing, refusals, memory,
-        no_more_than_max_bytes, NULL};
+    const TTest *const tests[] = {steps_of_a_decoder,        wild_places, tables_that_are_shared,
+                                  what_fails_leaves_nothing, refusals,    memory,
+                                  no_more_than_max_bytes,    NULL};
     Suite *suite = suite_create("record");
     TCase *group = harness_add(suite, "record", tests);
     tcase_add_loop_test(group, cases_give_the_same_bits, 0, NAMES);

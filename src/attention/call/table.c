@@ -6,6 +6,7 @@
 #include "attention/call/forms.h"
 #include "attention/call/seen.h"
 #include "base/host.h"
+#include "launch/recording.h"
 
 #define MOST_ORDERED 4096 // sequences that the device orders: it compares each with all
 
@@ -142,7 +143,8 @@ clattn_status cla_ragged_enqueue(call *c, chain *steps) {
     cla_launch_buffer(&l, &r->limits);
     cla_launch_buffer(&l, &c->table);
     cla_launch_value(&l, &a, sizeof a);
-    TRY(cla_launch_enqueue(steps, &l));
+    l.derives = 4;
+    if (!cla_recording_has(steps, &l, &c->table)) TRY(cla_launch_enqueue(steps, &l));
     c->ragged.limits = NULL; // the table is made
     return CLATTN_OK;
 }

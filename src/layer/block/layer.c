@@ -50,9 +50,12 @@ static clattn_status prepare(void *job) {
 }
 
 static clattn_status enqueue_inputs(layer *l, chain *steps) {
-    const linear *of = l->of, *const all[3] = {&of[PROJECT_Q], &of[PROJECT_K], &of[PROJECT_V]};
+    linear *of = l->of;
+    const linear *const all[3] = {&of[PROJECT_Q], &of[PROJECT_K], &of[PROJECT_V]};
     const bool shared = shares_launch(l);
     if (of[PROJECT_Q].sequences > 0) TRY(cla_ragged_enqueue(&l->call, steps));
+    for (int i = PROJECT_Q; i <= PROJECT_V; i++)
+        if (of[i].sequences > 0) of[i].rope.table = l->call.table;
     if (shared) TRY(cla_linear_native_enqueue_three(steps, all));
     for (int i = shared ? PROJECT_GATE : PROJECT_Q; i < PROJECT_OUT; i++)
         if (cla_layer_projects(l, i)) TRY(cla_linear_enqueue(steps, &of[i], l->workspace, l->scratch));
@@ -87,8 +90,6 @@ static clattn_status ready(layer *l, chain *steps) {
     if (l->turns || l->call.turns) TRY(cla_rope_frequencies(&l->call, steps));
     bind_rope(l, true, &of[PROJECT_Q].rope), bind_rope(l, false, &of[PROJECT_K].rope);
     bind_rope(l, true, &l->q_norm.rope), bind_rope(l, false, &l->k_norm.rope);
-    for (int i = PROJECT_Q; i <= PROJECT_V; i++)
-        if (of[i].sequences > 0) of[i].rope.table = l->call.table;
     return CLATTN_OK;
 }
 
