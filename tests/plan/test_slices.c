@@ -249,7 +249,7 @@ int main(void) {
     TCase *group = harness_add(suite, "slices", alone);
     tcase_add_checked_fixture(group, setup, teardown);
     tcase_add_loop_test(group, any_grid_is_cut, 0, 3);
-    tcase_add_loop_test(group, slices_give_the_same, 0, NAMES);
-    tcase_add_loop_test(group, progress, 0, NAMES);
+    harness_add_loop(group, slices_give_the_same, NAMES);
+    harness_add_loop(group, progress, NAMES);
     return harness_run(suite);
 }
