@@ -21,19 +21,20 @@ extern "C" {
  * kv_lengths_device, cu_seqlens_q_device and cu_seqlens_kv_device, or block_table. So a decoder's step is a ragged batch of B sequences
  * (attention.h): the application adds 1 to the numbers of kv_lengths_device between two replays, and new rows are appended, turned and
  * seen where these say. All that a call reads from host memory, kv_lengths and k_positions as much as scale and seeds, is read when it is
- * recorded, and stays. Results are the same to the bit as those of the calls. */
+ * recorded, and stays. Results are the same to the bit as those of the calls, but where CLBlast would have projected. */
 typedef struct clattn_recording clattn_recording;
 
-/* Begin to record the calls that enqueue on `queue` by this context. Until clattn_recording_end they run nothing, and their
- * refusals are those of other times; one that fails leaves nothing in the recording, and the others stay. Meanwhile:
+/* Begin to record the calls that enqueue on `queue` by this context. Until clattn_recording_end they run nothing. Their
+ * arguments are checked as ever; a call that fails leaves nothing in the recording, and the others stay. Meanwhile:
  *   - such a call has no event, no wait_list and no progress: INVALID_ARGUMENT
  *   - CLBlast's launches are its own: CLATTN_PROJECTION_CLBLAST is UNSUPPORTED, and where the library may choose it takes its own
- *     kernels, on other queues of this context, too
+ *     kernels, on other queues of this context, too. Plans and sizes of workspaces are those of what is chosen: ask for them between
+ *     begin and end
  *   - no other thread enqueues on the queue by this context
- *   - what the application itself enqueues on the queue runs at once; groups (group.h) and MPI (mpi.h) have queues of their own,
- *     and are not recorded
- * Scratch memory and tables are the recording's own while it lives, from the context's clattn_memory; one call uses again what those
- * before it have used, so that a step takes as much scratch memory as the largest of its calls. Buffers that launches use are retained.
+ *   - what the application itself enqueues on the queue runs at once, and so do groups (group.h), which have queues of their own; no
+ *     call of mpi.h is made with the queue
+ * Scratch memory and tables are the recording's own while it lives, from the context's clattn_memory; a call uses again what those
+ * before it have used, where that is large enough. Buffers that launches use are retained.
  * Lifetime  destroy it with clattn_recording_destroy, before its context.
  * Threads   any.
  * Returns   INVALID_ARGUMENT  the queue is not of the context's cl_context and device, or the context has another recording that is

@@ -58,8 +58,9 @@ struct clattn_context {
         clblast;       // layer/projection/clblast_module.h; NULL: nobody looked yet
     bool clblast_used; // it holds programs of this cl_context
 
-    _Atomic(struct clattn_recording *)
-        recording;               // the one that is not ended (launch/recording.h); NULL: none
+    // launch/recording.h: the one that is not ended, NULL: none; and the queue whose calls it takes
+    _Atomic(struct clattn_recording *) recording;
+    _Atomic(cl_command_queue) recorded_queue;
     struct pace *pace;           // device/pace.h
     struct pool *pool;           // device/pool.h
     struct probe_state *probes;  // probe/probe.h

@@ -24,8 +24,10 @@ typedef struct pool_slot {
     cl_command_queue queue; // the in-order queue whose commands use it
     cl_event last;          // of an out-of-order queue: the last command that does
     uint64_t used;          // when, by the pool's clock
-    bool held, spare, apart,
-        stale; // lent; on no shelf; that of no single call; the words are not in the buffer yet and nobody writes them
+    bool held;              // lent
+    bool spare;             // on no shelf: made for one call, or,
+    bool apart;             // also, for a recording
+    bool stale;             // the words are not in the buffer yet, and nobody writes them
     struct pool_slot *next; // what the same call has borrowed
 } pool_slot;
 

@@ -46,8 +46,8 @@ typedef struct launch {
     double flops;               // operations of all; 0: too few to count
     bool early;      // of a call's rows, which were cut, not the last: too little of it may be seen by a mask
     bool cuts_first; // the kernel finds its place in the first dimension by get_global_id, too
-    // One more than the number of the one buffer that it writes, all of whose content follows from the other arguments: a recording
-    // keeps what it wrote for the next launch that is the same (cla_recording_has). 0: it is none of these.
+    // Of a launch that writes one buffer, all of whose content follows from the other arguments: the number of that argument, from 1 on.
+    // A recording keeps what it wrote for the next launch that is the same (cla_recording_has). 0: any other launch.
     int derives;
 } launch;
 

@@ -6,8 +6,8 @@
 #include "base/host.h"
 
 clattn_recording *cla_recording_of(clattn_context *context, cl_command_queue queue) {
-    clattn_recording *r = atomic_load(&context->recording);
-    return r && r->queue == queue ? r : NULL;
+    // Another thread may end and destroy it, if the queue is another one.
+    return queue == atomic_load(&context->recorded_queue) ? atomic_load(&context->recording) : NULL;
 }
 
 static clattn_status take(clattn_recording *r, uint64_t bytes, const void *words, cl_mem *buffer) {
@@ -39,7 +39,25 @@ clattn_status cla_recording_scratch(chain *c, uint64_t bytes, cl_mem *scratch) {
     return CLATTN_OK;
 }
 
-// False: it does not derive, or has too many arguments.
+// Whether no other buffer but its own parts can be the same memory.
+static bool is_apart(cl_mem buffer) {
+    cl_mem whole = NULL;
+    cl_mem_flags flags = 0;
+    return clGetMemObjectInfo(buffer, CL_MEM_ASSOCIATED_MEMOBJECT, sizeof whole, &whole, NULL) ==
+               CL_SUCCESS &&
+           clGetMemObjectInfo(buffer, CL_MEM_FLAGS, sizeof flags, &flags, NULL) == CL_SUCCESS && !whole &&
+           !(flags & CL_MEM_USE_HOST_PTR);
+}
+
+// Whether it is that buffer, or a part of it.
+static bool lies_in(cl_mem buffer, cl_mem whole) {
+    cl_mem of = NULL;
+    if (buffer == whole) return true;
+    return clGetMemObjectInfo(buffer, CL_MEM_ASSOCIATED_MEMOBJECT, sizeof of, &of, NULL) != CL_SUCCESS ||
+           of == whole;
+}
+
+// False: it does not derive, has too many arguments, or reads what others may write by another name.
 static bool copy_arguments(const launch *l, recorded *x) {
     if (l->derives == 0) return false;
     for (int i = 0; i < l->count; i++) {
@@ -47,6 +65,7 @@ static bool copy_arguments(const launch *l, recorded *x) {
         if (i == l->derives - 1) continue;
         if (l->args[i].pointer || !l->args[i].value || x->argument_bytes + bytes > RECORDED_BYTES)
             return false;
+        if (l->args[i].buffer && !is_apart(l->args[i].buffer)) return false;
         memcpy(x->arguments + x->argument_bytes, l->args[i].value, bytes);
         x->argument_bytes += bytes;
     }
@@ -55,11 +74,12 @@ static bool copy_arguments(const launch *l, recorded *x) {
     return true;
 }
 
+// Whether the second may write what the first has read; an address may be anywhere.
 static bool shares_a_source(const recorded *x, const recorded *with) {
     for (int i = 0; i < x->buffer_count; i++)
         for (int k = 0; k < with->buffer_count && x->buffers[i] != x->derived; k++)
-            if (x->buffers[i] == with->buffers[k]) return true;
-    return false;
+            if (lies_in(with->buffers[k], x->buffers[i])) return true;
+    return with->has_address;
 }
 
 // A launch of the list that does the same; NULL where one behind it may have written what it read.
@@ -99,6 +119,7 @@ static cl_int retain_buffers(recorded *x, const launch *l) {
         const cl_int code = buffer ? clRetainMemObject(buffer) : CL_SUCCESS;
         if (code != CL_SUCCESS) return code;
         if (buffer) x->buffers[x->buffer_count++] = buffer;
+        x->has_address = x->has_address || l->args[i].pointer;
     }
     return CL_SUCCESS;
 }

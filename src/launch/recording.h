@@ -12,6 +12,7 @@ typedef struct recorded {
     cl_kernel kernel;
     size_t offset[3], global[3], local[3];
     int buffer_count;
+    bool has_address; // among its arguments, in place of a buffer
     cl_mem buffers[LAUNCH_MAX_ARGS];
     // Of one that derives (launch): what it is of, its other arguments one behind the other, and what it writes.
     const program *of;
@@ -22,7 +23,6 @@ typedef struct recorded {
 
 struct clattn_recording {
     clattn_context *context;
-    cl_command_queue queue; // whose calls it takes, while it is the context's `recording`
     recorded *first, *last;
     size_t launches;
     pool_slot *slots; // tables and scratch memory; `held`: by the call that is being recorded
@@ -31,8 +31,8 @@ struct clattn_recording {
 // The recording that takes this queue's calls; NULL: they run.
 clattn_recording *cla_recording_of(clattn_context *context, cl_command_queue queue);
 
-// Of a call on a queue that is recorded: memory, a launch with the kernel object that is set for it, which is the recording's
-// whatever comes, and the end of the call, whose launches are kept where it went well.
+// Of a call on a queue that is recorded: memory, a launch with the kernel object whose arguments are set, which the recording owns then,
+// also where this fails, and the end of the call, whose launches are kept where it went well.
 clattn_status cla_recording_table(chain *c, const void *words, size_t bytes, cl_mem *table);
 clattn_status cla_recording_scratch(chain *c, uint64_t bytes, cl_mem *scratch);
 clattn_status cla_recording_keep(chain *c, const launch *l, cl_kernel kernel, const size_t offset[3],

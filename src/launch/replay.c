@@ -14,19 +14,21 @@ clattn_status clattn_recording_begin(clattn_context *context, cl_command_queue q
     TRY(cla_chain_begin(&c, context, queue, 0, NULL));
     clattn_recording *r = cla_host_take_zeroed(&context->host, 1, sizeof *r);
     if (!r) return cla_context_fail(context, CLATTN_OUT_OF_MEMORY, "recording: no host memory");
-    *r = (clattn_recording){.context = context, .queue = queue};
+    *r = (clattn_recording){.context = context};
     if (!atomic_compare_exchange_strong(&context->recording, &none, r)) {
         cla_host_release(&context->host, r);
         return cla_context_fail(
             context, CLATTN_INVALID_ARGUMENT,
             "recording: the context has another one, which clattn_recording_end ends first");
     }
+    atomic_store(&context->recorded_queue, queue);
     *recording = r;
     return CLATTN_OK;
 }
 
 static bool end(clattn_recording *r) {
     clattn_recording *open = r;
+    if (atomic_load(&r->context->recording) == r) atomic_store(&r->context->recorded_queue, NULL);
     return atomic_compare_exchange_strong(&r->context->recording, &open, NULL);
 }
 

@@ -196,8 +196,9 @@ class _Call:
         if self.context._recorded:
             if any(memory is not None for _, memory in self.results):
                 raise ValueError("a call that is recorded writes into Buffers: give it Buffers")
-            self.context._recorded.kept += self.kept  # memory of numpy's or torch's, which a Buffer may lie over
         self.run(function, queue, c.byref(self.params), 0, None, None)
+        if self.context._recorded:
+            self.context._recorded.kept += self.kept  # memory of numpy's or torch's, which a Buffer may lie over
         for array, memory in self.results:
             if memory is not None and array.size:
                 dense = array if array.flags.c_contiguous else np.empty(array.shape, array.dtype)

@@ -257,15 +257,20 @@ class Recording(_Closed):
         self.context, self.handle, self.kept = context, handle, []
         context._recordings.add(self)
 
-    @property
-    def launches(self):
-        with self.context._use() as lib:
-            return lib.clattn_recording_launches(self.handle)
-
-    def __call__(self):
+    @contextlib.contextmanager
+    def _use(self):
         with self.context._use() as lib:
             if not self.handle:
                 raise ValueError("the recording is closed")
+            yield lib
+
+    @property
+    def launches(self):
+        with self._use() as lib:
+            return lib.clattn_recording_launches(self.handle)
+
+    def __call__(self):
+        with self._use() as lib:
             status = lib.clattn_recording_enqueue(self.handle, self.context.queue, 0, None, None)
             if status != CLATTN_OK:
                 raise Error(status, last_error(self.context.handle))
@@ -273,8 +278,12 @@ class Recording(_Closed):
 
     def close(self):
         """Finish its calls, and give its memory back."""
+        if self.context._pid != os.getpid():
+            return  # a child of fork has no threads of the driver's
         with self.context._lock:
-            if self.handle and self.context.handle and self.context._pid == os.getpid():
+            if self.context._recorded is self:
+                raise ValueError("a recording is not closed inside its own `with`")
+            if self.handle and self.context.handle:
                 library().clFinish(self.context.queue)
                 library().clattn_recording_destroy(self.handle)
             self.handle, self.kept = None, []
@@ -363,12 +372,13 @@ class Context(_Closed):
             self._recorded = step
             try:
                 yield step
-                lib.clattn_recording_end(made)
+                self._recorded = None
+                if lib.clattn_recording_end(made) != CLATTN_OK:
+                    raise Error(CLATTN_DRIVER, last_error(self.handle))
             except BaseException:
+                self._recorded = None
                 step.close()
                 raise
-            finally:
-                self._recorded = None
 
     def _prepared(self, form, given, planned=False):
         """A call whose params are filled: within _use()."""
@@ -456,6 +466,8 @@ class Context(_Closed):
     def linear_pack(self, w, *, precision="exact"):
         """Weights packed for this device, a Packed: without effect where no kernel of it gains by that."""
         with self._use():
+            if self._recorded:
+                raise ValueError("linear_pack is not recorded: weights are packed before")
             params, size = clattn_pack_params(), c.c_size_t()
             call = _Call(self, params)
             call.options(params, {"w": w, "precision": precision})

@@ -51,17 +51,17 @@ static struct case_data *open_case(const char *name, struct case_arrays *arrays)
     return data;
 }
 
-// out of a case that ran, once as a call and then twice as a replay; before, nobody has written it.
-static void same_bits(const char *name, cl_command_queue queue) {
+// out of a case that ran, once as a call and then twice as a replay, on a queue of either kind; before, nobody has written it.
+static void same_bits(const char *name, cl_command_queue recorded, cl_command_queue queue) {
     struct case_arrays called, kept;
     char why[512] = "";
     struct case_data *data = open_case(name, &called);
     case_bind(data, harness_place(), &kept);
-    clattn_recording *r = begin(queue);
-    expect(case_enqueue(harness()->context, queue, &kept, NULL), name);
+    clattn_recording *r = begin(recorded);
+    expect(case_enqueue(harness()->context, recorded, &kept, NULL), name);
     expect(clattn_recording_end(r), "clattn_recording_end");
     ck_assert_uint_gt(clattn_recording_launches(r), 0);
-    harness_finish(queue);
+    harness_finish(recorded);
     ck_assert_msg(!case_holds(data, &kept, queue, why, sizeof why), "%s: ran while it was recorded", name);
     expect(case_enqueue(harness()->context, queue, &called, NULL), name);
     const int64_t count = guarded_count(&called.out.view);
@@ -81,8 +81,11 @@ static void same_bits(const char *name, cl_command_queue queue) {
 }
 
 START_TEST(cases_give_the_same_bits) {
-    same_bits(names[_i], harness()->queue);
-    if (harness()->out_of_order != NULL) same_bits(names[_i], harness()->out_of_order);
+    cl_command_queue queue = harness()->queue, other = harness()->out_of_order;
+    same_bits(names[_i], queue, queue);
+    if (other == NULL) return;
+    same_bits(names[_i], other, other);
+    same_bits(names[_i], queue, other);
 }
 END_TEST
 
@@ -245,7 +248,12 @@ END_TEST
 
 // Layers that read the same arrays share the table that is made of them, also with a layer of other arrays between them, but not where a
 // call between them writes one of these: argmax, of numbers whose largest are at 5 and 3, which become the lengths.
-enum { NOTHING_BETWEEN, ARGMAX_BETWEEN, LAYER_BETWEEN };
+enum {
+    NOTHING_BETWEEN,
+    ARGMAX_BETWEEN,
+    PART_BETWEEN,
+    LAYER_BETWEEN
+}; // PART: argmax into a sub-buffer of the lengths'
 static size_t two_layers(const struct guarded *matrices, int between, bool recorded,
                          double out[SEQUENCES * WIDTH]) {
     const double logits[SEQUENCES * 8] = {[5] = 2.0, [8 + 3] = 2.0};
@@ -261,6 +269,12 @@ static size_t two_layers(const struct guarded *matrices, int between, bool recor
     argmax.out.rank = 2, argmax.out.shape[0] = 1, argmax.out.shape[1] = SEQUENCES;
     argmax.out.stride[0] = SEQUENCES, argmax.out.stride[1] = 1;
     write(&steps[0].lengths, lengths, sizeof lengths);
+    const cl_buffer_region whole = {0, steps[0].lengths.bytes};
+    cl_int code = CL_SUCCESS;
+    cl_mem part = clCreateSubBuffer(steps[0].lengths.view.buffer, CL_MEM_READ_WRITE,
+                                    CL_BUFFER_CREATE_TYPE_REGION, &whole, &code);
+    harness_expect(code, "clCreateSubBuffer");
+    if (between == PART_BETWEEN) argmax.out.buffer = part, between = ARGMAX_BETWEEN;
     for (int n = 0; n < 3; n++) write(&steps[n].x, rows, sizeof rows);
     steps[1].params.kv.kv_lengths_device = steps[0].lengths.view;
     steps[1].params.cu_seqlens_q_device = steps[0].cu.view;
@@ -281,6 +295,7 @@ static size_t two_layers(const struct guarded *matrices, int between, bool recor
     const size_t launches = clattn_recording_launches(r);
     ck_assert(guarded_read(&steps[1].out, harness()->queue, out));
     clattn_recording_destroy(r);
+    clReleaseMemObject(part);
     guarded_release(&x);
     for (int n = 0; n < 3; n++) step_close(&steps[n]);
     free(zeros);
@@ -295,6 +310,9 @@ START_TEST(tables_that_are_shared) {
     const size_t apart = two_layers(matrices, ARGMAX_BETWEEN, true, replayed);
     ck_assert_msg(memcmp(called, replayed, sizeof called) == 0,
                   "other bits behind a call that writes the lengths");
+    two_layers(matrices, PART_BETWEEN, true, replayed);
+    ck_assert_msg(memcmp(called, replayed, sizeof called) == 0,
+                  "other bits behind one that writes a part of their buffer");
     const size_t shared = two_layers(matrices, NOTHING_BETWEEN, true, replayed);
     ck_assert_msg(memcmp(called, replayed, sizeof called) != 0, "the lengths do not matter");
     two_layers(matrices, NOTHING_BETWEEN, false, called);
@@ -362,6 +380,10 @@ START_TEST(refusals) {
     } while (0)
     REFUSED(clattn_recording_begin(context, queue, NULL), "recording: is NULL");
     REFUSED(clattn_recording_begin(context, NULL, &r), "queue: is NULL");
+    cl_context foreign = clCreateContext(NULL, 1, &harness()->device, NULL, NULL, NULL);
+    cl_command_queue of_foreign = clCreateCommandQueue(foreign, harness()->device, 0, NULL);
+    REFUSED(clattn_recording_begin(context, of_foreign, &r), "another context");
+    clReleaseCommandQueue(of_foreign), clReleaseContext(foreign);
     r = begin(queue);
     REFUSED(clattn_recording_begin(context, queue, &other), "another one");
     ck_assert_ptr_null(other);
@@ -407,6 +429,56 @@ START_TEST(events) {
     clattn_recording_destroy(r);
     case_unbind(&a);
     case_free(data);
+}
+END_TEST
+
+// Who projects is the library itself where it may choose, also with a row that says CLBlast.
+START_TEST(clattns_own_projection) {
+    if (!harness_has_clblast()) return;
+    struct case_arrays a;
+    struct case_data *data = open_case(names[8], &a);
+    char why[512] = "";
+    clattn_linear_choice choice;
+    clattn_context *context = harness_open((clattn_context_params){
+        .tuned_rows = "clblast :", .context = harness()->opencl, .log = harness_log()});
+    clattn_recording *r = NULL;
+    expect(clattn_linear_plan(context, &a.linear, &choice), "clattn_linear_plan");
+    ck_assert_int_eq(choice.projection, CLATTN_PROJECTION_CLBLAST);
+    expect(clattn_recording_begin(context, harness()->queue, &r), "clattn_recording_begin");
+    expect(clattn_linear_plan(context, &a.linear, &choice), "clattn_linear_plan");
+    ck_assert_int_eq(choice.projection, CLATTN_PROJECTION_NATIVE);
+    expect(case_enqueue(context, harness()->queue, &a, NULL), names[8]);
+    expect(clattn_recording_end(r), "clattn_recording_end");
+    replay(r, harness()->queue, names[8]);
+    ck_assert_msg(case_holds(data, &a, harness()->queue, why, sizeof why), "%s", why);
+    clattn_recording_destroy(r);
+    clattn_context_destroy(context);
+    case_unbind(&a);
+    case_free(data);
+}
+END_TEST
+
+// While one queue is recorded, calls and replays on another run.
+START_TEST(other_queues_run) {
+    struct case_arrays a, b;
+    struct case_data *data = open_case(names[8], &a), *again = open_case(names[8], &b);
+    char why[512] = "";
+    cl_int code;
+    cl_command_queue other = clCreateCommandQueue(harness()->opencl, harness()->device, 0, &code);
+    harness_expect(code, "clCreateCommandQueue");
+    clattn_recording *first = begin(other);
+    expect(case_enqueue(harness()->context, other, &a, NULL), names[8]);
+    expect(clattn_recording_end(first), "clattn_recording_end");
+    clattn_recording *second = begin(harness()->queue);
+    replay(first, other, names[8]);
+    ck_assert_msg(case_holds(data, &a, other, why, sizeof why), "%s", why);
+    expect(case_enqueue(harness()->context, other, &b, NULL), names[8]);
+    ck_assert_msg(case_holds(again, &b, other, why, sizeof why), "%s", why);
+    ck_assert_uint_eq(clattn_recording_launches(second), 0);
+    clattn_recording_destroy(first), clattn_recording_destroy(second);
+    clReleaseCommandQueue(other);
+    case_unbind(&a), case_unbind(&b);
+    case_free(data), case_free(again);
 }
 END_TEST
 
@@ -459,9 +531,16 @@ START_TEST(no_more_than_max_bytes) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {steps_of_a_decoder,        wild_places, tables_that_are_shared,
-                                  what_fails_leaves_nothing, refusals,    memory,
-                                  no_more_than_max_bytes,    NULL};
+    const TTest *const tests[] = {steps_of_a_decoder,
+                                  wild_places,
+                                  tables_that_are_shared,
+                                  what_fails_leaves_nothing,
+                                  refusals,
+                                  other_queues_run,
+                                  clattns_own_projection,
+                                  memory,
+                                  no_more_than_max_bytes,
+                                  NULL};
     Suite *suite = suite_create("record");
     TCase *group = harness_add(suite, "record", tests);
     tcase_add_loop_test(group, cases_give_the_same_bits, 0, NAMES);

@@ -275,6 +275,9 @@ def recorded():
         context.attention(**rows, k=caches[0], v=caches[1], cu_seqlens_q_device=ends, kv_lengths_device=lengths, max_q=1, out=out,
                           causal=True, alignment="bottom_right", rope={"layout": "half"})
         refused("writes into Buffers", context.attention, numbers(1, 2, 3, 8), numbers(1, 2, 3, 8), numbers(1, 2, 3, 8))
+        refused("linear_pack is not recorded", context.linear_pack, numbers(8, 8))
+        refused("inside its own", step.close)
+        refused("another one", context.record().__enter__)
     check(not out.numpy().any() and step.launches > 1, "nothing ran")
     for at in range(steps):
         new, counts = {name: numbers(*x.shape) for name, x in rows.items()}, [1 + at, 3 + 2 * at]
@@ -295,6 +298,7 @@ def recorded():
     check(np.isfinite(found.numpy()).all() and found.numpy().any(), "memory that is let go")
     short.close()
     refused("the recording is closed", short)
+    refused("the recording is closed", lambda: short.launches)
     try:
         with context.record() as broken:
             raise KeyError
