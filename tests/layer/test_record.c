@@ -359,6 +359,31 @@ static bool nobody_hears(void *user, double done) {
     return true;
 }
 
+#define REFUSED(call, word)                                                                                  \
+    do {                                                                                                     \
+        harness_log_clear();                                                                                 \
+        harness_assert_refused(#call, call, CLATTN_INVALID_ARGUMENT, word);                                  \
+    } while (0)
+
+START_TEST(handles) {
+    clattn_context *context = harness()->context;
+    cl_command_queue queue = harness()->queue;
+    clattn_recording *r = NULL;
+    ck_assert_int_eq(clattn_recording_begin(NULL, queue, &r), CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(clattn_recording_end(NULL), CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(clattn_recording_enqueue(NULL, queue, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT);
+    ck_assert_uint_eq(clattn_recording_launches(NULL), 0);
+    clattn_recording_destroy(NULL);
+    REFUSED(clattn_recording_begin(context, queue, NULL), "recording: is NULL");
+    REFUSED(clattn_recording_begin(context, NULL, &r), "queue: is NULL");
+    cl_context foreign = clCreateContext(NULL, 1, &harness()->device, NULL, NULL, NULL);
+    cl_command_queue of_foreign = clCreateCommandQueue(foreign, harness()->device, 0, NULL);
+    REFUSED(clattn_recording_begin(context, of_foreign, &r), "another context");
+    clReleaseCommandQueue(of_foreign), clReleaseContext(foreign);
+    ck_assert_ptr_null(r);
+}
+END_TEST
+
 START_TEST(refusals) {
     clattn_context *context = harness()->context;
     cl_command_queue queue = harness()->queue;
@@ -368,22 +393,6 @@ START_TEST(refusals) {
     cl_event event = NULL, gate = harness_gate();
     int heard = 0;
     const clattn_progress progress = {.fn = nobody_hears, .user = &heard};
-    ck_assert_int_eq(clattn_recording_begin(NULL, queue, &r), CLATTN_INVALID_ARGUMENT);
-    ck_assert_int_eq(clattn_recording_end(NULL), CLATTN_INVALID_ARGUMENT);
-    ck_assert_int_eq(clattn_recording_enqueue(NULL, queue, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT);
-    ck_assert_uint_eq(clattn_recording_launches(NULL), 0);
-    clattn_recording_destroy(NULL);
-#define REFUSED(call, word)                                                                                  \
-    do {                                                                                                     \
-        harness_log_clear();                                                                                 \
-        harness_assert_refused(#call, call, CLATTN_INVALID_ARGUMENT, word);                                  \
-    } while (0)
-    REFUSED(clattn_recording_begin(context, queue, NULL), "recording: is NULL");
-    REFUSED(clattn_recording_begin(context, NULL, &r), "queue: is NULL");
-    cl_context foreign = clCreateContext(NULL, 1, &harness()->device, NULL, NULL, NULL);
-    cl_command_queue of_foreign = clCreateCommandQueue(foreign, harness()->device, 0, NULL);
-    REFUSED(clattn_recording_begin(context, of_foreign, &r), "another context");
-    clReleaseCommandQueue(of_foreign), clReleaseContext(foreign);
     r = begin(queue);
     REFUSED(clattn_recording_begin(context, queue, &other), "another one");
     ck_assert_ptr_null(other);
@@ -535,6 +544,7 @@ int main(void) {
                                   wild_places,
                                   tables_that_are_shared,
                                   what_fails_leaves_nothing,
+                                  handles,
                                   refusals,
                                   other_queues_run,
                                   clattns_own_projection,
