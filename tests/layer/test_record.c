@@ -246,6 +246,10 @@ START_TEST(wild_places) {
 }
 END_TEST
 
+static void enqueue_layer(const struct step *s) {
+    expect(clattn_layer_enqueue(harness()->context, harness()->queue, &s->params, 0, NULL, NULL), "layer");
+}
+
 // Layers that read the same arrays share the table that is made of them, also with a layer of other arrays between them, but not where a
 // call between them writes one of these: argmax, of numbers whose largest are at 5 and 3, which become the lengths.
 enum {
@@ -280,15 +284,11 @@ static size_t two_layers(const struct guarded *matrices, int between, bool recor
     steps[1].params.cu_seqlens_q_device = steps[0].cu.view;
     if (recorded) r = begin(harness()->queue);
     for (int n = 0; n < 2; n++) {
-        expect(clattn_layer_enqueue(harness()->context, harness()->queue, &steps[n].params, 0, NULL, NULL),
-               "layer");
+        enqueue_layer(&steps[n]);
         if (n == 0 && between == ARGMAX_BETWEEN)
             expect(clattn_argmax_enqueue(harness()->context, harness()->queue, &argmax, 0, NULL, NULL),
                    "argmax");
-        if (n == 0 && between == LAYER_BETWEEN)
-            expect(
-                clattn_layer_enqueue(harness()->context, harness()->queue, &steps[2].params, 0, NULL, NULL),
-                "layer");
+        if (n == 0 && between == LAYER_BETWEEN) enqueue_layer(&steps[2]);
     }
     if (recorded) expect(clattn_recording_end(r), "clattn_recording_end");
     if (recorded) replay(r, harness()->queue, "two layers");
