@@ -338,7 +338,7 @@ int main(void) {
     TCase *each = harness_add(suite, "options", (const TTest *const[]){NULL});
     harness_add_loop(each, options_at_both_ends, (int)(sizeof options / sizeof options[0]));
     tcase_add_loop_test(each, small_calls, 0, SMALL_CALLS);
-    tcase_add_loop_test(each, scattered_calls, 0, strided_count);
+    harness_add_loop(each, scattered_calls, strided_count);
     harness_add_loop(harness_add(suite, "gradients", (const TTest *const[]){NULL}), gradients_at_both_ends,
                      (int)(sizeof gradients / sizeof gradients[0]));
     return harness_run(suite);

@@ -16,7 +16,12 @@ trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
 # As look_again.sh: kernels as the text has them, which are compiled in a third of the time.
 [ "${CLATTN_TEST_OPTIMISED:-all}" != few ] || export POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable
-bad=0 checks=0
+bad=0 checks=0 turn=0
+# Of what follows in a row, every how-manieth is done: by default one in three.
+taken() {
+    turn=$((turn + 1))
+    [ $((turn % ${CLATTN_TEST_EVERY:-1})) = 0 ]
+}
 complain() { echo "check_mpi_program.sh:1:F: $1"; bad=$((bad + 1)); }
 python3 - <<'PYTHON'
 import numpy as np
@@ -61,8 +66,9 @@ a, b = (np.load(f).astype(np.float64) for f in sys.argv[1:3])
 sys.exit(not (a.shape == b.shape and np.nanmax(np.abs(a - b)) <= 1e-5 and np.abs(a).max() > 0.1))
 PYTHON
 }
-# Alone, then shared in that way, and against what was found alone.
+# Alone, then shared in that way, and against what was found alone. False: its turn has not come.
 compare() {
+    taken || return 1
     name=$1 ranks=$2 way=$3
     shift 3
     rm -f one.npy all.npy
@@ -70,6 +76,7 @@ compare() {
     mpirun --oversubscribe -n "$ranks" "$program" "$@" --mpi --mpi-way "$way" --out all.npy --expect one.npy >all.log 2>&1 ||
         complain "$name over $ranks: $(tail -n 5 all.log)"
     same one.npy all.npy "$name over $ranks ranks"
+    return 0
 }
 # What all ranks of the last compare --json read together, of files that each is read by so many of them.
 has_read() {
@@ -84,6 +91,7 @@ PYTHON
 }
 # Refused on all ranks, by one line, with nothing written.
 refused() {
+    taken || return 0
     text=$1 ranks=$2
     shift 2
     checks=$((checks + 1))
@@ -101,6 +109,7 @@ ranks_of_two() {
         "$program" "$1" "$2" >log 2>&1
 }
 unlike() {
+    taken || return 0
     checks=$((checks + 1))
     ranks_of_two "$2 $3" "$2 $4"
     [ $? = 2 ] && grep -q -e "$1" log && [ "$(grep -c '^clattn' log)" = 1 ] && [ ! -e no.npy ] ||
@@ -118,8 +127,8 @@ past="--past-k pk.npy --past-v pv.npy"
 # shellcheck disable=SC2086
 {
     compare attend 3 auto attend $files --causal bottom-right
-    compare "attend with a mask" 2 all_gather attend $files --mask mask.npy --json
-    has_read "rows of a mask that were read" 'q*1' 'k*1' 'v*1' 'mask*1' 'one*1'
+    compare "attend with a mask" 2 all_gather attend $files --mask mask.npy --json &&
+        has_read "rows of a mask that were read" 'q*1' 'k*1' 'v*1' 'mask*1' 'one*1'
     compare "attend of [B,N,H,D]" 3 ring attend --layout bshd --q qs.npy --k ks.npy --v vs.npy --causal bottom-right
     compare "a past" 3 ring attend $files $past --past-lengths pl.npy --causal bottom-right --rope half --mask past_mask.npy
     compare "few rows over pages" 3 auto attend --q few.npy --k pool_k.npy --v pool_v.npy --block-table table.npy --kv-lengths \
@@ -128,8 +137,8 @@ past="--past-k pk.npy --past-v pv.npy"
     compare layer 3 auto layer --x x.npy $weights --causal bottom-right --rope half
     compare "a layer's heads" 2 heads layer --x x.npy $weights --bq bq.npy --bo bo.npy --gate gate.npy --norm heads --q-norm norm.npy \
         --k-norm norm.npy \
-        --causal bottom-right --rope half --bias head_bias.npy --alibi slopes.npy --json
-    has_read "weights of heads that were read" 'x*2' 'wq*1' 'wk*1' 'wv*1' 'wo*1' 'bq*1' 'bo*2' 'gate*1' 'norm*4' 'head_bias*1' 'one*1'
+        --causal bottom-right --rope half --bias head_bias.npy --alibi slopes.npy --json &&
+        has_read "weights of heads that were read" 'x*2' 'wq*1' 'wk*1' 'wv*1' 'wo*1' 'bq*1' 'bo*2' 'gate*1' 'norm*4' 'head_bias*1' 'one*1'
     mpirun --oversubscribe -n 2 "$program" attend $files --causal none --mpi --mpi-way all_to_all --out a.npy --lse l.npy >log 2>&1 ||
         complain "all_to_all: $(cat log)"
     "$program" attend $files --out b.npy --lse m.npy --quiet >log 2>&1
@@ -157,6 +166,7 @@ past="--past-k pk.npy --past-v pv.npy"
     compare "one rank" 1 ring attend $files
     checks=$((checks + 1)) # what is a rank's own
     cp q.npy elsewhere.npy
+    "$program" attend $files --out one.npy --quiet >one.log 2>&1 || complain "a rank's own, alone: $(cat one.log)"
     ranks_of_two "attend --q elsewhere.npy --k k.npy --v v.npy --out all.npy --json --device cpu" \
         "attend $files --out all.npy --quiet" ||
         complain "a rank's own device, report and places of files: $(cat log)"
