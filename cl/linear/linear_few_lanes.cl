@@ -146,18 +146,15 @@ column_block take_columns(const linear_args *a, bias_pointer bias, int first, in
 }
 
 #if RAGGED
-// Rows that follow one another are those of sequences, whose last keys they are (append.cl: what there is on the device may say
-// anything). With a capacity they go there into a cache, else they stay together.
+// Rows that follow one another are those of sequences. With a capacity they go into a cache, else they stay together.
 void take_place(const linear_args *a, __global const int *table, row_block *to, int r) {
-    const ragged_row own = ragged_row_of(table, a->position_batch, RAGGED_START_Q, to->i);
-    __global const int *item = table + TABLE_ITEM_WORDS * (long)own.b;
-    const long rows = item[3], start = item[2] - rows, place = start + own.i;
-    const bool exists = own.i >= 0 && own.i < rows && start >= 0 && place < a->position_row;
-    to->position[r] = a->position + place;
+    const ragged_key key = ragged_key_of(table, a->position_batch, to->i);
+    to->position[r] = a->position + key.position;
     if (a->position_row == 0)
         to->y[r] = to->i * a->y_row;
     else
-        to->y[r] = exists ? own.b * a->y_batch + place * a->y_row : -1;
+        to->y[r] =
+            key.exists && key.position < a->position_row ? key.b * a->y_batch + key.position * a->y_row : -1;
 }
 #endif
 

@@ -170,12 +170,9 @@ typedef struct append_place {
 
 append_place place_of(const append_args *a, __global const int *table, int b, int n PAST_PARAMETER) {
     append_place p;
-#if RAGGED // what there is on the device may say anything
-    const ragged_row own = ragged_row_of(table, a->sequences, RAGGED_START_Q, n);
-    __global const int *item = table + TABLE_ITEM_WORDS * (long)own.b;
-    const int rows = item[3], start = item[2] - rows;
-    p.b = own.b, p.position = (long)start + own.i;
-    p.exists = own.i >= 0 && own.i < rows && start >= 0;
+#if RAGGED
+    const ragged_key key = ragged_key_of(table, a->sequences, n);
+    p.b = key.b, p.position = key.position, p.exists = key.exists;
 #else
     const bool tabled = a->flags & ARGS_BATCH_ROWS;
     const long start = tabled ? table[APPEND_ITEM_WORDS * (long)b] : a->start;

@@ -154,7 +154,7 @@ static clattn_status fill(clattn_context *c, pool_slot *s, uint64_t bytes, const
     cl_int code = CL_SUCCESS;
     // A kernel may count in a table, and leaves it as it was.
     const cl_mem_flags flags = CL_MEM_READ_WRITE | (words ? CL_MEM_COPY_HOST_PTR : 0);
-    if (words && (!s->spare || s->apart)) {
+    if (words) {
         s->words = cla_host_take(&c->host, (size_t)bytes);
         if (!s->words) return cla_context_fail(c, CLATTN_OUT_OF_MEMORY, "table: no host memory");
         memcpy(s->words, words, (size_t)bytes);
@@ -280,7 +280,6 @@ clattn_status cla_pool_apart(clattn_context *context, uint64_t bytes, const void
     pool_slot *place = fits ? reserve_spare(p, bytes) : NULL;
     cla_os_mutex_unlock(&p->lock);
     if (!fits) return refuse(context, bytes);
-    if (place) place->apart = true;
     return create(&(pool_user){.context = context}, NULL, place, bytes, words, slot);
 }
 

@@ -25,8 +25,7 @@ typedef struct pool_slot {
     cl_event last;          // of an out-of-order queue: the last command that does
     uint64_t used;          // when, by the pool's clock
     bool held;              // lent
-    bool spare;             // on no shelf: made for one call, or,
-    bool apart;             // also, for a recording
+    bool spare;             // on no shelf: made for one call, or for a recording
     bool stale;             // the words are not in the buffer yet, and nobody writes them
     struct pool_slot *next; // what the same call has borrowed
 } pool_slot;

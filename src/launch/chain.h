@@ -81,6 +81,9 @@ clattn_status cla_chain_end(chain *c, clattn_status status, cl_event *event);
 void cla_launch_value(launch *l, const void *value, size_t bytes);
 void cla_launch_buffer(launch *l, const cl_mem *buffer);
 clattn_status cla_launch_enqueue(chain *c, const launch *l);
+// The next command of the chain: a kernel whose arguments are set.
+cl_int cla_launch_kernel(const chain *c, cl_kernel kernel, const size_t offset[3], const size_t size[3],
+                         const size_t local[3], cl_event *event);
 
 // Work-items that know nothing of one another, of which the kernel ignores those past the end: the launch's grid, rounded
 // up to groups of at most the shape that is asked for. The program must be there.

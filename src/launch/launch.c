@@ -33,17 +33,21 @@ static cl_int set_arguments(chain *c, const launch *l, cl_kernel kernel, const c
     return CL_SUCCESS;
 }
 
-static cl_int set_and_enqueue(chain *c, const launch *l, cl_kernel kernel, const grid_part *part,
-                              cl_event *event, const char **call) {
+cl_int cla_launch_kernel(const chain *c, cl_kernel kernel, const size_t offset[3], const size_t size[3],
+                         const size_t local[3], cl_event *event) {
     cl_uint wait_count;
     const cl_event *wait_list;
+    cla_chain_waits(c, &wait_count, &wait_list);
+    return clEnqueueNDRangeKernel(c->queue, kernel, 3, offset[0] || offset[1] || offset[2] ? offset : NULL,
+                                  size, local, wait_count, wait_list, event);
+}
+
+static cl_int set_and_enqueue(chain *c, const launch *l, cl_kernel kernel, const grid_part *part,
+                              cl_event *event, const char **call) {
     const cl_int code = set_arguments(c, l, kernel, call);
     if (code != CL_SUCCESS) return code;
-    cla_chain_waits(c, &wait_count, &wait_list);
     *call = "clEnqueueNDRangeKernel";
-    return clEnqueueNDRangeKernel(c->queue, kernel, 3,
-                                  part->offset[0] || part->offset[1] || part->offset[2] ? part->offset : NULL,
-                                  part->size, l->local, wait_count, wait_list, event);
+    return cla_launch_kernel(c, kernel, part->offset, part->size, l->local, event);
 }
 
 // The kernel object stays the recording's, which replays it with the arguments of now.

@@ -49,13 +49,9 @@ void clattn_recording_destroy(clattn_recording *r) {
 }
 
 static clattn_status replay(chain *c, const recorded *x) {
-    cl_uint count;
-    const cl_event *list;
     cl_event event = NULL;
-    const bool moved = x->offset[0] || x->offset[1] || x->offset[2];
-    cla_chain_waits(c, &count, &list);
-    const cl_int code = clEnqueueNDRangeKernel(c->queue, x->kernel, 3, moved ? x->offset : NULL, x->global,
-                                               x->local, count, list, cla_chain_event(c, &event));
+    const cl_int code =
+        cla_launch_kernel(c, x->kernel, x->offset, x->global, x->local, cla_chain_event(c, &event));
     if (code != CL_SUCCESS) return cla_context_fail_opencl(c->context, code, "clEnqueueNDRangeKernel");
     if (!c->started) cla_context_mark_run(c->context);
     cla_chain_took(c, event);

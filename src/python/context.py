@@ -373,8 +373,9 @@ class Context(_Closed):
             try:
                 yield step
                 self._recorded = None
-                if lib.clattn_recording_end(made) != CLATTN_OK:
-                    raise Error(CLATTN_DRIVER, last_error(self.handle))
+                status = lib.clattn_recording_end(made)
+                if status != CLATTN_OK:
+                    raise Error(status, last_error(self.handle))
             except BaseException:
                 self._recorded = None
                 step.close()

@@ -42,20 +42,11 @@ static void replay(clattn_recording *r, cl_command_queue queue, const char *what
     harness_finish(queue);
 }
 
-static struct case_data *open_case(const char *name, struct case_arrays *arrays) {
-    struct test_case test;
-    char why[512] = "";
-    ck_assert_msg(case_parse(name, &test, why), "%s: %s", name, why);
-    struct case_data *data = case_make(&test);
-    case_bind(data, harness_place(), arrays);
-    return data;
-}
-
 // out of a case that ran, once as a call and then twice as a replay, on a queue of either kind; before, nobody has written it.
 static void same_bits(const char *name, cl_command_queue recorded, cl_command_queue queue) {
     struct case_arrays called, kept;
     char why[512] = "";
-    struct case_data *data = open_case(name, &called);
+    struct case_data *data = case_open(name, &called);
     case_bind(data, harness_place(), &kept);
     clattn_recording *r = begin(recorded);
     expect(case_enqueue(harness()->context, recorded, &kept, NULL), name);
@@ -328,7 +319,7 @@ END_TEST
 // A call that is refused, and one that fails after some of its launches were recorded, leave nothing; the call before them stays.
 START_TEST(what_fails_leaves_nothing) {
     struct case_arrays a;
-    struct case_data *data = open_case(names[7], &a);
+    struct case_data *data = case_open(names[7], &a);
     char why[512] = "";
     clattn_layer_params wrong = a.layer, clblast = a.layer;
     clattn_recording *r = begin(harness()->queue);
@@ -388,7 +379,7 @@ START_TEST(refusals) {
     clattn_context *context = harness()->context;
     cl_command_queue queue = harness()->queue;
     struct case_arrays a;
-    struct case_data *data = open_case(names[0], &a);
+    struct case_data *data = case_open(names[0], &a);
     clattn_recording *r = NULL, *other = NULL;
     cl_event event = NULL, gate = harness_gate();
     int heard = 0;
@@ -425,7 +416,7 @@ START_TEST(events) {
     cl_command_queue queue = _i == 0 ? harness()->queue : harness()->out_of_order;
     if (queue == NULL) return;
     struct case_arrays a;
-    struct case_data *data = open_case(names[6], &a);
+    struct case_data *data = case_open(names[6], &a);
     char why[512] = "";
     clattn_recording *r = begin(queue);
     expect(case_enqueue(harness()->context, queue, &a, NULL), names[6]);
@@ -445,7 +436,7 @@ END_TEST
 START_TEST(clattns_own_projection) {
     if (!harness_has_clblast()) return;
     struct case_arrays a;
-    struct case_data *data = open_case(names[8], &a);
+    struct case_data *data = case_open(names[8], &a);
     char why[512] = "";
     clattn_linear_choice choice;
     clattn_context *context = harness_open((clattn_context_params){
@@ -470,7 +461,7 @@ END_TEST
 // While one queue is recorded, calls and replays on another run.
 START_TEST(other_queues_run) {
     struct case_arrays a, b;
-    struct case_data *data = open_case(names[8], &a), *again = open_case(names[8], &b);
+    struct case_data *data = case_open(names[8], &a), *again = case_open(names[8], &b);
     char why[512] = "";
     cl_int code;
     cl_command_queue other = clCreateCommandQueue(harness()->opencl, harness()->device, 0, &code);
@@ -501,7 +492,7 @@ static long live_buffers(void) {
 // is still there.
 START_TEST(memory) {
     struct case_arrays a;
-    struct case_data *data = open_case(names[0], &a);
+    struct case_data *data = case_open(names[0], &a);
     const long before = live_buffers();
     long of_one = 0;
     clattn_recording *r = begin(harness()->queue);
@@ -527,7 +518,7 @@ START_TEST(no_more_than_max_bytes) {
     struct place place = *harness_place();
     place.context = harness_open(
         (clattn_context_params){.memory = little, .context = place.opencl, .log = harness_log()});
-    struct case_data *data = open_case(names[1], &a);
+    struct case_data *data = case_open(names[1], &a);
     clattn_recording *r = NULL;
     expect(clattn_recording_begin(place.context, place.queue, &r), "clattn_recording_begin");
     ck_assert_int_eq(case_enqueue(place.context, place.queue, &a, NULL), CLATTN_OUT_OF_MEMORY);

@@ -12,11 +12,12 @@ bench() {
         # shellcheck disable=SC2086
         case " $* " in *" ${option% *} "*) ;; *) set -- $option "$@" ;; esac
     done
-    # shellcheck disable=SC2086
-    env $how "$clattn" bench --max-ms 10 --cache-dir "$cache" "$@"
+    run bench --max-ms 10 --cache-dir "$cache" "$@"
 }
 # Kernels are compiled unoptimised where $plainly says so (driver.sh), but those of projections, whose rates the library measures.
 how=${plainly:-}
+# shellcheck disable=SC2086
+run() { env $how "$clattn" "$@"; }
 # Kernels are kept for the same case again, and not where each would be compiled once more to be kept.
 cache=$work/kernels
 
@@ -38,13 +39,10 @@ bench --op decode -n 1 --heads 3 --n-kv 130 --baselines clblast -o json >"$work/
 bench --dtype f16 --baselines clblast -o json >"$work/half.json"
 bench --heads 4 --kv-heads 2 --baselines unfused,clblast -o json >"$work/grouped.json"
 name=attend-f16-b2-h4-hkv2-n37-nkv50-d16-causal-lse-window9:m1-sinks-kvlen50:17-ropehalf-seed3
-# shellcheck disable=SC2086
-env $how "$clattn" bench --case "$name,empty-rows" --max-ms 50 --cache-dir off -o json >"$work/named.json"
-# shellcheck disable=SC2086
-env $how "$clattn" tune --case "$name" --quick --quiet --cache-dir off | grep -q 'type=f16 nq=37..37 :'
+run bench --case "$name,empty-rows" --max-ms 50 --cache-dir off -o json >"$work/named.json"
+run tune --case "$name" --quick --quiet --cache-dir off | grep -q 'type=f16 nq=37..37 :'
 "$clattn" verify --only planner --case "$name" --cache-dir off | grep -q "pass *planner/$name"
-# shellcheck disable=SC2086
-env $how "$clattn" bench --options --case attend-f32-b1-h2-n70-d16-full --max-ms 1 --cache-dir off --save "$work/options.md" -o json \
+run bench --options --case attend-f32-b1-h2-n70-d16-full --max-ms 1 --cache-dir off --save "$work/options.md" -o json \
     >"$work/options.json"
 grep -q '| documents by mask_mod, block mask | ' "$work/options.md"
 grep -q '| pages of 128 keys | ' "$work/options.md"

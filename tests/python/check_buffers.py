@@ -289,6 +289,16 @@ def recorded():
         want = context.attention(**dense, k=caches[2], v=caches[3], kv_lengths=counts, causal=True, alignment="bottom_right",
                                  rope={"layout": "half"})
         close(out.numpy().transpose(2, 1, 0, 3), want, f"step {at}", 2e-6)
+    q, pool, pages = numbers(1, 2, 1, size), numbers(6, 2, 4, size), buffer(np.arange(3)[None])
+    fed, ends, lengths, kept = buffer(q), buffer(np.arange(2)), buffer(np.array([11])), buffer(pool)
+    with context.record() as paged:
+        found = context.attention(fed, kept, kept, block_table=pages, page_size=4, cu_seqlens_q_device=ends, kv_lengths_device=lengths,
+                                  max_q=1)
+    for order in [0, 1, 2], [5, 3, 4]:  # other pages between two replays
+        pages[...] = np.array([order])
+        paged()
+        keys = np.concatenate([pool[page] for page in order], axis=1)[None, :, :11]
+        close(found.numpy(), context.attention(q, keys, keys), f"pages {order}", 2e-6)
     over = clattn.Buffer.over(numbers(1, 2, 5, 8), context=context)
     with context.record() as short:
         found = context.attention(over, over, over)

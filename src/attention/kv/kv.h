@@ -19,11 +19,9 @@ void cla_kv_place_arguments(const call *c, launch *l);
 // where there are none.
 clattn_status cla_kv_check_new(call *c, bool planning);
 void cla_kv_fill_new(call *c);
-// Where the new rows of a checked call go, as views of its caches, and how they are turned: for who makes them there. False:
-// one view does not hold those of all items.
+// Where the new rows of a checked call go, as views of its caches, and how they are turned: for who makes them there. Of a ragged batch
+// they are packed, at the caches' strides, and the call's table says where each goes. False: one view does not hold those of all items.
 bool cla_kv_new_views(const call *c, clattn_tensor *k, clattn_tensor *v, rope_rows *turned);
-// Likewise of a ragged batch, whose table says where each row goes: k and v become the rows that are made, at the caches' strides.
-bool cla_kv_new_in_sequences(const call *c, clattn_tensor *k, clattn_tensor *v, rope_rows *turned);
 clattn_status cla_kv_append_prepare(const call *c);
 double cla_kv_append_flops(const call *c);
 clattn_status cla_kv_append_table(call *c, chain *steps);

@@ -106,31 +106,22 @@ void cla_kv_fill_new(call *c) {
 
 bool cla_kv_new_views(const call *c, clattn_tensor *k, clattn_tensor *v, rope_rows *turned) {
     const clattn_kv *kv = &c->params.kv;
-    if (cla_kv_is_paged(kv) || cla_kv_has_past(kv) || cla_kv_is_latent_cache(kv) || c->ragged.given ||
-        c->params.score.q_lengths || c->append.turned.positions || c->empty)
+    const clattn_score *s = &c->params.score;
+    if (cla_kv_is_paged(kv) || cla_kv_has_past(kv) || cla_kv_is_latent_cache(kv) ||
+        c->append.turned.positions || c->empty || (s->q_lengths && !c->ragged.given))
         return false;
-    const int apart = cla_call_items_apart(c);
-    const new_rows first = rows_of(c, 0);
+    const int apart = c->ragged.given ? 0 : cla_call_items_apart(c);
+    const new_rows first = c->ragged.given ? (new_rows){0, c->ragged.total_q} : rows_of(c, 0);
     for (int b = 1; b < apart; b++)
         if (rows_of(c, b).start != first.start) return false;
+    // Queries of a sequence then stand where its new keys do.
+    if (c->ragged.given && c->append.turned.rotary_dim > 0 && s->alignment != CLATTN_ALIGN_BOTTOM_RIGHT)
+        return false;
     *k = kv->k, *v = kv->v, *turned = c->append.turned;
+    if (c->ragged.given) k->shape[0] = v->shape[0] = 1;
     k->offset += first.start * k->stride[2], v->offset += first.start * v->stride[2];
     k->shape[2] = v->shape[2] = first.count;
     turned->position += first.start;
-    return true;
-}
-
-bool cla_kv_new_in_sequences(const call *c, clattn_tensor *k, clattn_tensor *v, rope_rows *turned) {
-    const clattn_kv *kv = &c->params.kv;
-    if (cla_kv_is_paged(kv) || cla_kv_has_past(kv) || cla_kv_is_latent_cache(kv) || !c->ragged.given ||
-        c->append.turned.positions || c->empty)
-        return false;
-    // Queries stand where the new keys do.
-    if (c->append.turned.rotary_dim > 0 && c->params.score.alignment != CLATTN_ALIGN_BOTTOM_RIGHT)
-        return false;
-    const int64_t rows = c->ragged.total_q;
-    *k = kv->k, *v = kv->v, *turned = c->append.turned;
-    k->shape[0] = v->shape[0] = 1, k->shape[2] = v->shape[2] = rows; // those that are made
     return true;
 }
 

@@ -98,9 +98,7 @@ static bool goes_straight(const layer *l, linear *q, linear *k, linear *v) {
     const clattn_kv *kv = &l->params.kv;
     const bool turned = l->params.rope.layout != CLATTN_ROPE_NONE;
     if (!l->appends || !l->native || l->norm.how != CLATTN_NORM_NONE || kv->k.type != l->type ||
-        kv->v.type != l->type)
-        return false;
-    if (!(l->ragged ? cla_kv_new_in_sequences : cla_kv_new_views)(&l->call, &k->y, &v->y, &k->rope))
+        kv->v.type != l->type || !cla_kv_new_views(&l->call, &k->y, &v->y, &k->rope))
         return false;
     if (turned) q->rope = cla_rope_rows_of(&l->call, true);
     cla_linear_choose(l->context, q);
