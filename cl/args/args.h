@@ -348,6 +348,10 @@ ARGS_SIZE(convert_args, 80);
 #define FRAGMENTS_LOCAL_BYTES(rows, keys, d, dv)                                                             \
     FRAGMENTS_MOST((rows)*FRAGMENTS_PITCH(d), (keys) * (FRAGMENTS_PITCH(d) + FRAGMENTS_PITCH(dv)))
 
+// The values of the knob DOT_I8.
+#define DOT_I8_EMULATION 1
+#define DOT_I8_VNNI 2
+
 // The values of the knob ASK_AHEAD.
 #define ASK_NOTHING 1
 #define ASK_FIRST_LEVEL 2

@@ -19,7 +19,9 @@
 
 // Other standards than knobs.def's. Float32 waits for memory: one key after the other, so that the addresses only ever grow by
 // a line. 16-bit storage is as fast as the arithmetic: fewer loads of the query.
-#ifndef KEY_BLOCK
+#if DOT_I8 // as many keys as have their sums in registers
+#define KEY_BLOCK (ROWS * DIGITS > 8 || KEY_TILE < 2 * LANES ? LANES : 2 * LANES)
+#elif !defined(KEY_BLOCK)
 #define KEY_BLOCK (TYPE_KV == STORE_F32 ? 1 : 2)
 #endif
 // 8 KiB of float32 keys, 16 of others: between two tiles each costs 270 cycles of waiting for the maximum.
@@ -42,6 +44,8 @@ REGISTER_INLINE vec_pair zip_values(uint16 first, uint16 second) {
     __asm__("vpunpckhwd %2, %1, %0" : "=v"(x.b) : "v"(first), "v"(second));
     return x;
 }
+#endif
+#if DOT_VALUES || ZIPPED_VALUES
 vec_pair order_values(vec_pair x) {
     const vec_pair n = UNORDER_PAIR(TYPE_KV, x);
     return (vec_pair){(VEC)(n.a.s0123, n.a.s89ab, n.b.s0123, n.b.s89ab),
@@ -67,7 +71,7 @@ vec_pair add_seen(const query_rows *rows, const key_tile *tile, int r, int pair,
     const float rescale = ROW_OF(rows->rescale, r);
     o.a *= rescale, o.b *= rescale;
     for (int j = 0; j < tile->count; j++) {
-        if (!((const int *)rows->seen[r])[j]) continue;
+        if (rows->hidden && !((const int *)rows->seen[r])[j]) continue;
         const vec_pair x = load_value(tile, j, pair);
         o.a = fma((VEC)(score[KEY_PLACE(j)]), x.a, o.a);
         o.b = fma((VEC)(score[KEY_PLACE(j)]), x.b, o.b);
@@ -75,6 +79,78 @@ vec_pair add_seen(const query_rows *rows, const key_tile *tile, int r, int pair,
     return o;
 }
 
+#if DOT_I8
+// The weights of the tile's keys as integers, in pairs.
+void make_weights(query_rows *rows, const key_tile *tile) {
+    const int vectors = (tile->count + LANES - 1) / LANES;
+    value_scales scales;
+    VEC p[SLOTS][KEY_VECTORS];
+    for (int j = 0; j < vectors * LANES; j++) {
+        const kv_row v = TILE_ROW(tile, values, min(j, tile->count - 1));
+        kv_row_set(&rows->weights.row[j], v);
+#pragma unroll
+        for (int b = 0; b < VALUE_SCALES; b++) {
+            scales.scale[KEY_TILE * b + j] = SCALE_OF(v, b);
+#if HAS_LEAST
+            scales.least[KEY_TILE * b + j] = LEAST_OF(v, b);
+#endif
+        }
+    }
+    for (int i = (tile->count + VECTOR_KEYS - 1) / VECTOR_KEYS; i < vectors * SLOTS; i++)
+        rows->score[i] = (VEC)(0.0f);
+    for (int n = 0; n < vectors; n++) {
+        VEC t[SLOTS];
+#pragma unroll
+        for (int r = 0; r < SLOTS; r++) t[r] = rows->score[n * SLOTS + r];
+        if (SLOTS >= 2) UNZIP_SLOTS(t);
+        if (SLOTS >= 4) UNZIP_SLOTS(t);
+        if (SLOTS >= 8) UNZIP_SLOTS(t);
+#pragma unroll
+        for (int r = 0; r < SLOTS; r++) p[r][n] = t[r];
+    }
+    rows->finite_values = weigh_values(&rows->weights, p, &scales, vectors);
+}
+
+// out = rescale * out + P V of a block of rows and columns.
+REGISTER_INLINE void add_columns(query_rows *rows, const key_tile *tile, int first, int column,
+                                 const int pairs) {
+    word_pairs acc[VALUE_ROWS][VALUE_PAIRS];
+#pragma unroll
+    for (int r = 0; r < VALUE_ROWS; r++)
+#pragma unroll
+        for (int c = 0; c < pairs; c++) acc[r][c].a = acc[r][c].b = (VEC_INT)(0);
+#pragma unroll 1
+    for (int j = 0; j < tile->count; j += 2) {
+        const kv_row *row = rows->weights.row + j; // the second of the last two may have the weight 0
+        if (first == 0) {
+            ask_with_value(tile, j, column);
+            ask_with_value(tile, j + 1, column);
+        }
+#pragma unroll
+        for (int c = 0; c < pairs; c++) {
+            const word_pairs x = value_pairs(row[0], row[1], column + c);
+            const int b = VALUE_SCALE(column + c);
+#pragma unroll
+            for (int r = 0; r < VALUE_ROWS; r++) {
+                const VEC_INT weight = (VEC_INT)(rows->weights.pair[b][first + r][j / 2]);
+                acc[r][c].a = dot_words(acc[r][c].a, x.a, weight);
+                acc[r][c].b = dot_words(acc[r][c].b, x.b, weight);
+            }
+        }
+    }
+#pragma unroll
+    for (int r = 0; r < VALUE_ROWS; r++)
+#pragma unroll
+        for (int c = 0; c < pairs; c++) {
+            const int b = VALUE_SCALE(column + c);
+            const float rescale = ROW_OF(rows->rescale, first + r), step = rows->weights.step[b][first + r],
+                        least = HAS_LEAST ? rows->weights.least[b][first + r] : 0.0f;
+            vec_pair *out = &rows->out[first + r][column + c];
+            out->a = fma(TO_VEC(acc[r][c].a), (VEC)(step), out->a * rescale) + least;
+            out->b = fma(TO_VEC(acc[r][c].b), (VEC)(step), out->b * rescale) + least;
+        }
+}
+#else
 // acc += P V for the tile's keys, rows [first, first + VALUE_ROWS) and `pairs` pairs of columns from `column` on.
 #if DOT_VALUES
 REGISTER_INLINE void multiply_values(vec_pair acc[VALUE_ROWS][VALUE_PAIRS], const query_rows *rows,
@@ -144,18 +220,30 @@ REGISTER_INLINE void add_columns(query_rows *rows, const key_tile *tile, int fir
             rows->out[first + r][column + c].b = acc[r][c].b;
         }
 }
+#endif
 
 // Rows [first, first + VALUE_ROWS). Where keys are hidden their weight is 0, which is enough unless V holds an infinity or
 // NaN there: then the sum shows it, and is done again with care.
 void add_values(query_rows *rows, const key_tile *tile, int first) {
+#if DOT_I8
+    if (!rows->finite_values) {
+        for (int r = 0; r < VALUE_ROWS; r++)
+            for (int c = 0; c < ALL_PAIRS_V; c++)
+                rows->out[first + r][c] = add_seen(rows, tile, first + r, c, rows->out[first + r][c]);
+        return;
+    }
+    const bool hidden = false;
+#else
+    const bool hidden = rows->hidden;
+#endif
     vec_pair before[VALUE_ROWS][ALL_PAIRS_V];
-    for (int r = 0; rows->hidden && r < VALUE_ROWS; r++)
+    for (int r = 0; hidden && r < VALUE_ROWS; r++)
         for (int c = 0; c < ALL_PAIRS_V; c++) before[r][c] = rows->out[first + r][c];
     for (int c = 0; c + VALUE_PAIRS <= ALL_PAIRS_V; c += VALUE_PAIRS)
         add_columns(rows, tile, first, c, VALUE_PAIRS);
     if (ALL_PAIRS_V % VALUE_PAIRS != 0)
         add_columns(rows, tile, first, ALL_PAIRS_V / VALUE_PAIRS * VALUE_PAIRS, ALL_PAIRS_V % VALUE_PAIRS);
-    for (int r = 0; rows->hidden && r < VALUE_ROWS; r++) {
+    for (int r = 0; hidden && r < VALUE_ROWS; r++) {
         VEC all = (VEC)(0.0f);
         for (int c = 0; c < ALL_PAIRS_V; c++) all += rows->out[first + r][c].a + rows->out[first + r][c].b;
         if (!any(isnan(all))) continue;
@@ -179,6 +267,9 @@ void add_tile(const score_call *call, query_rows *rows, const key_tile *tile DRO
     softmax_rows(rows, tile->count);
 #if DROPOUT
     drop_weights(rows, tile, dropout, call->args->first_row);
+#endif
+#if DOT_I8
+    make_weights(rows, tile);
 #endif
     for (int r = 0; r + VALUE_ROWS <= ROWS; r += VALUE_ROWS) add_values(rows, tile, r);
 }
@@ -255,16 +346,22 @@ __kernel void decode_lanes(FUSED_ARGUMENTS) {
     rows.b = FUSED_PLACE(place.b, (int)get_global_id(2)), rows.split = split;
     const mask_rows bounds = mask_rows_of(&args, table, rows.b);
     rows.shift = bounds.item.shift;
+    bool finite = true;
     int begin = INT_MAX, end = 0;          // the keys that some row sees
     for (int s = 0; s < SLOT_VECTORS; s++) // also of places without a row
         rows.scale[s] = rows.sum[s] = (VEC)(0.0f), rows.most[s] = (VEC)(-INFINITY);
     for (int r = 0; r < ROWS; r++) {
         // Rows past the end repeat the last one; they are not stored.
         start_row(&call, &bounds, &rows, r, h_kv, min(first_row + r, all_rows - 1));
-        load_query(q + view_row(&args.q, rows.b, rows.head[r], rows.row[r]), rows.query[r]);
+        finite &= load_query(q + view_row(&args.q, rows.b, rows.head[r], rows.row[r]), &rows.query[r]);
         begin = min(begin, rows.first[r]);
         end = max(end, rows.last[r]);
     }
+#if DOT_I8
+    rows.finite = finite;
+#else
+    (void)finite;
+#endif
     const block_rows block = {rows.b, rows.head[0], rows.head[ROWS - 1], 0, args.n_q - 1};
     if (args.splits > 1) SPLIT_KEYS(&call, &block, split, &begin, &end);
     const kv_buffers kv = KV_BUFFERS;

@@ -50,7 +50,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void probe_ask(__global 
     for (int s = 0; s < SLOT_VECTORS; s++)
         rows.scale[s] = (VEC)(1.0f), rows.sum[s] = (VEC)(0.0f), rows.most[s] = (VEC)(-INFINITY);
     for (int r = 0; r < ROWS; r++) {
-        load_query((__global const ushort *)words + r * PROBE_ASK_DIM, rows.query[r]);
+        (void)load_query((__global const ushort *)words + r * PROBE_ASK_DIM, &rows.query[r]);
         rows.first[r] = 0, rows.last[r] = INT_MAX;
         for (int c = 0; c < ALL_PAIRS_V; c++) rows.out[r][c] = (vec_pair){(VEC)(0.0f), (VEC)(0.0f)};
     }

@@ -296,8 +296,8 @@ typedef struct clattn_plan {
     int work_group;       /* work-items */
     int splits;           /* key ranges computed apart; 1: none */
     int prefix_keys; /* of a shared past that is read once for all items, by a launch of its own; 0: none */
-    bool matrix_instructions; /* the kernel uses some that a self-test found, such as x86's bfloat16 dot
-                                 product */
+    bool matrix_instructions; /* the kernel uses some that a self-test found, such as x86's dot products
+                                 of bfloat16 or of integers */
     size_t local_bytes;       /* local memory of a work-group */
     size_t workspace_bytes;   /* scratch memory of the call */
     char why[256];            /* one line */

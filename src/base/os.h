@@ -106,6 +106,9 @@ void cla_os_cpu_model(char text[OS_CPU_MODEL_BYTES]);
  * system also saves. */
 bool cla_os_cpu_has_dot_bf16(void);
 
+/* Lanes of the widest vectors for which that CPU has x86's integer dot products (VNNI), saved likewise: 16, 8, or 0. */
+int cla_os_cpu_dot_i8_lanes(void);
+
 /* Ask the system for the tile registers of x86's AMX, for all threads of this process and for good: what a signal saves of a
  * thread that used them grows by 8 KiB. True where they may be used now: the CPU has tiles of bfloat16, the system
  * saves them, and grants them. Where the CPU or the system has none nothing is asked. */

@@ -26,6 +26,21 @@ void cla_os_cpu_model(char text[OS_CPU_MODEL_BYTES]) {
     for (int i = 0; i < 11; i++)
         used += snprintf(text + used, (size_t)(OS_CPU_MODEL_BYTES - used), " %x", word[i]);
 }
+
+/* AVX512_VNNI, or AVX-VNNI: leaf 7.1, EAX bit 4. */
+int cla_os_cpu_dot_i8_lanes(void) {
+    unsigned a, b, c, d;
+    if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw")) return 16;
+    if (!__builtin_cpu_supports("avx2") || !__get_cpuid_count(7, 1, &a, &b, &c, &d)) return 0;
+    return a >> 4 & 1u ? 8 : 0;
+}
+#else
+int cla_os_cpu_dot_i8_lanes(void) {
+    return 0;
+}
+#endif
+
+#if (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
 #elif defined(__linux__)
 
 /* The kernel's list, less the clocks, which change from one moment to the next. It is long on machines of many cores, so

@@ -70,6 +70,7 @@ plan_input cla_planner_input(clattn_context *context, const problem *p) {
     const bool bf16 = p->type_q == CLATTN_TYPE_BF16 && p->type_kv == CLATTN_TYPE_BF16;
     const bool half = p->type_q == p->type_kv && (bf16 || p->type_kv == CLATTN_TYPE_F16);
     const unsigned wanted = (bf16 ? 1u << PROBE_FMA | 1u << PROBE_DOT_BF16 | 1u << PROBE_AMX : 0) |
+                            (cla_family_integer_refusal(p) ? 0 : 1u << PROBE_FMA | 1u << PROBE_DOT_I8) |
                             (half && in.device->compute_capability ? PROBES_MMA : 0) |
                             (wants_subgroups(&in) ? PROBES_SUBGROUPS : 0);
     if (wanted) in.probes = cla_probe_results(context, wanted);

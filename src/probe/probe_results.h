@@ -22,6 +22,7 @@ typedef enum probe_id {
     PROBE_ASK_SECOND,
     PROBE_MMA_F16, // matrix fragments of 32 work-items: fragments.clh
     PROBE_MMA_BF16,
+    PROBE_DOT_I8, // integer dot products of bytes and of 16-bit words
     PROBE_COUNT
 } probe_id;
 

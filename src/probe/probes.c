@@ -108,6 +108,34 @@ static double dot_flops(const knobs *k) {
     return 4.0 * 12 * k->lanes;
 }
 
+// x86's integer dot products: of bytes, and of words.
+static bool integers_apply(const clattn_capabilities *device) {
+    return device->is_cpu && cla_os_cpu_dot_i8_lanes() >= 8 && device->float_vector_width >= 8;
+}
+static knobs integers_knobs(const clattn_capabilities *device) {
+    const int lanes = cla_os_cpu_dot_i8_lanes(), width = device->float_vector_width >= WORDS ? WORDS : 8;
+    return (knobs){.lanes = lanes < width ? lanes : width, .dot_i8 = DOT_I8_VNNI};
+}
+static uint32_t integers_word(int i) {
+    return (uint32_t)(i + 1) * 2654435761u; // bytes and halves of both signs
+}
+static void integers_fill(uint32_t in[PROBE_WORDS]) {
+    for (int i = 0; i < 2 * WORDS; i++) in[i] = integers_word(i);
+}
+static void integers_expect(const knobs *k, uint32_t out[PROBE_WORDS]) {
+    for (int i = 0; i < k->lanes; i++) {
+        const uint32_t a = integers_word(i), b = integers_word(WORDS + i);
+        int bytes = 5, words = 5;
+        for (int n = 0; n < 32; n += 8) bytes += (int)(a >> n & 255) * (int8_t)(b >> n & 255);
+        for (int n = 0; n < 32; n += 16) words += (int16_t)(a >> n & 65535) * (int16_t)(b >> n & 65535);
+        out[i] = (uint32_t)bytes, out[WORDS + i] = (uint32_t)words;
+    }
+}
+// A kernel's numbers are two bytes, or one word: of bytes it takes two products.
+static double integers_flops(const knobs *k) {
+    return 4.0 * 12 * k->lanes;
+}
+
 // Sub-groups, a probe for each size.
 #define SUBGROUPS_OF(size)                                                                                   \
     static bool applies_##size(const clattn_capabilities *device) {                                          \
@@ -309,4 +337,6 @@ const probe cla_probes[PROBE_COUNT] = {
     [PROBE_ASK_SECOND] = ASK_PROBE("decode, asks ahead into the second cache", ask_second),
     [PROBE_MMA_F16] = MMA_PROBE("float16", mma_f16, mma_fill_f16),
     [PROBE_MMA_BF16] = MMA_PROBE("bfloat16", mma_bf16, mma_fill_bf16),
+    [PROBE_DOT_I8] = {"integer dot product (VNNI)", KERNEL_PROBE_DOT_I8, integers_apply, integers_knobs,
+                      integers_fill, integers_expect, integers_flops, NULL, 0, 0, NULL},
 };

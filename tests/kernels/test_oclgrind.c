@@ -110,8 +110,9 @@ int main(int argc, char **argv) {
         harness_add(suite, "projections on tiles", (const TTest *const[]){on_tiles, NULL});
         return harness_run(suite);
     }
-    if (argc > 1 && strcmp(argv[1], "gradients") == 0) {
-        case_list_add(suite, "oclgrind_backward", "gradients");
+    const bool integers = argc > 1 && strcmp(argv[1], "integers") == 0;
+    if (integers || (argc > 1 && strcmp(argv[1], "gradients") == 0)) {
+        case_list_add(suite, integers ? "oclgrind_integers" : "oclgrind_backward", argv[1]);
         return harness_run(suite);
     }
     if (argc < 2 || strcmp(argv[1], "projections") != 0) {

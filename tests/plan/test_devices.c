@@ -256,7 +256,7 @@ static bool has_assembler(const char *text) {
             begins(line, "#ifdef STORAGE_VECTORS")
                 ? !vectors
                 : begins(line, "#if MATRIX_ENGINE == MATRIX_ENGINE_MMA") ||
-                      (tiles && (begins(line, "#if LANES == 16") || begins(line, "#if DOT_BF16")));
+                      (tiles && (begins(line, "#if LANES == 16") || begins(line, "#if DOT_")));
         if (begins(line, "#if")) off += off > 0 || out;
         if (begins(line, "#endif") || begins(line, "#else")) off -= off > 0 && (line[2] == 'n' || off == 1);
         const char *at = strstr(line, "__asm__"), *end = strchr(line, '\n');

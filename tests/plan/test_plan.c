@@ -120,6 +120,50 @@ START_TEST(rates_decide) {
 }
 END_TEST
 
+// Integers are for few rows of 16 bits on caches that hold some, where they are proven and faster, or where a row asks for them.
+START_TEST(integers_chosen) {
+    static const struct {
+        clattn_type q, kv, out;
+        int head_dim;
+        float rate;
+        const char *row;
+        int dot_i8;
+    } cases[] = {
+        {CLATTN_TYPE_BF16, CLATTN_TYPE_I8, CLATTN_TYPE_BF16, 64, 200, "", DOT_I8_VNNI},
+        {CLATTN_TYPE_F16, CLATTN_TYPE_Q4_1, CLATTN_TYPE_BF16, 96, 200, "", DOT_I8_VNNI},
+        {CLATTN_TYPE_F32, CLATTN_TYPE_I8, CLATTN_TYPE_BF16, 64, 200, "", 0},
+        {CLATTN_TYPE_BF16, CLATTN_TYPE_I8, CLATTN_TYPE_F32, 64, 200, "", 0},
+        {CLATTN_TYPE_BF16, CLATTN_TYPE_F8E4M3, CLATTN_TYPE_BF16, 64, 200, "", 0},
+        {CLATTN_TYPE_BF16, CLATTN_TYPE_I8, CLATTN_TYPE_BF16, 80, 200, "", 0},
+        {CLATTN_TYPE_BF16, CLATTN_TYPE_I8, CLATTN_TYPE_BF16, 64, 90, "", 0},
+        {CLATTN_TYPE_BF16, CLATTN_TYPE_I8, CLATTN_TYPE_BF16, 64, 0, "", 0},
+        {CLATTN_TYPE_BF16, CLATTN_TYPE_Q8_0, CLATTN_TYPE_BF16, 64, 0, "decode_lanes : DOT_I8=1",
+         DOT_I8_EMULATION},
+        {CLATTN_TYPE_BF16, CLATTN_TYPE_Q8_0, CLATTN_TYPE_BF16, 64, 90, "decode_lanes : DOT_I8=1",
+         DOT_I8_EMULATION},
+        {CLATTN_TYPE_BF16, CLATTN_TYPE_Q8_0, CLATTN_TYPE_F32, 64, 0, "decode_lanes : DOT_I8=1", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const unsigned both = 1u << PROBE_FMA | (cases[i].rate > 0.0f ? 1u << PROBE_DOT_I8 : 0u);
+        problem p = make_problem(1, cases[i].head_dim, cases[i].head_dim);
+        tuned_rows own = {0};
+        char why[256];
+        p.type_q = cases[i].q, p.type_kv = cases[i].kv, p.type_out = cases[i].out;
+        ck_assert_msg(cla_tuned_parse(cases[i].row, &own, why, sizeof why), "%s", why);
+        const plan_input in = {
+            .device = &wide_cpu,
+            .shipped = &shipped,
+            .own = &own,
+            .probes = {both, both, both, {[PROBE_FMA] = 100.0f, [PROBE_DOT_I8] = cases[i].rate}}};
+        variant v;
+        ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
+        ck_assert_str_eq(clattn_kernel_sources[v.family->id].name, "decode_lanes");
+        ck_assert_msg(v.knobs.dot_i8 == cases[i].dot_i8, "case %zu: DOT_I8 is %d", i, v.knobs.dot_i8);
+        cla_tuned_free(&own);
+    }
+}
+END_TEST
+
 // Each family of attention says one line of any problem; exactly the chosen one is the chosen one.
 START_TEST(families_review) {
     static const int rows[] = {1, 8, 16, 17, 1024};
@@ -141,7 +185,7 @@ START_TEST(families_review) {
                           "%s: %s", f->name, why);
         }
         ck_assert_int_eq(chosen, 1);
-        ck_assert_int_eq(seen, 15);
+        ck_assert_int_eq(seen, 16);
     }
 }
 END_TEST
@@ -341,8 +385,9 @@ START_TEST(scratch_is_bounded) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {fits_small_devices, capabilities_decide, rates_decide,     families_review,
-                                  rows_refused,       tile_of_wide_heads,  nothing_to_split, huge_shapes,
+    const TTest *const tests[] = {fits_small_devices, capabilities_decide, rates_decide,
+                                  integers_chosen,    families_review,     rows_refused,
+                                  tile_of_wide_heads, nothing_to_split,    huge_shapes,
                                   what_is_asked_for,  scratch_is_bounded};
     return PLAN_SUITE_RUN("plan", tests);
 }

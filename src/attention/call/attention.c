@@ -23,7 +23,8 @@ clattn_status cla_attention_fill_plan(const call *c, uint64_t workspace_bytes, c
                           .work_group = v->work_group,
                           .splits = v->splits,
                           .matrix_instructions =
-                              v->knobs.dot_bf16 != 0 || v->knobs.matrix_engine > MATRIX_ENGINE_EMULATION,
+                              v->knobs.dot_bf16 != 0 || v->knobs.dot_i8 > DOT_I8_EMULATION ||
+                              v->knobs.matrix_engine > MATRIX_ENGINE_EMULATION,
                           .local_bytes = v->local_bytes,
                           .workspace_bytes = (size_t)workspace_bytes};
     const char *name =

@@ -113,6 +113,10 @@ const struct hard_case hard_cases[] = {
     {"q4_0-past", "attend-f16-b3-h4-hkv2-n2-nkv77-d64-dv32-causal-kvq4_0-bshd-lse-past70-sharedpast"},
     {"q8_0-latent",
      "attend-f32-b1-h20-hkv1-n3-nkv77-d96-dv64-full-kvq8_0-padded-latent-lse-softcap5-window40:m1-sinks"},
+    // 16-bit queries and results beside them: both products in integers.
+    {"integers", "decode-bf16-b2-h8-hkv2-n3-nkv1031-d128-causal-kvi8-lse-softcap5-kvlen1031:70"},
+    {"integers-blocks", "decode-f16-b2-h8-hkv2-n1-nkv300-d128-dv64-full-kvq4_0-padded-lse-window200:0-sinks"},
+    {"integers-nan", "decode-f16-b2-h4-n1-nkv77-d64-full-kvq8_0-lse-seennan"},
     {"i8-taps", "attend-f32-b1-h2-n12-nkv33-d64-full-kvi8-lse-scoresmasked-window9:3-seennan"},
 
     // Past rows before the new ones, and pages; test_past.c has more.

@@ -14,7 +14,7 @@ static const struct pairs_factor attention[] = {
     {"types",
      COMPILED,
      {"f32", "f16", "bf16", "f32-kvf16", "f16-kvf32-outbf16", "bf16-outf32", "f32-kvi8",
-      "bf16-kvf8e4m3-outf16", "f32-kvq8_0"}},
+      "bf16-kvf8e4m3-outf16", "bf16-kvq8_0"}},
     {"head sizes", COMPILED, {"d64", "d32", "d40", "d128", "d80-dv48", "d33-dv17"}},
     {"heads", COUNTED, {"h2", "h4-hkv2", "h6-hkv2", "h8-hkv1", "h3"}},
     {"batch", RUN, {"b1", "b2", "b3"}},

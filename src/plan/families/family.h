@@ -89,6 +89,8 @@ void cla_family_ask_subgroup(const plan_input *in, knobs *k);
 
 // Why x86's bfloat16 dot product is not for this problem, by its types; or NULL.
 const char *cla_family_dot_refusal(const problem *p);
+// Why no integer dot product is for this problem, by its types and head sizes; or NULL.
+const char *cla_family_integer_refusal(const problem *p);
 // Families with query rows in lanes and tiles of scores: the dot product, where it is the family's engine, takes the variant.
 // All three inputs must then be bfloat16 in vectors of sixteen, and keys come in pairs; and what is wrong with a row's knobs,
 // the tile's completed.

@@ -30,12 +30,13 @@ static const char *knobs_refusal(const knobs *row) {
     if (!cla_family_is_vector(row->lanes)) return "asks for LANES that are none of 4, 8, 16";
     if (row->rows > MOST_ROWS) return "asks for more than 8 ROWS";
     if (row->ask_ahead > ASK_SECOND_LEVEL) return "asks for an ASK_AHEAD that is none of 1, 2, 3";
+    if (row->dot_i8 > DOT_I8_VNNI) return "asks for a DOT_I8 that is none of 1, 2";
     if (row->key_block && (row->key_block > 8 || !cla_family_divides(row->key_block, 32)))
         return "asks for a KEY_BLOCK that is none of 1, 2, 4, 8";
     return NULL;
 }
 
-static const char *fit_lanes(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
+static const char *fit_rows(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
     const int64_t group = p->kv_heads ? p->heads / p->kv_heads : 1;
     const int64_t all = group * p->n_q > 0 ? group * p->n_q : 1;
     const int64_t passes = (all + MOST_ROWS - 1) / MOST_ROWS;
@@ -46,6 +47,7 @@ static const char *fit_lanes(const plan_input *in, const problem *p, const tuned
     v->knobs.rows = (int)((all + passes - 1) / passes); // even passes
     v->knobs.ask_ahead = asked_cache(in, p);
     cla_knobs_override(&v->knobs, &row->knobs);
+    v->knobs.dot_i8 = 0;
     v->work_group = 1;
     v->rows_per_group = v->knobs.rows;
     if (all > INT32_MAX - MOST_ROWS) return "query rows that share a key/value head: must be below 2^31";
@@ -56,8 +58,26 @@ static const char *fit_lanes(const plan_input *in, const problem *p, const tuned
     return refusal;
 }
 
+// Integers where the device has proven them, or where a row asks for them, if need be emulated.
+static const char *fit_integers(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
+    const bool proven = in->probes.proven >> PROBE_DOT_I8 & 1u;
+    const char *refusal = cla_family_integer_refusal(p);
+    if (!refusal) refusal = fit_rows(in, p, row, v);
+    if (refusal) return refusal;
+    if (!proven && row->knobs.dot_i8 != DOT_I8_EMULATION) return "its integer dot product is not proven here";
+    if (v->knobs.lanes == 4) return "needs 8 or 16 lanes";
+    v->knobs.dot_i8 = row->knobs.dot_i8 ? row->knobs.dot_i8 : DOT_I8_VNNI;
+    v->knobs.key_block = 0; // as many as lanes
+    return NULL;
+}
+
+static const char *fit_lanes(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
+    if (row->knobs.dot_i8 && !cla_family_integer_refusal(p)) return "a tuned row asks for integer products";
+    return fit_rows(in, p, row, v);
+}
+
 static const char *fit_dot(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
-    const char *refusal = fit_lanes(in, p, row, v);
+    const char *refusal = fit_rows(in, p, row, v);
     if (refusal) return refusal;
     v->knobs.dot_bf16 = 1;
     if (v->knobs.lanes != 16 || p->head_dim % (2 * v->knobs.lanes))
@@ -71,8 +91,12 @@ static void explain(const plan_input *in, const variant *v, char why[200]) {
                                          [ASK_FIRST_LEVEL] = "asked for into the first-level cache",
                                          [ASK_SECOND_LEVEL] = "asked for into the second-level cache"};
     (void)in;
-    snprintf(why, 200, "a tuned row: %d query rows share a pass over the keys, in %d ranges, what follows %s",
-             v->knobs.rows, v->splits, caches[v->knobs.ask_ahead]);
+    snprintf(why, 200,
+             "a tuned row: %d query rows share a pass over the keys, in %d ranges, what follows %s%s",
+             v->knobs.rows, v->splits, caches[v->knobs.ask_ahead],
+             v->knobs.dot_i8 == DOT_I8_VNNI ? "; integer dot product"
+             : v->knobs.dot_i8              ? "; integer products, emulated"
+                                            : "");
 }
 
 #define EITHER                                                                                               \
@@ -80,10 +104,12 @@ static void explain(const plan_input *in, const variant *v, char why[200]) {
     .can = CAN_SPLIT | CAN_DROPOUT | CAN_RAGGED, .shares_heads = true, .needs_row = true, .explain = explain
 
 const family cla_family_decode_lanes = {.name = "decode_lanes",
-                                        .tunes = "LANES ROWS KEY_BLOCK ASK_AHEAD ",
+                                        .tunes = "LANES ROWS KEY_BLOCK ASK_AHEAD DOT_I8 ",
                                         .engine = PROBE_FMA,
                                         .knobs_refusal = knobs_refusal,
                                         .fit = fit_lanes,
                                         EITHER};
 const family cla_family_decode_lanes_dot = {
     .name = "decode_lanes_dot", .needs = PROBE_DOT_BF16, .engine = PROBE_DOT_BF16, .fit = fit_dot, EITHER};
+const family cla_family_decode_lanes_i8 = {
+    .name = "decode_lanes_i8", .engine = PROBE_DOT_I8, .fit = fit_integers, EITHER};

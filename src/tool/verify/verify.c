@@ -10,7 +10,7 @@
 #include "tool/verify/verify_case.h"
 
 // The variants and what each takes, from families.def.
-typedef enum takes { TAKES_ANY, TAKES_BF16, TAKES_HALVES, TAKES_TERMS } takes;
+typedef enum takes { TAKES_ANY, TAKES_BF16, TAKES_HALVES, TAKES_TERMS, TAKES_INTEGERS } takes;
 
 static const struct {
     const char *name;
@@ -140,6 +140,9 @@ static bool suits(int i, const struct test_case *test) {
     const bool terms = test->precision == CLATTN_PRECISION_SPLIT ||
                        (test->q_type == CLATTN_TYPE_BF16 && test->matrix_type == CLATTN_TYPE_BF16);
     if (variants[i].takes == TAKES_TERMS && !terms) return false;
+    const bool integers = test->q_type != CLATTN_TYPE_F32 && test->out_type != CLATTN_TYPE_F32 &&
+                          (test->kv_type == CLATTN_TYPE_I8 || clattn_type_numbers(test->kv_type) > 1);
+    if (variants[i].takes == TAKES_INTEGERS && !integers) return false;
     if (linear || test->op == CASE_LINEAR)
         return case_projects(test) && (linear || !variants[i].rows[0]) && kernel == CLATTN_KERNEL_AUTO;
     return own == CLATTN_KERNEL_AUTO || kernel == CLATTN_KERNEL_AUTO || own == kernel;
