@@ -215,6 +215,7 @@ done
     refused "is of layer" 2 attend $files --mpi-way heads
     refused "is of attend" 2 layer --x x.npy $weights --mpi-way decode
     refused "is not built for --mpi" 2 layer --x x.npy $weights --past-k x.npy --past-v x.npy
+    refused "block: is run on one device" 2 layer --x x.npy --model none --layer 0 --block
     refused "must fit, in one type" 2 attend $files --past-k few.npy --past-v pv.npy
     refused "bias: has shape" 2 attend $ragged --bias head_bias.npy
     refused "k-positions: has shape" 2 attend $files --rope half --positions k_places.npy --k-positions table.npy

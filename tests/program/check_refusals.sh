@@ -104,6 +104,7 @@ by_names 'needs --rope-base' --causal top-left --rope half
 by_names 'no effect' --causal top-left --rope none --rope-base 100000
 by_names 'from 1' --causal top-left --rope half --rope-base 0
 by_names 'for --model' --causal none --rope none --layer 0
+by_names 'block: needs --model DIR' --causal top-left --rope half --rope-base 100000 --block
 refused 2 missing.npy layer --weights "$smollm2" --names llama:$prefix --heads 9 --kv-heads 3 --x missing.npy --out refused.npy --causal \
     none --rope none
 # Tensors of other schemes, small: [3E, E] with E = 4, and what a scheme does not know.
@@ -137,6 +138,7 @@ preset 'heads: is not for --preset' llama-3.1 --heads 9
 preset 'norm-eps: is not for --preset' qwen3 --norm-eps 1e-6
 preset 'softcap: is not for --preset' gemma-2 --softcap 30
 preset 'layer: is for --model' gemma-2 --layer 0
+preset 'block: needs --model DIR' qwen3 --block
 refused 2 'weights: has no effect' layer --weights torch.safetensors --wq t.npy --wk t.npy --wv t.npy --wo t.npy --heads 2 --x t.npy \
     --out refused.npy
 
@@ -192,6 +194,7 @@ refused 2 'is the file of --batch: ' bench --batch batch.json --save batch.json
 ls -lR --time-style=full-iso sub slopes_in.npy tokens.* batch.json | cmp -s - inputs.before || complain "an input changed"
 no_model 'config.json' no_config --layer 0
 no_model 'below it' whole --layer 30
+no_model 'intermediate_size is absent' whole --layer 0 --block
 no_model 'needs --layer' whole
 no_model 'layers.1.self_attn' whole --layer 1
 no_model 'layers.1.self_attn' sharded --layer 1

@@ -95,7 +95,8 @@ static int run_attend(attend *a, session *s, tensors *t) {
     if (status < 0) status = save_outputs(a, t);
     if (status >= 0) return status;
     status = expect_check(&a->expect, &a->out_array, a->bshd ? 1 : 2);
-    const int told = report_run(s, &plan, report_flops(p), end - ready, ready - start, a->out, &a->expect);
+    const int told =
+        report_run(s, &plan, report_flops(p), end - ready, ready - start, a->out, &a->expect, NULL);
     return status >= 0 ? status : told;
 }
 

@@ -14,7 +14,7 @@ double report_flops(const clattn_attention_params *p) {
 }
 
 int report_run(const session *s, const clattn_plan *plan, double flops, uint64_t time_ns, uint64_t build_ns,
-               const char *out_file, const expect *e) {
+               const char *out_file, const expect *e, json_t *block) {
     const double gflops = time_ns ? flops / (double)time_ns : 0.0;
     if (s->options.quiet) return EXIT_DONE;
     if (s->options.json) {
@@ -24,6 +24,7 @@ int report_run(const session *s, const clattn_plan *plan, double flops, uint64_t
                               plan->splits, "time_ns", (json_int_t)time_ns, "gflops", gflops, "build_ms",
                               (double)build_ns / 1e6, "workspace_bytes", (json_int_t)plan->workspace_bytes,
                               "why", plan->why, "out", report_text(out_file));
+        if (block) json_object_set(j, "block", block);
         return report_json(expect_json(e, j));
     }
     printable_printf(stdout, "%s  kernel %s", s->capabilities->name, plan->kernel_name);

@@ -7,7 +7,7 @@
 // show.
 double report_flops(const clattn_attention_params *p);
 
-// The report of one attention or layer run.
+// The report of one attention or layer run; block: what JSON has of a whole block, NULL of others.
 int report_run(const session *s, const clattn_plan *plan, double flops, uint64_t time_ns, uint64_t build_ns,
-               const char *out_file, const expect *e);
+               const char *out_file, const expect *e, json_t *block);
 #endif

@@ -2,6 +2,7 @@
 #include "evidence/device/measure.h"
 #include "evidence/words/words.h"
 #include "tool/layer/layer_backward.h"
+#include "tool/layer/layer_block.h"
 #include "tool/cli/report.h"
 #include "tool/cli/progress.h"
 
@@ -38,6 +39,8 @@ static const option_row layer_rows[] = {
      "shards)",
      AS_TEXT(layer_run, model_folder)},
     {"layer", "N", "layer of the model, from 0", AS_INTEGER(layer_run, layer, 0, 65535)},
+    {"block", NULL, "with --model: the whole transformer block around it, norms, residuals and MLP",
+     AS_SWITCH(layer_run, block.wanted)},
     {"preset", "NAME",
      "in place of heads, RoPE, norm and masks: a published model's, of --list-presets; the weights are the "
      "caller's, of any width",
@@ -93,9 +96,11 @@ static int load_input(layer_run *r, const char *option, const char *spec, array 
 static int load_inputs(layer_run *r) {
     if (!r->x || !r->out)
         return tool_wrong("--%s FILE is needed; see clattn layer --help", r->x ? "out" : "x");
-    int status = layer_shared_check(r);
+    int status = layer_block_check(r);
+    if (status < 0) status = layer_shared_check(r);
     if (status < 0) status = layer_gradients_load(r);
     if (status < 0) status = layer_model_load(r);
+    if (status < 0) status = layer_block_load(r);
     r->score.rope = r->rope.rope.layout != CLATTN_ROPE_NONE;
     if (status < 0) status = rope_options_load(&r->rope);
     if (r->sinks) r->score.score.sinks = r->sinks;
@@ -140,27 +145,34 @@ static int run_layer(layer_run *r, session *s, tensors *t) {
     clattn_plan plan;
     watch seen;
     int status = layer_upload(r, t);
+    const clattn_tensor out = r->params.out;
+    if (status < 0) status = layer_block_begin(r, t);
     if (status < 0) status = layer_gradients_begin(r, t);
     if (status < 0) status = expect_fits(&r->expect, &r->out_array, 1);
     if (status >= 0) return status;
+    const double flops = layer_flops(&r->params) + layer_block_flops(r);
     const uint64_t start = measure_clock_ns();
     clattn_status done = clattn_layer_plan(s->context, &r->params, &plan);
-    if (done == CLATTN_OK) done = clattn_layer_prepare(s->context, &r->params);
+    if (done == CLATTN_OK) done = layer_block_prepare(r, s);
+    if (done == CLATTN_OK) status = session_finish(s);
+    if (status >= 0) return status;
     const uint64_t ready = measure_clock_ns();
-    r->params.progress = watch_begin(&seen, s->options.quiet, layer_flops(&r->params));
-    if (done == CLATTN_OK) done = clattn_layer_enqueue(s->context, s->queue, &r->params, 0, NULL, NULL);
+    r->params.progress = watch_begin(&seen, s->options.quiet, flops);
+    seen.line.all = flops / layer_flops(&r->params); // the layer's share is what is watched
+    if (done == CLATTN_OK) done = layer_block_enqueue(r, s);
     watch_end(&seen);
     if (done != CLATTN_OK) return session_status(s, done);
     status = session_finish(s);
     const uint64_t end = measure_clock_ns();
     if (status < 0) status = layer_gradients_run(r, s);
-    if (status < 0) status = tensors_save(t, &r->params.out, &r->out_array, r->out);
+    if (status < 0) status = tensors_save(t, &out, &r->out_array, r->out);
     if (status < 0) status = tensors_save(t, &r->params.weights, &r->weights_array, r->attention_weights);
     if (status < 0) status = layer_gradients_save(r, t);
     if (status >= 0) return status;
     status = expect_check(&r->expect, &r->out_array, 1);
-    const int told =
-        report_run(s, &plan, layer_flops(&r->params), end - ready, ready - start, r->out, &r->expect);
+    json_t *block = layer_block_json(r);
+    const int told = report_run(s, &plan, flops, end - ready, ready - start, r->out, &r->expect, block);
+    json_decref(block);
     return status >= 0 ? status : told;
 }
 
@@ -188,6 +200,7 @@ static void free_layer(layer_run *r) {
     ragged_options_free(&r->ragged);
     expect_free(&r->expect);
     layer_gradients_free(&r->gradients);
+    layer_block_free(&r->block);
 }
 
 int tool_layer(int argc, char **argv) {
@@ -207,7 +220,8 @@ int tool_layer(int argc, char **argv) {
         .summary = "multi-head attention with a model's weights",
         .example = "clattn layer --weights model.safetensors --names bert:encoder.layer.0.attention \\\n"
                    "        --heads 12 --x x.npy --out y.npy\n"
-                   "    clattn layer --model SmolLM2-135M --layer 0 --x x.npy --out y.npy",
+                   "    clattn layer --model SmolLM2-135M --layer 0 --x x.npy --out y.npy\n"
+                   "    clattn layer --model SmolLM2-135M --layer 0 --block --x x.npy --out y.npy",
         .groups = groups,
         .group_count = sizeof groups / sizeof groups[0]};
     int status = options_parse(&line, argc, argv);

@@ -7,6 +7,43 @@
 #include "tool/layer/layer_weights.h"
 #include "tool/ranks/ranks.h"
 
+// Where the norms of a block are. `attention` and `mlp` are its halves.
+typedef enum block_form {
+    BLOCK_PRE,      // h = x + attention(norm(x)), out = h + mlp(norm(h))
+    BLOCK_SANDWICH, // h = x + norm(attention(norm(x))), out = h + norm(mlp(norm(h)))
+    BLOCK_RESULT,   // h = x + norm(attention(x)), out = h + norm(mlp(h))
+    BLOCK_POST,     // h = norm(x + attention(x)), out = norm(h + mlp(h))
+    BLOCK_PARALLEL  // n = norm(x), out = x + attention(n) + mlp(n)
+} block_form;
+
+enum {
+    BLOCK_NORM_X,         // of the block's input
+    BLOCK_NORM_ATTENTION, // of attention's result, or of its sum with x
+    BLOCK_NORM_H,         // of what the MLP reads
+    BLOCK_NORM_MLP,       // of the MLP's result, or of its sum with h
+    BLOCK_GATE,           // from here on matrices; this one has the activation, also where there is no gate
+    BLOCK_UP,
+    BLOCK_DOWN,
+    BLOCK_TENSORS
+};
+
+enum {
+    BLOCK_PLUS_ONE = 1, // the norms' weights are 1 + w [Gemma]
+    BLOCK_BIASES = 2,   // of the matrices, always; else where mlp_bias says so
+    BLOCK_PACKED = 4,   // gate and up are one tensor, one below the other
+    BLOCK_TURNED = 8    // matrices are [in, out]
+};
+
+// What kinds of models have in common: the form, and what transformers takes where config.json does not tell.
+typedef struct block_kind {
+    block_form form;
+    clattn_norm_kind norm;
+    double epsilon;
+    const char *activation;
+    int is;
+    const char *const *names; // after the layer's own, without .weight and .bias; NULL: there is none
+} block_kind;
+
 typedef struct model {
     int32_t heads, kv_heads, head_dim, head_dim_v, width; // width 0: any
     clattn_rope rope;
@@ -15,19 +52,25 @@ typedef struct model {
     float norm_epsilon;
     bool bidirectional; // no causality
     float scale, softcap;
-    bool sinks;         // learned ones
-    int32_t window;     // keys that a row sees, itself included; 0: all before it
-    int bias;           // of Q, K and V: 0 none, 1 each, -1 not said
-    bool out_bias;      // of the output: where it must be there
+    bool sinks;              // learned ones
+    int32_t window;          // keys that a row sees, itself included; 0: all before it
+    int bias;                // of Q, K and V: 0 none, 1 each, -1 not said
+    bool out_bias;           // of the output: where it must be there
+    const block_kind *block; // with --block; and what config.json tells of it:
+    float block_epsilon;
+    clattn_activation activation;
+    const char *activation_name;
+    int32_t hidden;
+    bool mlp_bias;
     char names[96];     // for layer_weights: "llama:PREFIX"
     char *file;         // model.safetensors, owned; NULL: shards
     json_t *shards;     // of each tensor the name of its file, owned
     const char *folder; // of the shards
 } model;
 
-// Read config.json and find the weights. Returns -1, else EXIT_WRONG with a line: also for a model whose attention is of
-// a kind that config.json tells and the library does not have.
-int model_load(const char *folder, int64_t layer, model *m);
+// Read config.json and find the weights. Returns -1, else EXIT_WRONG with a line: also for a model whose attention, or with `block`
+// whose block, is of a kind that config.json tells and the library does not have.
+int model_load(const char *folder, int64_t layer, bool block, model *m);
 void model_free(model *m);
 
 // Gradients of a layer: what is given, and files that are asked for.
@@ -37,6 +80,22 @@ typedef struct layer_gradients {
     array out_array, arrays[LAYER_GRADIENTS];
     clattn_layer_backward_params params;
 } layer_gradients;
+
+// One call of a block, which is a list of them in one queue; without --block the layer is the only one.
+typedef struct block_step {
+    enum { STEP_LAYER, STEP_NORM, STEP_LINEAR } what;
+    clattn_norm_params norm;
+    clattn_linear_params linear;
+} block_step;
+
+#define BLOCK_STEPS 8
+typedef struct layer_block {
+    bool wanted;                    // --block
+    array arrays[BLOCK_TENSORS][2]; // weight and bias
+    clattn_tensor views[BLOCK_TENSORS][2];
+    block_step steps[BLOCK_STEPS];
+    int count;
+} layer_block;
 
 typedef struct layer_run {
     layer_weights weights;
@@ -56,6 +115,7 @@ typedef struct layer_run {
     kv_options kv;
     ragged_options ragged;
     layer_gradients gradients;
+    layer_block block;
     expect expect;
     common_options common;
     ranks ranks;

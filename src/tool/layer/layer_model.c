@@ -103,7 +103,7 @@ static void take_model(layer_run *r) {
 static int load_folder(layer_run *r) {
     model *m = &r->model;
     int status = check_model_options(r);
-    if (status < 0) status = model_load(r->model_folder, r->layer, m);
+    if (status < 0) status = model_load(r->model_folder, r->layer, r->block.wanted, m);
     if (status >= 0) return status;
     r->weights.file = m->file, r->weights.shards = m->shards, r->weights.folder = m->folder;
     r->weights.names = m->names;

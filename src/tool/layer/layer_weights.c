@@ -105,7 +105,7 @@ static const struct {
     {"phi3:", {"qkv_proj.weight", NULL, NULL, "o_proj.weight"}, {NULL}, .packed = true},
 };
 
-static bool file_has(const layer_weights *w, char **names, size_t count, const char *name) {
+bool layer_weights_have(const layer_weights *w, char **names, size_t count, const char *name) {
     if (w->shards) return json_object_get(w->shards, name) != NULL;
     for (size_t i = 0; i < count; i++)
         if (!strcmp(names[i], name)) return true;
@@ -136,29 +136,46 @@ static int find_file(const layer_weights *w, const char *name, char path[1024]) 
     return length > 0 && length < 1024 ? -1 : tool_wrong("--weights: the path is too long");
 }
 
-// All of it, or what is of this rank's heads.
-static int load_found(layer_weights *w, int i, load_place *place) {
+static int load_all(const char *option, const load_place *place, array *a) {
     reason error;
     const int64_t start = 0, all = place->whole.shape[0];
-    int status = -1;
-    if (w->share.wanted)
-        status = layer_share_load(&w->share, layer_tensor_options[i], i, w->packed, w->turned, place,
-                                  &w->arrays[i]);
-    else if (!load_rows(place, 0, place->whole.rank ? 1 : 0, &start, &all, &w->arrays[i], error))
-        status = tool_wrong("--%s: %s", layer_tensor_options[i], error);
+    if (load_rows(place, 0, place->whole.rank ? 1 : 0, &start, &all, a, error)) return -1;
+    return tool_wrong("--%s: %s", option, error);
+}
+
+// All of it, or what is of this rank's heads.
+static int load_found(layer_weights *w, int i, load_place *place) {
+    const char *option = layer_tensor_options[i];
+    array *a = &w->arrays[i];
+    const int status = w->share.wanted
+                           ? layer_share_load(&w->share, option, i, w->packed, w->turned, place, a)
+                           : load_all(option, place, a);
     load_leave(place);
     w->present[i] = status < 0;
     w->read_bytes += (double)w->arrays[i].bytes;
     return status;
 }
 
-static int load_named(layer_weights *w, int i, const char *name) {
+static int find_named(const layer_weights *w, const char *name, load_place *place) {
     char error[512], path[1024];
     const int status = find_file(w, name, path);
-    load_place place;
     if (status >= 0) return status;
-    if (!load_find_tensor(path, name, &place, error)) return tool_wrong("--weights: %s", error);
-    return load_found(w, i, &place);
+    return load_find_tensor(path, name, place, error) ? -1 : tool_wrong("--weights: %s", error);
+}
+
+static int load_named(layer_weights *w, int i, const char *name) {
+    load_place place;
+    const int status = find_named(w, name, &place);
+    return status < 0 ? load_found(w, i, &place) : status;
+}
+
+int layer_weights_read(const layer_weights *w, const char *name, array *a) {
+    load_place place;
+    int status = find_named(w, name, &place);
+    if (status >= 0) return status;
+    status = load_all("weights", &place, a);
+    load_leave(&place);
+    return status;
 }
 
 // Where Q, K and V are rows of one tensor each for weights and biases.
@@ -179,8 +196,8 @@ static int check_known(const layer_weights *w, int i, const char *name) {
                                        : "--norm heads or --norm width says what it is for, or --model");
 }
 
-// [in, out] to [out, in], as a float32 matrix: what is turned is small beside what is computed with it.
-static int turn(array *a) {
+// As a float32 matrix: what is turned is small beside what is computed with it.
+int layer_weights_turn(array *a) {
     float *values = NULL;
     array turned = {0};
     if (a->rank != 2) return -1; // refused with its shape later
@@ -208,16 +225,16 @@ static int load_scheme(layer_weights *w, size_t scheme) {
         return tool_wrong("--weights: %s", error);
     for (int i = 0; i < 4 && schemes[scheme].strangers[i] && status < 0; i++)
         if (join_name(prefix, schemes[scheme].strangers[i], name, sizeof name),
-            file_has(w, names, count, name))
+            layer_weights_have(w, names, count, name))
             status =
                 tool_wrong("--names %s: the file has %s, and a layer with that is not built", w->names, name);
     for (int i = 0; i < LAYER_TENSORS && status < 0; i++) {
         if (!schemes[scheme].suffix[i] || w->present[i]) continue;
         join_name(prefix, schemes[scheme].suffix[i], name, sizeof name);
-        if (i >= LAYER_BQ && !file_has(w, names, count, name)) continue;
+        if (i >= LAYER_BQ && !layer_weights_have(w, names, count, name)) continue;
         status = check_known(w, i, name);
         if (status < 0) status = load_named(w, i, name);
-        if (status < 0 && schemes[scheme].turned && i < LAYER_BQ) status = turn(&w->arrays[i]);
+        if (status < 0 && schemes[scheme].turned && i < LAYER_BQ) status = layer_weights_turn(&w->arrays[i]);
     }
     free(names);
     return status;

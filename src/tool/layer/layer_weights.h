@@ -59,5 +59,9 @@ int layer_weights_load(layer_weights *w);
 int layer_weights_upload(layer_weights *w, tensors *t, clattn_layer_params *p);
 // The sinks as [heads] floats, NULL where there are none; the caller frees them.
 int layer_weights_sinks(const layer_weights *w, int64_t heads, float **sinks);
+// A tensor beside them, whole, by its own name; whether it is there, of a file with these names; [in, out] turned to [out, in].
+int layer_weights_read(const layer_weights *w, const char *name, array *a);
+bool layer_weights_have(const layer_weights *w, char **names, size_t count, const char *name);
+int layer_weights_turn(array *a);
 void layer_weights_free(layer_weights *w);
 #endif

@@ -1,4 +1,5 @@
-// model.c: see model.h. Meanings are those of transformers' configurations of these model types.
+// model.c: what config.json tells of a layer and its block, and where its weights are. Meanings are those of transformers' configurations
+// of these model types.
 #include "tool/layer/layer.h"
 
 #include <math.h>
@@ -23,6 +24,33 @@ enum {
     BIDIRECTIONAL = 128, // every row sees every key
     SHORT_KEYS = 256     // n_head, n_embd, n_layer
 };
+
+#define GATED "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"
+static const char *const llama_names[] = {"input_layernorm", NULL, "post_attention_layernorm", NULL, GATED};
+static const char *const phi3_names[] = {
+    "input_layernorm", NULL, "post_attention_layernorm", NULL, "mlp.gate_up_proj", NULL, "mlp.down_proj"};
+static const char *const gemma2_names[] = {"input_layernorm", "post_attention_layernorm",
+                                           "pre_feedforward_layernorm", "post_feedforward_layernorm", GATED};
+static const char *const olmo2_names[] = {NULL, "post_attention_layernorm", NULL,
+                                          "post_feedforward_layernorm", GATED};
+static const char *const phi_names[] = {"input_layernorm", NULL, NULL, NULL, "mlp.fc1", NULL, "mlp.fc2"};
+static const char *const bert_names[] = {
+    NULL, "attention.output.LayerNorm", NULL, "output.LayerNorm", "intermediate.dense", NULL, "output.dense"};
+static const char *const gpt2_names[] = {"ln_1", NULL, "ln_2", NULL, "mlp.c_fc", NULL, "mlp.c_proj"};
+
+#define GEMMA_GELU "gelu_pytorch_tanh"
+#define RMS CLATTN_NORM_KIND_RMS
+#define LAYER CLATTN_NORM_KIND_LAYER
+static const block_kind llama_block = {BLOCK_PRE, RMS, 1e-6, "silu", 0, llama_names};
+static const block_kind phi3_block = {BLOCK_PRE, RMS, 1e-5, "silu", BLOCK_PACKED, phi3_names};
+static const block_kind gemma_block = {BLOCK_PRE, RMS, 1e-6, GEMMA_GELU, BLOCK_PLUS_ONE, llama_names};
+static const block_kind gemma2_block = {BLOCK_SANDWICH, RMS, 1e-6, GEMMA_GELU, BLOCK_PLUS_ONE, gemma2_names};
+static const block_kind olmo2_block = {BLOCK_RESULT, RMS, 1e-5, "silu", 0, olmo2_names};
+static const block_kind phi_block = {BLOCK_PARALLEL, LAYER, 1e-5, "gelu_new", BLOCK_BIASES, phi_names};
+static const block_kind bert_block = {BLOCK_POST, LAYER, 1e-12, "gelu", BLOCK_BIASES, bert_names};
+static const block_kind gpt2_block = {BLOCK_PRE, LAYER, 1e-5, "gelu_new", BLOCK_BIASES | BLOCK_TURNED,
+                                      gpt2_names};
+
 // Layers are causal attention with RoPE in halves and the names of Llama, but for what stands here.
 static const struct kind {
     const char *type;
@@ -30,24 +58,25 @@ static const struct kind {
     int is;
     const char *scheme;      // of tensors' names (layer_weights.h); NULL: llama
     const char *const *path; // of a layer's attention, NULL at the end; NULL: model.layers.N.self_attn
+    const block_kind *block; // NULL: of experts
 } kinds[] = {
-    {"llama", CLATTN_NORM_NONE, 0, NULL, NULL},
-    {"mistral", CLATTN_NORM_NONE, 0, NULL, NULL},
-    {"mixtral", CLATTN_NORM_NONE, 0, NULL, NULL},
-    {"qwen2", CLATTN_NORM_NONE, BIASES, NULL, NULL},
-    {"qwen3", CLATTN_NORM_HEADS, 0, NULL, NULL},
-    {"qwen3_moe", CLATTN_NORM_HEADS, 0, NULL, NULL},
-    {"olmo2", CLATTN_NORM_WIDTH, 0, NULL, NULL},
-    {"gemma", CLATTN_NORM_NONE, 0, NULL, NULL},
-    {"gemma2", CLATTN_NORM_NONE, CAPPED | ALTERNATE, NULL, NULL},
-    {"gemma3_text", CLATTN_NORM_HEADS, PLUS_ONE | CAPPED | LOCAL_ROPE, NULL, NULL},
-    {"gpt_oss", CLATTN_NORM_NONE, SINKS | ALTERNATE, NULL, NULL},
-    {"phi", CLATTN_NORM_NONE, BIASES, "phi", NULL},
-    {"phi3", CLATTN_NORM_NONE, 0, "phi3", NULL},
-    {"bert", CLATTN_NORM_NONE, BIASES | BARE | BIDIRECTIONAL, "bert", bert_path},
-    {"roberta", CLATTN_NORM_NONE, BIASES | BARE | BIDIRECTIONAL, "bert", roberta_path},
-    {"xlm-roberta", CLATTN_NORM_NONE, BIASES | BARE | BIDIRECTIONAL, "bert", roberta_path},
-    {"gpt2", CLATTN_NORM_NONE, BIASES | BARE | SHORT_KEYS, "gpt2", gpt2_path},
+    {"llama", CLATTN_NORM_NONE, 0, NULL, NULL, &llama_block},
+    {"mistral", CLATTN_NORM_NONE, 0, NULL, NULL, &llama_block},
+    {"mixtral", CLATTN_NORM_NONE, 0, NULL, NULL, NULL},
+    {"qwen2", CLATTN_NORM_NONE, BIASES, NULL, NULL, &llama_block},
+    {"qwen3", CLATTN_NORM_HEADS, 0, NULL, NULL, &llama_block},
+    {"qwen3_moe", CLATTN_NORM_HEADS, 0, NULL, NULL, NULL},
+    {"olmo2", CLATTN_NORM_WIDTH, 0, NULL, NULL, &olmo2_block},
+    {"gemma", CLATTN_NORM_NONE, 0, NULL, NULL, &gemma_block},
+    {"gemma2", CLATTN_NORM_NONE, CAPPED | ALTERNATE, NULL, NULL, &gemma2_block},
+    {"gemma3_text", CLATTN_NORM_HEADS, PLUS_ONE | CAPPED | LOCAL_ROPE, NULL, NULL, &gemma2_block},
+    {"gpt_oss", CLATTN_NORM_NONE, SINKS | ALTERNATE, NULL, NULL, NULL},
+    {"phi", CLATTN_NORM_NONE, BIASES, "phi", NULL, &phi_block},
+    {"phi3", CLATTN_NORM_NONE, 0, "phi3", NULL, &phi3_block},
+    {"bert", CLATTN_NORM_NONE, BIASES | BARE | BIDIRECTIONAL, "bert", bert_path, &bert_block},
+    {"roberta", CLATTN_NORM_NONE, BIASES | BARE | BIDIRECTIONAL, "bert", roberta_path, &bert_block},
+    {"xlm-roberta", CLATTN_NORM_NONE, BIASES | BARE | BIDIRECTIONAL, "bert", roberta_path, &bert_block},
+    {"gpt2", CLATTN_NORM_NONE, BIASES | BARE | SHORT_KEYS, "gpt2", gpt2_path, &gpt2_block},
 };
 static const char *const usual_path[] = {"model.layers.%lld.self_attn", "layers.%lld.self_attn", NULL};
 #define KINDS ((int)(sizeof kinds / sizeof kinds[0]))
@@ -257,6 +286,61 @@ static int read_config(reader *r, int64_t layer, model *m) {
     return -1;
 }
 
+static int read_activation(const reader *r, model *m) {
+    static const struct {
+        const char *name;
+        clattn_activation activation;
+    } known[] = {{"silu", CLATTN_ACTIVATION_SILU},
+                 {"swish", CLATTN_ACTIVATION_SILU},
+                 {"gelu", CLATTN_ACTIVATION_GELU},
+                 {"gelu_new", CLATTN_ACTIVATION_GELU_TANH},
+                 {"gelu_fast", CLATTN_ACTIVATION_GELU_TANH},
+                 {"gelu_pytorch_tanh", CLATTN_ACTIVATION_GELU_TANH},
+                 {"quick_gelu", CLATTN_ACTIVATION_GELU_QUICK},
+                 {"relu", CLATTN_ACTIVATION_RELU},
+                 {"relu2", CLATTN_ACTIVATION_RELU_SQUARED}};
+    const block_kind *b = m->block;
+    const bool brief = (r->kind->is & SHORT_KEYS) != 0;
+    // Gemma's first files say gelu and mean this one, which the newer key tells.
+    const bool newer = (b->is & BLOCK_PLUS_ONE) && value_of(r, "hidden_activation");
+    const char *key = newer ? "hidden_activation" : brief ? "activation_function" : "hidden_act";
+    const json_t *value = value_of(r, key);
+    const char *name = value ? json_string_value(value) : b->activation;
+    if ((b->is & BLOCK_PLUS_ONE) && !newer && name && !strcmp(name, "gelu")) name = b->activation;
+    for (size_t i = 0; name && i < sizeof known / sizeof known[0]; i++)
+        if (!strcmp(name, known[i].name)) {
+            m->activation = known[i].activation, m->activation_name = known[i].name;
+            return -1;
+        }
+    return wrong(
+        r, key,
+        "silu, swish, gelu, gelu_new, gelu_fast, gelu_pytorch_tanh, quick_gelu, relu and relu2 are run");
+}
+
+static int read_block(const reader *r, model *m) {
+    const bool brief = (r->kind->is & SHORT_KEYS) != 0;
+    const json_t *bias = value_of(r, "mlp_bias");
+    double epsilon = 0.0;
+    m->block = r->kind->block;
+    if (!m->block)
+        return wrong(r, "model_type",
+                     "its MLP has experts; --block runs llama, mistral, qwen2, qwen3, olmo2, gemma, gemma2, "
+                     "gemma3_text, phi, "
+                     "phi3, bert, roberta, xlm-roberta and gpt2");
+    const char *key = m->block->norm == RMS ? "rms_norm_eps"
+                      : brief               ? "layer_norm_epsilon"
+                                            : "layer_norm_eps";
+    if (bias && !json_is_boolean(bias)) return wrong(r, "mlp_bias", "true or false is needed");
+    m->mlp_bias = (m->block->is & BLOCK_BIASES) || json_is_true(bias);
+    int status = read_number(r, key, m->block->epsilon, &epsilon);
+    m->block_epsilon = (float)epsilon;
+    if (status < 0 && m->block_epsilon == 0.0f) status = wrong(r, key, "it is 0 as a float32");
+    if (status < 0)
+        status = brief ? read_size(r, "n_inner", 4 * m->width, &m->hidden)
+                       : read_size(r, "intermediate_size", 0, &m->hidden);
+    return status < 0 ? read_activation(r, m) : status;
+}
+
 static bool file_is_there(const char *folder, const char *name, char path[1024]) {
     file_source source = {.descriptor = -1};
     const int length = snprintf(path, 1024, "%s/%s", folder, name);
@@ -315,13 +399,14 @@ static int find_path(const struct kind *kind, int64_t layer, model *m) {
     return -1;
 }
 
-int model_load(const char *folder, int64_t layer, model *m) {
+int model_load(const char *folder, int64_t layer, bool block, model *m) {
     char path[1024];
     *m = (model){.folder = folder};
     json_t *config = read_json(folder, "config.json", path);
     if (!config) return EXIT_WRONG;
     reader r = {path, config, NULL};
     int status = read_config(&r, layer, m);
+    if (status < 0 && block) status = read_block(&r, m);
     json_decref(config);
     if (status < 0) status = find_weights(m);
     return status < 0 ? find_path(r.kind, layer, m) : status;
