@@ -94,7 +94,8 @@ def named(prefix, w, names):
 def run(folder, layer=0, *options):
     given = [] if "--x" in options else ["--x", "x.npy"]
     given += [] if "--projection" in options else ["--projection", "native"]
-    done = subprocess.run([CLATTN, "layer", "--model", folder, "--layer", str(layer), *given, "--out", "out.npy", "--quiet", *options], capture_output=True, text=True)
+    done = subprocess.run([CLATTN, "layer", "--model", folder, "--layer", str(layer), *given, "--out", "out.npy", "--quiet", *options],
+                          capture_output=True, text=True)
     assert done.returncode == 0, f"{folder}: {done.stderr}"
     out = np.load("out.npy")
     return (from_bf16(out) if out.dtype == np.uint16 else out.astype(np.float64))[0]
@@ -207,7 +208,8 @@ for what, more in ("pattern", dict(sliding_window_pattern=2)), ("kinds", dict(la
 HIDDEN, EPSILON = 40, 0.03
 ACTIVATIONS = {"silu": lambda g: g / (1 + np.exp(-g)), "gelu": lambda g: g * (1 + np.vectorize(math.erf)(g / math.sqrt(2))) / 2,
                "gelu_new": lambda g: g * (1 + np.tanh(math.sqrt(2 / math.pi) * (g + 0.044715 * g ** 3))) / 2,
-               "quick_gelu": lambda g: g / (1 + np.exp(-1.702 * g)), "relu": lambda g: np.maximum(g, 0), "relu2": lambda g: np.maximum(g, 0) ** 2}
+               "quick_gelu": lambda g: g / (1 + np.exp(-1.702 * g)), "relu": lambda g: np.maximum(g, 0),
+               "relu2": lambda g: np.maximum(g, 0) ** 2}
 
 
 def norm(t, role, h, eps=EPSILON):
@@ -270,12 +272,13 @@ t = beside("xh", False, True, False)
 llama_tensors = {**named("model.layers.1.self_attn", w, LLAMA), **roles("model.layers.1", t, GATED)}
 llama_want = block("pre", t, small, llama_attention, "silu")
 check("block of Llama", llama, llama_tensors, llama_want, 1, *BLOCK)
-check("block of Mistral by default", {**{k: v for k, v in llama.items() if k not in ("hidden_act", "rms_norm_eps")}, "model_type": "mistral"},
-      llama_tensors, block("pre", t, small, llama_attention, "silu", 1e-6), 1, *BLOCK)
+mistral = {**{k: v for k, v in llama.items() if k not in ("hidden_act", "rms_norm_eps")}, "model_type": "mistral"}
+check("block of Mistral by default", mistral, llama_tensors, block("pre", t, small, llama_attention, "silu", 1e-6), 1, *BLOCK)
 folder = make("block in shards", llama, {key: v for key, v in llama_tensors.items() if "mlp" in key})
 os.rename(folder + "/model.safetensors", folder + "/2.safetensors")
 safetensors(folder + "/1.safetensors", {key: v for key, v in llama_tensors.items() if "mlp" not in key})
-json.dump({"weight_map": {key: f"{1 + ('mlp' in key)}.safetensors" for key in llama_tensors}}, open(folder + "/model.safetensors.index.json", "w"))
+json.dump({"weight_map": {key: f"{1 + ('mlp' in key)}.safetensors" for key in llama_tensors}},
+          open(folder + "/model.safetensors.index.json", "w"))
 near("block in shards", run(folder, 1, *BLOCK), llama_want)
 for act in "gelu", "gelu_new", "quick_gelu", "relu", "relu2":
     check(f"block with {act}", {**llama, "hidden_act": act}, llama_tensors, block("pre", t, small, llama_attention, act), 1, *BLOCK)
@@ -314,11 +317,12 @@ check("block of Qwen2", {**llama, "model_type": "qwen2", "num_hidden_layers": 1,
 w = w_moe
 check("block of Qwen3", {**llama, "model_type": "qwen3", "head_dim": 16, "num_hidden_layers": 1},
       {**named("model.layers.0.self_attn", w, QWEN3), **roles("model.layers.0", t, GATED)},
-      block("pre", t, small, lambda n: plain({**w, "qn": w["qn"] - 1, "kn": w["kn"] - 1}, n, 6, 2, True, (10000.0, 16), EPSILON), "silu"), 0,
-      *BLOCK)
+      block("pre", t, small, lambda n: plain({**w, "qn": w["qn"] - 1, "kn": w["kn"] - 1}, n, 6, 2, True, (10000.0, 16), EPSILON), "silu"),
+      0, *BLOCK)
 w = four(6, 2, 8, False)
 check("block of Phi-3", {**llama, "model_type": "phi3"},
-      {"model.layers.1.self_attn.qkv_proj.weight": np.concatenate([w["q"], w["k"], w["v"]]), "model.layers.1.self_attn.o_proj.weight": w["o"],
+      {"model.layers.1.self_attn.qkv_proj.weight": np.concatenate([w["q"], w["k"], w["v"]]),
+       "model.layers.1.self_attn.o_proj.weight": w["o"],
        "model.layers.1.mlp.gate_up_proj.weight": np.concatenate([t["gate.weight"], t["up.weight"]]),
        **roles("model.layers.1", {k: v for k, v in t.items() if k[:2] not in ("ga", "up")}, GATED)},
       block("pre", t, small, lambda n: plain(w, n, 6, 2, True, (10000.0, 8)), "silu"), 1, *BLOCK)
@@ -334,7 +338,8 @@ check("block of Gemma 2", {**llama, "model_type": "gemma2", "hidden_act": "gelu_
       block("sandwich", both, small, lambda n: plain(w, n, 6, 2, True, (10000.0, 8), None, 24 ** -0.5), "gelu_new"), 1, *BLOCK)
 w = {**four(4, 2, 16, False), "qn": vector(16), "kn": vector(16)}
 check("block of Gemma 3", {**gemma3, "rms_norm_eps": EPSILON, "intermediate_size": HIDDEN, "hidden_activation": "gelu_pytorch_tanh",
-                           "sliding_window_pattern": 2}, {**named("model.layers.0.self_attn", w, GEMMA3), **roles("model.layers.0", both, TWICE)},
+                           "sliding_window_pattern": 2},
+      {**named("model.layers.0.self_attn", w, GEMMA3), **roles("model.layers.0", both, TWICE)},
       block("sandwich", both, small, lambda n: plain(w, n, 4, 2, True, (10000.0, 16), EPSILON, 24 ** -0.5, 6), "gelu_new"), 0, *BLOCK)
 w = {**four(6, 2, 8, False), "qn": vector(48), "kn": vector(16)}
 given = beside(["attention", "mlp"], False, True, False)
@@ -346,14 +351,15 @@ def olmo2(n):
     return attend(q, k, heads_of(n @ w["v"].T, 2), True, 8 ** -0.5) @ w["o"].T
 
 
-check("block of OLMo 2", {**llama, "model_type": "olmo2"}, {**named("model.layers.1.self_attn", w, QWEN3), **roles("model.layers.1", given, TWICE)},
+check("block of OLMo 2", {**llama, "model_type": "olmo2"},
+      {**named("model.layers.1.self_attn", w, QWEN3), **roles("model.layers.1", given, TWICE)},
       block("result", given, small, olmo2, "silu"), 1, *BLOCK)
 
 w = four(4, 4, 12, True)
 shifted = beside("xh", True, False, True)
 GPT2 = {"x": "ln_1", "h": "ln_2", "gate": "mlp.c_fc", "down": "mlp.c_proj"}
-conv_block = {"attn.c_attn.weight": np.concatenate([w["q"], w["k"], w["v"]]).T, "attn.c_attn.bias": np.concatenate([w["bq"], w["bk"], w["bv"]]),
-        "attn.c_proj.weight": w["o"].T, "attn.c_proj.bias": w["bo"]}
+conv_block = {"attn.c_attn.weight": np.concatenate([w["q"], w["k"], w["v"]]).T,
+              "attn.c_attn.bias": np.concatenate([w["bq"], w["bk"], w["bv"]]), "attn.c_proj.weight": w["o"].T, "attn.c_proj.bias": w["bo"]}
 gpt2_tensors = {**{"h.1." + key: value for key, value in conv_block.items()},
                 **{key: value.T for key, value in roles("h.1", shifted, GPT2).items()}}  # a vector stays as it is
 gpt2_config = {**gpt2, "layer_norm_epsilon": EPSILON, "n_inner": HIDDEN, "activation_function": "gelu_new"}
@@ -424,7 +430,8 @@ for what, word, config, tensors, *options in (
         ("biases missing", "mlp.gate_proj.bias", {**llama, "mlp_bias": True}, llama_tensors),
         ("other size", "--block: model.layers.1.mlp.gate_proj.weight is [40, 48], and config.json tells of [41, 48]",
          {**llama, "intermediate_size": 41}, llama_tensors),
-        ("experts", 'model_type is "mixtral": its MLP has experts; --block runs llama, mistral', {**llama, "model_type": "mixtral"}, llama_tensors),
+        ("experts", 'model_type is "mixtral": its MLP has experts; --block runs llama, mistral', {**llama, "model_type": "mixtral"},
+         llama_tensors),
         ("gradients", "--block: has no gradients", llama, llama_tensors, "--grad-out", "x.npy", "--grad-x", "gradient.npy"),
         ("by devices", "--devices: no such option", llama, llama_tensors, "--devices", "0,0"),
         ("width", "must be [48,40]", llama, llama_tensors, "--x", "narrow.npy")):

@@ -4,7 +4,7 @@ the names that it uses. What would take minutes is run with its measurements cut
 printed.   $1 build folder"""
 import json, os, re, shutil, subprocess, sys, tempfile
 
-from files import npy, safetensors
+from files import npy, read_safetensors, safetensors
 
 build, top = os.path.abspath(sys.argv[1]), os.getcwd()
 data = os.path.join(top, "tests/data")
@@ -47,9 +47,12 @@ def prepare(line):
             own + "v_proj.weight": [1024, 8],
                                           own + "o_proj.weight": [8, 4096], own + "q_norm.weight": [128], own + "k_norm.weight": [128]})
         os.mkdir("SmolLM2-135M")
-        shutil.copy(data + "/smollm2_layer0.safetensors", "SmolLM2-135M/model.safetensors")
+        block = {"input_layernorm": [576], "post_attention_layernorm": [576], "mlp.gate_proj": [64, 576], "mlp.up_proj": [64, 576],
+                 "mlp.down_proj": [576, 64]}
+        safetensors("SmolLM2-135M/model.safetensors", {**read_safetensors(data + "/smollm2_layer0.safetensors"),
+                                                       **{f"model.layers.0.{key}.weight": shape for key, shape in block.items()}})
         json.dump({"model_type": "llama", "hidden_size": 576, "num_attention_heads": 9, "num_key_value_heads": 3, "num_hidden_layers": 30,
-                   "rope_theta": 100000}, open("SmolLM2-135M/config.json", "w"))
+                   "rope_theta": 100000, "intermediate_size": 64}, open("SmolLM2-135M/config.json", "w"))
         for name in "A", "B", "before", "after":
             assert run(f"clattn bench -n 9 -d 16 --heads 2 --max-ms 1 --quiet --save {name}.json")
 

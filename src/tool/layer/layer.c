@@ -39,7 +39,7 @@ static const option_row layer_rows[] = {
      "shards)",
      AS_TEXT(layer_run, model_folder)},
     {"layer", "N", "layer of the model, from 0", AS_INTEGER(layer_run, layer, 0, 65535)},
-    {"block", NULL, "with --model: the whole transformer block around it, norms, residuals and MLP",
+    {"block", NULL, "with --model: the whole transformer block around the layer: norms, residuals and MLP",
      AS_SWITCH(layer_run, block.wanted)},
     {"preset", "NAME",
      "in place of heads, RoPE, norm and masks: a published model's, of --list-presets; the weights are the "
