@@ -173,6 +173,7 @@ past="--past-k pk.npy --past-v pv.npy"
         complain "a rank's own device, report and places of files: $(cat log)"
     same one.npy all.npy "a rank's own device, report and places of files"
     rm -f l.npy
+    refused "block: is run on one device" 2 layer --x x.npy --model none --layer 0 --block
     refused "3 ranks are more than 2 heads" 3 layer --x x.npy --wq wk.npy --wk wk.npy --wv wv.npy --wo wo.npy --heads 2 --mpi-way heads
 }
 minilm="layer --weights $data/minilm_layer0.safetensors --names bert:encoder.layer.0.attention --heads 12 --x $data/minilm_layer0_x.npy
@@ -215,7 +216,6 @@ done
     refused "is of layer" 2 attend $files --mpi-way heads
     refused "is of attend" 2 layer --x x.npy $weights --mpi-way decode
     refused "is not built for --mpi" 2 layer --x x.npy $weights --past-k x.npy --past-v x.npy
-    refused "block: is run on one device" 2 layer --x x.npy --model none --layer 0 --block
     refused "must fit, in one type" 2 attend $files --past-k few.npy --past-v pv.npy
     refused "bias: has shape" 2 attend $ragged --bias head_bias.npy
     refused "k-positions: has shape" 2 attend $files --rope half --positions k_places.npy --k-positions table.npy
