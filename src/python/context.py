@@ -302,7 +302,9 @@ class Context(_Closed):
             self._create(device, options)
 
     def _create(self, device, options):
-        lib, listed = library(), _devices()
+        lib, listed = library(), _devices(self._log)
+        if not listed:
+            self._log.check(CLATTN_UNSUPPORTED)
         if isinstance(device, str):
             named = [n for n, facts in enumerate(devices()) if device.lower() in facts["name"].lower()]
             if len(named) != 1:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Write clattn.py: the parts one behind the other, with the structs, enums and functions of the public header at the mark of the first.
-    generate.py OUT LIBRARY INSTALLED LIBDIR PART.py... HEADER...    the folders where the module and the library will lie
+    generate.py OUT LIBRARY INSTALLED LIBDIR BINDIR PART.py... HEADER...    the folders where module, library and program will lie
 Reads what the header uses of C, and refuses what it does not know, as it does an array in host memory whose comment does not begin
 with its length, such as [B]: the module compares lengths. tests/python/check_python.py compares the result with a C compiler."""
 import os
@@ -130,13 +130,13 @@ class Header:
 
 
 def main():
-    out, library, installed, libdir, *files = sys.argv[1:]
-    path = os.path.relpath(libdir, installed)
+    out, library, installed, libdir, bindir, *files = sys.argv[1:]
+    path, program = os.path.relpath(libdir, installed), os.path.relpath(bindir, installed)
     read = lambda end: [open(file, encoding="utf-8").read() for file in files if file.endswith(end)]
     parts, mark = read(".py"), "# THE HEADER\n"
     if not parts or parts[0].count(mark) != 1:
         raise SystemExit(f"generate.py: the first part has no line {mark.strip()!r}")
-    generated = Header(read(".h")).python() + f"\n\nLIBRARY = {library!r}\nLIBRARY_PATH = {path!r}\n"
+    generated = Header(read(".h")).python() + f"\n\nLIBRARY = {library!r}\nLIBRARY_PATH = {path!r}\nPROGRAM_PATH = {program!r}\n"
     parts[0] = parts[0].replace(mark, generated)
     open(out, "w", encoding="utf-8").write("\n\n".join(part.strip("\n") + "\n" for part in parts))
 

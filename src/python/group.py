@@ -207,3 +207,7 @@ def _close_all():
                     thing.close()
             finally:
                 thing._lock.release()
+
+
+if __name__ == "__main__":
+    main()

@@ -29,6 +29,7 @@ import contextlib
 import ctypes as c
 import difflib
 import functools
+import importlib.metadata
 import inspect
 import operator
 import os
@@ -102,9 +103,7 @@ def library(path=None):
             for name, (result, arguments) in FUNCTIONS.items():
                 function = getattr(lib, name)
                 function.restype, function.argtypes = result, arguments
-            for name, (result, arguments) in OPENCL.items():  # those that the library itself found; none without OpenCL
-                at = lib.clattn_opencl_function(name.encode())
-                setattr(lib, name, c.CFUNCTYPE(result, *arguments)(at) if at else None)
+            lib.looked = False  # for OpenCL, which is done when a device is asked for
             _library = lib
         elif path:
             raise ImportError("the library is loaded already")
@@ -155,12 +154,6 @@ class _Log:
 def version():
     """The library's version, such as "0.2.0"."""
     return library().clattn_version().decode()
-
-
-def opencl_load(path):
-    """Take this OpenCL, by its path or name, before anything else needs a device."""
-    log = _Log()
-    log.check(library().clattn_opencl_load(c.byref(clattn_opencl_params(path=_text("path", path), log=log.struct))))
 
 
 def cache_clean(dir, max_bytes=0):
@@ -241,14 +234,14 @@ def _facts(struct):
     return {name: value(name, getattr(struct, name)) for name in struct.words}
 
 
-def _devices():
-    count = c.c_size_t()
-    status = library().clattn_device_list(None, 0, c.byref(count), None)
+def _devices(log=None):
+    """The devices, none without OpenCL; why goes to the log."""
+    lib, count, log = _with_opencl(), c.c_size_t(), log or _Log()
+    status = lib.clattn_device_list(None, 0, c.byref(count), c.byref(log.struct))
     if status == CLATTN_UNSUPPORTED:
         return []
     listed = (clattn_device * count.value)()
     if status == CLATTN_OK:
-        status = library().clattn_device_list(listed, count.value, c.byref(count), None)
-    if status != CLATTN_OK:
-        raise Error(status, "devices cannot be listed")
+        status = lib.clattn_device_list(listed, count.value, c.byref(count), c.byref(log.struct))
+    log.check(status)
     return list(listed)

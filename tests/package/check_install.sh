@@ -22,6 +22,10 @@ env -u LD_LIBRARY_PATH "$prefix/bin/clattn" --version
 module=$(find "$prefix" -name clattn.py)
 there=$(sed -n "s/^LIBRARY_PATH = '\(.*\)'/\1/p" "$module")/$(sed -n "s/^LIBRARY = '\(.*\)'/\1/p" "$module")
 [ -f "${module%/*}/$there" ] || { echo "clattn.py looks for $there"; exit 1; }
+if python3 -c 'import numpy' 2>/dev/null; then # and as a program the other one
+    env -u LD_LIBRARY_PATH PYTHONPATH="${module%/*}" python3 -B -m clattn --version | grep -q '^clattn [0-9]' ||
+        { echo "python3 -m clattn does not run the program"; exit 1; }
+fi
 
 export PKG_CONFIG_PATH="${pc%/*}"
 flags=$(pkg-config --define-variable=prefix="$prefix" --cflags --libs clattn)

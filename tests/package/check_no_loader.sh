@@ -71,7 +71,10 @@ program 0 heatmap "$x" --out "$work/heads.svg" # needs no device
 if python3 -c 'import numpy' 2>/dev/null; then
     without env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$build" python3 -c '
 import clattn
-assert clattn.devices() == []'
+assert clattn.devices() == []
+try: clattn.Context()
+except clattn.Error as error: assert "UNSUPPORTED: no OpenCL: looked for" in str(error), error
+else: raise SystemExit("a context without OpenCL")' || wrong "Python is not told so"
 fi
 
 # CLBlast's module: beside the library, or not there at all.

@@ -146,7 +146,7 @@ def lengths():
             rest = [name for name in glob.glob("include/clattn/*.h") if not name.endswith(("rope.h", "mpi.h", "clattn.h"))]
             first = ["tensor", "runtime", "opencl", "attention", "backward"]  # which others stand on
             order = sorted(rest, key=lambda name: first.index(stem) if (stem := os.path.basename(name)[:-2]) in first else len(first))
-            done = subprocess.run([sys.executable, "src/python/generate.py", files[0], "lib", "/a", "/b", files[1], *order[:3], files[2],
+            done = subprocess.run([sys.executable, "src/python/generate.py", files[0], "lib", "/a", "/b", "/c", files[1], *order[:3], files[2],
                 *order[3:]],
                                   capture_output=True, text=True)
             check("clattn_rope_params.offsets" in done.stderr and "length" in done.stderr, f"a field without its length: {done.stderr!r}")

@@ -1,0 +1,4 @@
+"""python -m clattn: the program inside the package."""
+import clattn
+
+clattn.main()

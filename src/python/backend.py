@@ -1,0 +1,14 @@
+"""What builds the wheel: meson-python, whose tags name one version of Python. The module opens its library by ctypes, and so fits all."""
+import os
+import subprocess
+import sys
+
+import mesonpy
+from mesonpy import build_sdist, get_requires_for_build_sdist, get_requires_for_build_wheel  # noqa: F401
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    made = mesonpy.build_wheel(wheel_directory, config_settings, metadata_directory)
+    named = subprocess.run([sys.executable, "-m", "wheel", "tags", "--remove", "--python-tag", "py3", "--abi-tag", "none",
+                            os.path.join(wheel_directory, made)], check=True, capture_output=True, text=True)
+    return named.stdout.split()[-1]
