@@ -19,6 +19,39 @@ def _fields(struct):
     return found
 
 
+@functools.cache
+def _annotation(struct, name):
+    """What Python takes for a field, as a type; None: it is for C alone. A Tensor is an array or a Buffer."""
+    word = struct.words[name]
+    if word in HEADER and word not in ("clattn_tensor", "clattn_packed"):
+        fields = [field for field in HEADER[word].words if _annotation(HEADER[word], field)]
+        return word if fields and word not in (*PARTS, "clattn_log") else None
+    if word in ENUMS:
+        return f"Literal[{', '.join(map(repr, _words(word)))}] | int"
+    if word in HOST:
+        return "ArrayLike"
+    if word.endswith("[]"):
+        return "Sequence[Tensor]" if word == "clattn_tensor[]" else "Sequence[int]" if word[:-2] in INTEGERS else None
+    if name == "window":
+        return "bool | tuple[int, int]"
+    return "int" if word in INTEGERS else "float" if word in REALS else {"clattn_tensor": "Tensor", "bool": "bool", "cl_mem": "Buffer",
+        "const char *": "str | bytes | PathLike", "clattn_packed": "Packed", "const clattn_progress *": "Callable[[float], Any]"}.get(word)
+
+
+@functools.cache
+def _described(struct, name):
+    """A line of help on a field: what it takes, and what the header says first."""
+    kind = _annotation(struct, name)
+    kind = f"dictionary of the fields of {kind}" if kind in HEADER else kind[8:-7] if kind.startswith("Literal") else kind
+    about = struct.about.get(name, "")
+    return textwrap.fill(f"{name}: {kind}{'; ' * bool(about)}{about}", 120, initial_indent=" " * 8, subsequent_indent=" " * 12)
+
+
+def _keywords(kind):
+    """The keywords of a call with these params, each with the struct that it is a field of."""
+    return {name: type(part) for name, part in _fields(kind()).items() if _annotation(type(part), name)}
+
+
 class Packed:
     """Weights packed for a device, by linear_pack: packed= of linear, packed_wq= and so on of a layer, beside the weights."""
 

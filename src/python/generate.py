@@ -31,11 +31,13 @@ class Header:
             if name not in self.enums:
                 self.enums[name] = self.enum(body)
         self.callbacks = {name: arguments for name, arguments in re.findall(r"typedef void \(\*(\w+)\)\((.*?)\);", text, flags=re.S)}
-        self.structs, self.lengths = {}, {}
+        self.structs, self.lengths, self.about = {}, {}, {}
         for body, name in re.findall(r"typedef struct \w+ \{(.*?)\} (\w+);", text, flags=re.S):
             self.structs[name] = [field for line in body.split(";") if line.strip() for field in self.fields(name, line)]
         for body, name in re.findall(r"typedef struct \w+ \{(.*?)^\} (\w+);", said, flags=re.S | re.M):
-            self.lengths[name] = self.host_arrays(name, body)
+            comments = self.comments(body)
+            self.lengths[name] = self.host_arrays(name, comments)
+            self.about[name] = {field: said for field, _, _ in self.structs[name] if (said := self.first_sentence(comments.get(field, "")))}
         self.functions = re.findall(r"CLATTN_API ([\w ]+?\**) ?\b(clattn_\w+)\((.*?)\);", text, flags=re.S)
 
     def enum(self, body):
@@ -81,22 +83,29 @@ class Header:
             found.append((called, kind, word))
         return found
 
-    def host_arrays(self, struct, body):
-        """The length of each array in host memory, as the comment behind its declaration begins, or else the one before it."""
-        words = {field: word for field, _, word in self.structs[struct]}
+    @staticmethod
+    def comments(body):
+        """The comment of each field: the one behind its declaration, or else the one before it."""
         found, before = {}, ""
         for comment, line, behind in re.findall(r"(/\*.*?\*/)|([^;/]*;)[ \t]*(/\*.*?\*/)?", body, flags=re.S):
             before = comment or before
-            for name in re.findall(r"(\w+)\s*[,;]", line):
-                if words.get(name) in HOST:
-                    length = LENGTH.match(behind or before)
-                    if not length:
-                        raise SystemExit(f"generate.py: {struct}.{name}: its comment does not tell its length, such as [B]")
-                    found[name] = length.group(1).replace(" ", "")
+            found.update({name: behind or before for name in re.findall(r"(\w+)(?:\[\w+\])*\s*[,;]", line)})
             before = "" if line else before
-        missing = [name for name, word in words.items() if word in HOST and name not in found]
-        if missing:
-            raise SystemExit(f"generate.py: {struct}: no length was found of {', '.join(missing)}")
+        return found
+
+    @staticmethod
+    def first_sentence(comment):
+        text = " ".join(re.sub(r"^/\*|\*/$|^ *\*", "", comment, flags=re.M).split())
+        return re.split(r"(?<!al)\. (?=\D)", text)[0].rstrip(".")
+
+    def host_arrays(self, struct, comments):
+        """The length of each array in host memory, as its comment begins."""
+        found = {}
+        for name in (field for field, _, word in self.structs[struct] if word in HOST):
+            length = LENGTH.match(comments.get(name, ""))
+            if not length:
+                raise SystemExit(f"generate.py: {struct}.{name}: its comment does not tell its length, such as [B]")
+            found[name] = length.group(1).replace(" ", "")
         return found
 
     def argument(self, text, where):
@@ -118,6 +127,7 @@ class Header:
             out.append("    ]")
             out.append("    words = {%s}" % ", ".join(f"{field!r}: {word!r}" for field, _, word in fields))
             out.append(f"    host_lengths = {self.lengths.get(name, {})!r}")
+            out.append(f"    about = {self.about.get(name, {})!r}")
         out.append("\n\nFUNCTIONS = {")
         for result, name, arguments in self.functions:
             kinds = [] if arguments.strip() == "void" else [self.argument(a, name) for a in arguments.split(",")]

@@ -35,10 +35,14 @@ for _call, _whats in {"attention": _ANSWERS, "attention_backward": _PLANNED, "la
                       "linear": _PLANNED, "linear_backward": _PLANNED[1:], "append": ("prepare",), "rope": ("prepare",)}.items():
     for _what in _whats:
         setattr(Context, f"{_call}_{_what}", _asks(_call, _what))
-for _name, _kind in {**{name: asked[2] for name, asked in _ASKED.items()}, "layer_kv": clattn_layer_kv_params, "layer_forward": clattn_layer_params,
-                     "block_mask": clattn_attention_params, "norm": clattn_norm_params}.items():
-    _keywords = textwrap.fill(f"Keywords are the header's fields: {', '.join(_fields(_kind()))}.", 120, break_on_hyphens=False)
-    getattr(Context, _name).__doc__ += "\n\n" + textwrap.indent(_keywords, "        ")
+# The params of each call, whose fields are its keywords: help() says what the header does of them.
+_PARAMS = {**{name: asked[2] for name, asked in _ASKED.items()}, "layer_forward": clattn_layer_params, "block_mask": clattn_attention_params,
+           **{name: HEADER[f"clattn_{name}_params"] for name in ("layer_kv", "merge", "dropout_mask", "norm", "activation", "embedding", "argmax",
+                                                                 "sample")}, "linear_pack": clattn_pack_params, "__init__": clattn_context_params}
+for _name, _kind in _PARAMS.items():
+    _about = Context if _name == "__init__" else getattr(Context, _name)
+    _about.__doc__ += "\n\n        Keywords; a Tensor is an array or a Buffer:\n" + "\n".join(
+        _described(struct, name) for name, struct in _keywords(_kind).items())
 
 
 class _HostCall(_Call):

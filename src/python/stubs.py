@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Write the types of the module for editors and type checkers: what it has, each call with all keywords of the header.
+    stubs.py MODULE.py OUT.pyi    imports the module, which needs numpy and no library"""
+import importlib.util
+import inspect
+import sys
+
+HEAD = '''import ctypes
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from os import PathLike
+from typing import Any, Literal, TypeAlias, TypedDict
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+Tensor: TypeAlias = "ArrayLike | Buffer | type[np.generic]"  # a result may be asked for by True, or by a type
+'''
+CLASSES = ("Error", "Buffer", "Packed", "Recording", "Context", "Group")
+# Arguments and attributes that are no fields of the header, by their names; others are Any.
+NAMED = {"context": "Context | None", "contexts": "Context | Sequence[Context]", "device": "int | str", "max_bytes": "int | Sequence[int]",
+         "path": "str | bytes | PathLike[str] | None", "dir": "str | bytes | PathLike[str]", "shape": "int | Sequence[int]", "copy": "bool",
+         "axes": "Sequence[int] | None", "dtype": "DTypeLike | None", "array": "ArrayLike", "x": "Tensor", "q": "Tensor", "k": "Tensor",
+         "v": "Tensor", "kept": "Buffer | None", "kv_heads": "int", "status": "int", "message": "str", "out": "Tensor", "lse": "Tensor", "dout": "Tensor"}
+DICTIONARY = "dict[str, Any]"
+RESULTS = {"numpy": "np.ndarray[Any, Any]", "version": "str", "kernel_names": "list[str]", "devices": f"list[{DICTIONARY}]", "launches": "int",
+           "engines": f"list[{DICTIONARY}]", "families": f"list[{DICTIONARY}]", "plan": DICTIONARY, "workspace": "int", "features": DICTIONARY,
+           "stats": DICTIONARY, "capabilities": DICTIONARY, "layer_backward": DICTIONARY, "library": "ctypes.CDLL", "ndim": "int", "size": "int",
+           "record": "AbstractContextManager[Recording]", "linear_pack": "Packed", "shared": "bool", "shape": "tuple[int, ...]", "__len__": "int",
+           "strides": "tuple[int, ...]", "offset": "int", "__repr__": "str", "context": "Context",
+           **dict.fromkeys(("zeros", "over", "reshape", "transpose", "broadcast_to", "__getitem__"), "Buffer"),
+           **dict.fromkeys(("to_bf16", "from_bf16", "to_blocks", "from_blocks"), "np.ndarray[Any, Any]"),
+           **dict.fromkeys(("measure", "prepare", "save_kernels", "close", "append", "opencl_load", "cache_clean", "main", "wait", "write",
+                            "__init__", "__setitem__", "__exit__"), "None")}
+SPECIAL = ("__init__", "__call__", "__exit__", "__len__", "__getitem__", "__setitem__")
+ATTRIBUTES = {"Error": {"status": "int", "name": "str", "text": "str"}, "Buffer": {"dtype": "str"}, "Group": {"report": DICTIONARY, "shares":
+              f"list[{DICTIONARY}]"}}
+
+
+class Stubs:
+    def __init__(self, module):
+        self.module, self.dictionaries = module, {}
+
+    def kind(self, struct, name):
+        """The type of a field; a struct that is given as a dictionary becomes one."""
+        kind = self.module._annotation(struct, name)
+        if kind in self.module.HEADER:
+            inner = self.module.HEADER[kind]
+            self.dictionaries[kind] = {field: self.kind(inner, field) for field in inner.words if self.module._annotation(inner, field)}
+            return "_" + kind
+        return kind.replace("PathLike", "PathLike[str]")
+
+    def parameters(self, function, params):
+        """The arguments of a function; where it takes any others, all keywords of the header's params."""
+        keywords = {name: self.kind(struct, name) for name, struct in self.module._keywords(params).items()} if params else {}
+        said, marked, own = [], False, inspect.signature(function).parameters.values()
+        for one in own:
+            if one.kind is one.VAR_KEYWORD:
+                said += ["*"] * (not marked) + [f"{name}: {kind} | None = ..." for name, kind in keywords.items() if name not in
+                    {other.name for other in own}]
+                continue
+            if one.kind is one.KEYWORD_ONLY and not marked:
+                said.append("*")
+            marked = marked or one.kind in (one.KEYWORD_ONLY, one.VAR_POSITIONAL)
+            kind = keywords.get(one.name) or NAMED.get(one.name, "Any")
+            kind += " | None" * (one.default is None and "None" not in kind)
+            said.append("self" if one.name == "self" else "cls" if one.name == "cls" else "*" * (one.kind is one.VAR_POSITIONAL) +
+                f"{one.name}: {kind}{' = ...' * (one.default is not one.empty)}")
+        return ", ".join(said)
+
+    def function(self, name, function, owner="", indent="", decorators=()):
+        """A call, or what is asked of one, such as its plan."""
+        module, call, _, asked = self.module, *name.rpartition("_")
+        planned = call in module._ASKED and asked in module._ANSWERS
+        params = {"attention": module.clattn_group_attention_params, "attention_backward": module.clattn_group_attention_backward_params,
+                  "plan": module.clattn_group_attention_params, "backward_plan": module.clattn_group_attention_backward_params}.get(name) \
+            if owner == "Group" else module._PARAMS.get(call if planned else name) if owner in ("", "Context") else None
+        given = getattr(module.Context if owner else module, call) if planned else function
+        result = RESULTS.get(asked if planned else name, "Any") if owner != "Group" else "None" if name in ("close", "__init__", "__exit__") else "Any"
+        text = "" if owner == "Context" and hasattr(module, name) else inspect.getdoc(function)  # once is enough
+        lines = [f"{indent}@{word}" for word in decorators] + [f"{indent}def {name}({self.parameters(given, params)}) -> {result}:"]
+        return lines + [f"{indent}    {text!r}" if text else f"{indent}    ..."]
+
+    def of_class(self, name):
+        owner = getattr(self.module, name)
+        lines = [f"class {name}{'(Exception)' * issubclass(owner, Exception)}:", f"    {inspect.getdoc(owner)!r}"]
+        lines += [f"    {field}: {kind}" for field, kind in ATTRIBUTES.get(name, {}).items()]
+        made = [base for base in reversed(owner.__mro__) if base.__module__ == self.module.__name__]
+        for member in dict.fromkeys(member for base in made for member in vars(base)):
+            value = inspect.getattr_static(owner, member)
+            if member == "__enter__":
+                lines.append(f"    def __enter__(self) -> {name}: ...")
+            elif isinstance(value, property):
+                lines += ["    @property", f"    def {member}(self) -> {RESULTS[member]}: ..."]
+            elif isinstance(value, classmethod):
+                lines += self.function(member, value.__func__, name, "    ", ["classmethod"])
+            elif inspect.isfunction(value) and (member in SPECIAL or not member.startswith("_")):
+                lines += self.function(member, value, name, "    ")
+        return lines
+
+    def text(self):
+        """All of it, dictionaries before those who take them."""
+        lines = []
+        for name, value in vars(self.module).items():
+            if name.startswith("CLATTN_"):
+                lines.append(f"{name}: int")
+            elif name in self.module.HEADER:
+                lines.append(f"class {name}(ctypes.Structure): ...")
+            elif isinstance(value, self.module.np.dtype):
+                lines.append(f"{name}: np.dtype[Any]")
+            elif name in ("BLOCKS", "ENUMS"):
+                lines.append(f"{name}: dict[str, Any]")
+            elif inspect.isfunction(value) and not name.startswith("_"):
+                lines += self.function(name, value)
+        lines += [line for name in CLASSES for line in self.of_class(name)]
+        for name, fields in self.dictionaries.items():
+            lines += [f"class _{name}(TypedDict, total=False):", *(f"    {field}: {kind} | None" for field, kind in fields.items())]
+        return HEAD + "\n".join(lines) + "\n"
+
+
+def main():
+    spec = importlib.util.spec_from_file_location("clattn", sys.argv[1])
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    text = Stubs(module).text()
+    compile(text, sys.argv[2], "exec")
+    open(sys.argv[2], "w", encoding="utf-8").write(text)
+
+
+if __name__ == "__main__":
+    main()
