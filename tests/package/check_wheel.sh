@@ -1,0 +1,128 @@
+#!/bin/sh
+# A wheel: built for an old glibc, looked at as the index does, and installed into bare environments, whose PATH has no compiler, where
+# module and program find Intel's runtime of PyPI by themselves, run a real layer, verify and measure, or say in one sentence what to
+# install.   $1 build folder; CLATTN_INTEL=off leaves out what Intel's runtime is for
+set -eu
+root=$(pwd)
+mkdir -p "$1/wheel"
+here=$(cd "$1/wheel" && pwd)
+tools=$here/tools
+wrong() { echo "$1"; exit 1; }
+fetch() { "$1/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r "$2"; }
+
+[ -x "$tools/bin/python" ] || python3 -m venv "$tools"
+fetch "$tools" tests/requirements/wheel.txt >"$here/tools.log" 2>&1 || { tail -n 1 "$here/tools.log"; echo "PyPI is not reachable"; exit 77; }
+PATH=$tools/bin:$PATH
+
+# Debian's headers come behind the compiler's own; its static libraries ask nothing of a new glibc.
+rm -rf "$here/made" "$here/repaired"
+start=$(date +%s)
+CC="$tools/bin/python -m ziglang cc -target $(uname -m)-linux-gnu.2.17" CFLAGS="-idirafter /usr/include" \
+    ZIG_GLOBAL_CACHE_DIR=$here/zig ZIG_LOCAL_CACHE_DIR=$here/zig \
+    python -m build --wheel --no-isolation -Cbuild-dir="$here/meson" --outdir "$here/made" . >"$here/build.log" 2>&1 ||
+    { tail -n 20 "$here/build.log"; wrong "no wheel was built"; }
+built=$(($(date +%s) - start))
+auditwheel repair -w "$here/repaired" "$here"/made/*.whl >"$here/repair.log" 2>&1 || { cat "$here/repair.log"; wrong "auditwheel"; }
+wheel=$(ls "$here"/repaired/*.whl)
+case $wheel in *-py3-none-manylinux*_2_17_*.whl) ;; *) wrong "the wheel is ${wheel##*/}, not py3-none of manylinux_2_17" ;; esac
+twine check --strict "$wheel" >"$here/twine.log" || { cat "$here/twine.log"; wrong "twine"; }
+check-wheel-contents "$wheel" >"$here/contents.log" || { cat "$here/contents.log"; wrong "check-wheel-contents"; }
+
+# A bare environment.   $1 its name, then files of requirements beside numpy and the wheel
+environment() {
+    bare=$here/$1
+    shift
+    rm -rf "$bare"
+    python3 -m venv "$bare"
+    printf '%s --hash=sha256:%s\n' "$wheel" "$(sha256sum "$wheel" | cut -d' ' -f1)" >"$here/wheel.txt"
+    for file in tests/requirements/numpy.txt "$@" "$here/wheel.txt"; do fetch "$bare" "$file" || wrong "pip does not install $file"; done
+}
+# A command in it, from an empty folder: nothing is set but where a compiled kernel goes, and OpenCL of the system that shows no device.
+mkdir -p "$here/empty" "$here/hidden"
+for name in libOpenCL.so.1 libOpenCL.so; do echo "no library" >"$here/hidden/$name"; done
+inside() { (cd "$here/empty" && env -i HOME="$here/home" PATH="$bare/bin" OCL_ICD_VENDORS="$here/empty/" "$@"); }
+without_loader() { inside LD_LIBRARY_PATH="$here/hidden" "$@"; }
+
+# Without any OpenCL: one sentence, of program and module alike.   $1 how it is run, $2 what the sentence begins with
+told() {
+    for program in clattn "python -m clattn"; do
+        # shellcheck disable=SC2086
+        if "$1" $program devices >"$here/out" 2>"$here/error"; then wrong "$program finds a device"; fi
+        [ "$(wc -l <"$here/error")" = 1 ] && grep -q "^clattn devices: $2.*clattn\[cpu\]" "$here/error" ||
+            { cat "$here/error"; wrong "$program does not say what to install"; }
+    done
+    "$1" python -c '
+import sys, clattn
+try: clattn.attention(*[clattn.np.ones((1, 1, 2, 8), "float32")] * 3)
+except clattn.Error as error: sys.exit(not (str(error).startswith("UNSUPPORTED: " + sys.argv[1]) and "clattn[cpu]" in str(error)))
+sys.exit("it has an OpenCL")' "$2" || wrong "the module does not say what to install"
+}
+environment bare
+inside clattn --version >"$here/out" && grep -q '^clattn [0-9]' "$here/out" || wrong "the command does not run"
+told inside "no OpenCL platform: "
+told without_loader "no OpenCL: looked for "
+
+# What an editor and a type checker know.
+cat >"$here/empty/good.py" <<'END'
+import numpy as np
+import clattn
+
+q = np.ones((1, 2, 4, 8))
+out = clattn.attention(q, q, q, causal=True, alignment="bottom_right", window=(3, 0), kv_lengths=[4], rope={"layout": "half"})
+with clattn.Context("cpu", cache_dir="/tmp") as context:
+    plan: str = context.attention_plan(q, q, q)["why"]
+    part: clattn.Buffer = clattn.Buffer.zeros((1, 2, 4, 8), "float16", context)[:, :1]
+END
+types() { mypy --strict --python-executable "$bare/bin/python" --cache-dir "$here/mypy" "$here/empty/$1.py" >"$here/types.log"; }
+types good || { cat "$here/types.log"; wrong "mypy refuses what is right"; }
+for change in s/causal=True/casual=True/ s/bottom_right/middle/ 's/"layout"/"layuot"/' s/cache_dir/cache_folder/; do
+    sed "$change" "$here/empty/good.py" >"$here/empty/bad.py"
+    if types bad; then wrong "mypy takes $change"; fi
+done
+rm -f "$here"/empty/*.py
+
+if [ "${CLATTN_INTEL:-on}" = off ]; then
+    rm -rf "$bare" "$here/made"
+    echo "counted: ${wheel##*/}, built in $built s; not run: CLATTN_INTEL=off"
+    exit 0
+fi
+python -m pip download --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r tests/requirements/intel.txt -d "$here/intel" ||
+    wrong "Intel's runtime is not to be had"
+start=$(date +%s)
+environment cpu tests/requirements/intel.txt
+# shellcheck disable=SC2016
+inside python -c '
+import importlib.metadata as known
+from pip._vendor.packaging.requirements import Requirement
+wanted = [one for one in map(Requirement, known.requires("clattn")) if not one.marker or one.marker.evaluate({"extra": "cpu"})]
+assert len(wanted) >= 3 and all(one.specifier.contains(known.version(one.name)) for one in wanted), wanted' ||
+    wrong "clattn[cpu] asks for other packages than those of tests/requirements"
+data=$root/tests/data
+layer() {
+    "$1" clattn layer --weights "$data/minilm_layer0.safetensors" --names bert:encoder.layer.0.attention --heads 12 \
+        --x "$data/minilm_layer0_x.npy" --kv-lengths "$data/minilm_layer0_lengths.npy" --expect "$data/minilm_layer0_out.npy" \
+        --expect-rows "$data/minilm_layer0_lengths.npy" --out "$here/out.npy" >"$here/layer.log" 2>&1 ||
+        { cat "$here/layer.log"; wrong "MiniLM's layer, $1"; }
+    grep -q 'largest difference to .*minilm_layer0_out.npy: .*at most' "$here/layer.log" || { cat "$here/layer.log"; wrong "no difference"; }
+}
+rm -rf "$here/home"
+layer inside
+first=$(($(date +%s) - start))
+layer without_loader
+inside python -m clattn verify --only flash --cache-dir off >"$here/verify.log" 2>&1 || { tail -n 20 "$here/verify.log"; wrong "verify"; }
+passed=$(grep -c '^ *pass ' "$here/verify.log") || wrong "verify passed no case"
+inside clattn bench -n 128 -d 64 --heads 4 --max-ms 20 >"$here/bench.log" 2>&1 || { cat "$here/bench.log"; wrong "bench"; }
+grep -q '^| attend-f32-' "$here/bench.log" || { cat "$here/bench.log"; wrong "bench measured nothing"; }
+for run in inside without_loader; do
+    $run python -c '
+import numpy as np, clattn
+q, k, v = np.random.default_rng(1).standard_normal((3, 2, 4, 33, 64)).astype("float32")
+s = q.astype("float64") @ k.swapaxes(2, 3) / 8
+s[..., np.triu(np.ones((33, 33), bool), 1)] = -np.inf
+p = np.exp(s - s.max(-1, keepdims=True))
+error = np.abs(clattn.attention(q, k, v, causal=True) - p / p.sum(-1, keepdims=True) @ v).max()
+assert error < 1e-5, error
+assert "Intel" in clattn.devices()[0]["platform"], clattn.devices()[0]' || wrong "attention from Python, $run"
+done
+rm -rf "$here/bare" "$here/cpu" "$here/intel" "$here/made"
+echo "counted: ${wheel##*/}, built in $built s; $passed cases verified; beside downloads $first s from no environment to MiniLM's layer"
