@@ -1,5 +1,6 @@
 // merge.c: partial results over ranges of keys become those of all keys, on one device, in the order of the keys, so that the same
 // ranges give the same bits.
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/host.h"
