@@ -8,16 +8,17 @@ mkdir -p "$1/wheel"
 here=$(cd "$1/wheel" && pwd)
 tools=$here/tools
 wrong() { echo "$1"; exit 1; }
+unreachable() { echo "PyPI is not reachable"; exit 77; }
 fetch() { "$1/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r "$2"; }
 
 [ -x "$tools/bin/python" ] || python3 -m venv "$tools"
-fetch "$tools" tests/requirements/wheel.txt >"$here/tools.log" 2>&1 || { tail -n 1 "$here/tools.log"; echo "PyPI is not reachable"; exit 77; }
+fetch "$tools" tests/requirements/wheel.txt >"$here/tools.log" 2>&1 || { tail -n 1 "$here/tools.log"; unreachable; }
 PATH=$tools/bin:$PATH
 
 # Debian's headers come behind the compiler's own; its static libraries ask nothing of a new glibc.
 rm -rf "$here/made" "$here/repaired" "$here/meson" # a folder that is configured keeps its compiler
 start=$(date +%s)
-CC="$tools/bin/python -m ziglang cc -target $(uname -m)-linux-gnu.2.17" CFLAGS="-idirafter /usr/include" \
+CC="$tools/bin/python -m ziglang cc -target $(uname -m)-linux-gnu.2.17" CFLAGS="-idirafter /usr/include" LDFLAGS=-s \
     ZIG_GLOBAL_CACHE_DIR=$here/zig ZIG_LOCAL_CACHE_DIR=$here/zig \
     python -m build --wheel --no-isolation -Cbuild-dir="$here/meson" --outdir "$here/made" . >"$here/build.log" 2>&1 ||
     { tail -n 20 "$here/build.log"; wrong "no wheel was built"; }
@@ -35,7 +36,8 @@ environment() {
     rm -rf "$bare"
     python3 -m venv "$bare"
     printf '%s --hash=sha256:%s\n' "$wheel" "$(sha256sum "$wheel" | cut -d' ' -f1)" >"$here/wheel.txt"
-    for file in tests/requirements/numpy.txt "$@" "$here/wheel.txt"; do fetch "$bare" "$file" || wrong "pip does not install $file"; done
+    for file in tests/requirements/numpy.txt "$@"; do fetch "$bare" "$file" || unreachable; done
+    fetch "$bare" "$here/wheel.txt" || wrong "pip does not install the wheel"
 }
 # A command in it, from an empty folder: nothing is set but where a compiled kernel goes, and OpenCL of the system that shows no device.
 mkdir -p "$here/empty" "$here/hidden"
@@ -87,7 +89,7 @@ if [ "${CLATTN_INTEL:-on}" = off ]; then
     exit 0
 fi
 python -m pip download --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r tests/requirements/intel.txt -d "$here/intel" ||
-    wrong "Intel's runtime is not to be had"
+    unreachable
 start=$(date +%s)
 environment cpu tests/requirements/intel.txt
 # shellcheck disable=SC2016
