@@ -6,8 +6,8 @@
 
 // rounds 0: result[0..LANES): the products of the bytes of the words [0, LANES), unsigned, and those from 16 on, signed, and
 // result[16..16 + LANES) of their signed halves; both added to 5. Else that many rounds of ACCUMULATORS of them.
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
-probe_dot_i8(__global const uint *words, __global uint *result, int rounds) {
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void probe_dot_i8(__global const uint *words,
+                                                                          __global uint *result, int rounds) {
     VEC_INT sum[ACCUMULATORS];
     const VEC_INT a = AS_VEC_INT(VLOAD(0, words)), b = AS_VEC_INT(VLOAD(0, words + 16));
 #pragma unroll

@@ -252,11 +252,10 @@ static bool has_assembler(const char *text) {
     bool found = false;
     int off = 0; // blocks within one that the text leaves out
     for (const char *line = text; line; line = strchr(line, '\n'), line += line != NULL) {
-        const bool out =
-            begins(line, "#ifdef STORAGE_VECTORS")
-                ? !vectors
-                : begins(line, "#if MATRIX_ENGINE == MATRIX_ENGINE_MMA") ||
-                      (tiles && (begins(line, "#if LANES == 16") || begins(line, "#if DOT_")));
+        const bool out = begins(line, "#ifdef STORAGE_VECTORS")
+                             ? !vectors
+                             : begins(line, "#if MATRIX_ENGINE == MATRIX_ENGINE_MMA") ||
+                                   (tiles && (begins(line, "#if LANES == 16") || begins(line, "#if DOT_")));
         if (begins(line, "#if")) off += off > 0 || out;
         if (begins(line, "#endif") || begins(line, "#else")) off -= off > 0 && (line[2] == 'n' || off == 1);
         const char *at = strstr(line, "__asm__"), *end = strchr(line, '\n');

@@ -17,16 +17,16 @@
 clattn_status cla_attention_fill_plan(const call *c, uint64_t workspace_bytes, clattn_plan *plan) {
     const variant *v = &c->variant;
     const plan_input in = cla_planner_input(c->context, &c->problem);
-    *plan = (clattn_plan){.kernel = v->family->path,
-                          .tile_q = v->rows_per_group,
-                          .tile_kv = v->knobs.tile_kv,
-                          .work_group = v->work_group,
-                          .splits = v->splits,
-                          .matrix_instructions =
-                              v->knobs.dot_bf16 != 0 || v->knobs.dot_i8 > DOT_I8_EMULATION ||
-                              v->knobs.matrix_engine > MATRIX_ENGINE_EMULATION,
-                          .local_bytes = v->local_bytes,
-                          .workspace_bytes = (size_t)workspace_bytes};
+    *plan =
+        (clattn_plan){.kernel = v->family->path,
+                      .tile_q = v->rows_per_group,
+                      .tile_kv = v->knobs.tile_kv,
+                      .work_group = v->work_group,
+                      .splits = v->splits,
+                      .matrix_instructions = v->knobs.dot_bf16 != 0 || v->knobs.dot_i8 > DOT_I8_EMULATION ||
+                                             v->knobs.matrix_engine > MATRIX_ENGINE_EMULATION,
+                      .local_bytes = v->local_bytes,
+                      .workspace_bytes = (size_t)workspace_bytes};
     const char *name =
         plan->kernel == CLATTN_KERNEL_UNFUSED ? "unfused" : clattn_kernel_sources[v->family->id].name;
     snprintf(plan->kernel_name, sizeof plan->kernel_name, "%s", name);
