@@ -1,5 +1,8 @@
 // probe_dot_i8.cl: does the device's compiler take x86's integer dot products (VNNI), do they compute what they should, and how
 // fast? Built and run before a kernel with DOT_I8 is chosen; the host compares every number.
+#ifndef DOT_I8
+#define DOT_I8 1
+#endif
 #include "lanes/lanes.clh"
 
 #define ACCUMULATORS 12

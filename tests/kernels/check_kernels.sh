@@ -33,6 +33,7 @@ link() {
 # kv_row_put says why.
 ! grep -nE '\] *= *kv_row_at\([^;]*\);' cl/*/*.cl cl/*/*.clh || { echo "a row is put into an array by kv_row_put"; exit 1; }
 lint_x86 cl/probes/probe_dot_bf16.cl
+for how in 1 2; do lint_x86 -DDOT_I8=$how -DLANES=8 cl/probes/probe_dot_i8.cl; done
 lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DTILE_KV=128 -DSCORE_OPS=15 cl/lanes/flash_lanes.cl
 lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DSCORE_OPS=15 cl/lanes/decode_lanes.cl
 for type in 4 8 9 10; do
