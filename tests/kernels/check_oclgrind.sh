@@ -1,7 +1,7 @@
 #!/bin/sh
 # Every kernel on small cases under Oclgrind, which sees reads and writes out of bounds, data races and barriers that
 # not all work-items reach. Its exit status is 0 even then: the log must be empty.   $1 build folder; $2 some: each family has one
-# twelfth of the cases, in turns, projections one third, matrix engines one half, gradients one fifth
+# sixteenth of the cases, in turns, projections one third, matrix engines one half, gradients one fifth
 set -eu
 command -v oclgrind >/dev/null || { echo "no oclgrind"; exit 77; }
 # Unoptimised: it then sees every access as written, and does not meet a hint that clang's inliner leaves where a function
@@ -29,7 +29,7 @@ while read -r run cases; do
     run_number=$((run_number + 1))
     case ${2:-}:$cases in
     some:gradients*) export CLATTN_TEST_EVERY="5/$((run_number % 5))" ;;
-    some:all | some:decode) export CLATTN_TEST_EVERY="12/$((run_number % 12))" ;;
+    some:all | some:decode) export CLATTN_TEST_EVERY="16/$((run_number % 16))" ;;
     some:bf16) export CLATTN_TEST_EVERY="2/$((run_number % 2))" ;;
     some:*) export CLATTN_TEST_EVERY="3/$((run_number % 3))" ;; # which have few cases, or take few
     esac
