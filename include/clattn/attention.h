@@ -241,7 +241,8 @@ typedef struct clattn_attention_params {
     clattn_kv kv;      /* keys and values */
     clattn_tensor out; /* [B, H, Nq, Dv] */
     clattn_tensor lse; /* optional, f32 [B, H, Nq] */
-    /* Optional attention weights, after the softmax [B, H, Nq, Nkv], f32, f16 or bf16. */
+    /* Optional attention weights, after the softmax [B, H, Nq, Nkv], f32, f16 or bf16; or with 1 in place of Nq, f32, their sums over
+     * the query rows, which tell the keys that a cache may forget [H2O, Zhang et al. 2023; SnapKV, Li et al. 2024]. */
     clattn_tensor weights;
     /* Optional score tap [B, H, Nq, Nkv], f32, taken at `scores_at`; -inf for keys past a length at every
      * tap. A key that something else hides has its true score until masks are applied, NaN of a NaN. */

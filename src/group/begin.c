@@ -95,7 +95,7 @@ static unsigned what_can(const group_call *c) {
     unsigned can = DEAL_CAN_GROUPS;
     if (!appends && !packs) can |= DEAL_CAN_HEADS;
     if (!c->ragged && p->cascade != CLATTN_CASCADE_ALWAYS && !(appends && paged)) can |= DEAL_CAN_ITEMS;
-    if (c->ragged || appends) return can;
+    if (c->ragged || appends || c->whole.problem.sums_weights) return can;
     can |= DEAL_CAN_ROWS;
     if (c->op->sums && !has_other_than_sinks(c)) return can;
     if (!paged && !cla_kv_has_past(&p->kv) && !p->weights.rank && !p->scores.rank) can |= DEAL_CAN_KEYS;

@@ -228,6 +228,7 @@ static clattn_status choose(group_call *c, double *rates, bool *known) {
                           : c->ragged              ? "of a ragged batch heads are"
                           : cla_kv_appends(&p->kv) ? "with k_new heads are"
                           : c->op->sums            ? "a sink's gradient is of rows, whichever keys they see"
+                          : c->whole.problem.sums_weights     ? "with weights summed over rows heads are"
                           : p->weights.rank || p->scores.rank ? "weights and scores need all keys of a row"
                                                               : "past keys and pages are whole");
 }

@@ -17,6 +17,7 @@ typedef struct problem {
     const char *lane_by_lane[2];
     bool dropout;         // some weights are dropped
     bool wants_weights;   // attention weights are returned
+    bool sums_weights;    // and summed over the query rows
     bool wants_scores;    // a score tap is returned
     clattn_kernel kernel; // what the caller asks for
     int splits;           // likewise, 0: any

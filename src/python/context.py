@@ -70,6 +70,8 @@ def _extras(g, rows, taps):
         if given is None or given is False:
             continue
         into = given if isinstance(given, (Buffer, np.ndarray)) else None
+        if name == "weights" and into is not None and into.ndim == 4 and into.shape[2] == 1:
+            shape = (*shape[:2], 1, shape[3])  # their sums over the rows
         if into is None and given is not True:
             if name == "scores" and g.get("scores_at") is None:
                 g["scores_at"] = given

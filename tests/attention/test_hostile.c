@@ -199,6 +199,39 @@ START_TEST(ones_give_one) {
 }
 END_TEST
 
+// A scale of a key or a value that is infinite: what becomes of its numbers is the same in every kernel, also in those that multiply
+// integers.
+START_TEST(infinite_scales) {
+    struct test_case test;
+    struct case_arrays arrays;
+    char why[256];
+    ck_assert(case_parse("decode-bf16-b1-h2-hkv1-n3-nkv40-d32-full-kvi8", &test, why));
+    struct case_data *data = case_make(&test);
+    case_bind(data, harness_place(), &arrays);
+    const clattn_tensor *scale = &arrays.kv_scales[_i].view;
+    const float infinite = INFINITY;
+    const size_t at = (size_t)(scale->offset + 7 * scale->stride[2]) * sizeof infinite;
+    struct case_result got[2];
+    ck_assert_int_eq(clEnqueueWriteBuffer(harness()->queue, scale->buffer, CL_TRUE, at, sizeof infinite,
+                                          &infinite, 0, NULL, NULL),
+                     CL_SUCCESS);
+    for (int n = 0; n < 2; n++) {
+        arrays.params.kernel = n ? CLATTN_KERNEL_DECODE : CLATTN_KERNEL_UNFUSED;
+        ck_assert_int_eq(case_enqueue(harness()->context, harness()->queue, &arrays, NULL), CLATTN_OK);
+        got[n] = case_collect(&arrays, harness()->queue, NULL);
+    }
+    for (int c = 0; c < 2 * 3 * 32; c++) {
+        const double plain = got[0].out[c], other = got[1].out[c];
+        ck_assert(!isfinite(plain));
+        ck_assert_msg(isnan(plain) ? isnan(other) : plain == other, "%g, should be %g", other, plain);
+    }
+    case_result_free(&got[0]);
+    case_result_free(&got[1]);
+    case_unbind(&arrays);
+    case_free(data);
+}
+END_TEST
+
 // Key j moves to place (j * 10) mod 33 with its value: 10 and 33 have no common divisor.
 START_TEST(permuted_keys) {
     struct case_data *data = make("permuted keys"), *moved = make("permuted keys");
@@ -254,7 +287,7 @@ int main(void) {
     const TTest *const identities[] = {ones_give_one, permuted_keys, same_bits_fifty_times, NULL};
     Suite *suite = suite_create("hostile");
     harness_add(suite, "NaN", nan);
-    harness_add(suite, "huge and tiny", sizes);
+    tcase_add_loop_test(harness_add(suite, "huge and tiny", sizes), infinite_scales, 0, 2);
     harness_add(suite, "identities", identities);
     return harness_run(suite);
 }

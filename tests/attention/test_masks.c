@@ -1,7 +1,10 @@
-// test_masks.c: rows that see no key, with a sink and without, and the list of every option that changes or hides a score
+// test_masks.c: rows that see no key, with a sink and without, sums of weights, and the list of every option that changes or hides a score
 // (tests/cases/masks.txt). Leaves out hostile values (test_hostile.c) and rotary embedding (test_rope.c).
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "evidence/reference/storage.h"
 #include "support/case_list.h"
 
 START_TEST(empty_rows) {
@@ -23,9 +26,58 @@ START_TEST(empty_rows) {
 }
 END_TEST
 
+// Weights that are summed over rows are the sums of those that are returned whole, whose numbers the list has. More rows than a
+// chunk of scores has, rows that an item does not have, and options that come between scores and weights.
+static const char *const summed[] = {
+    "attend-f32-b2-h4-hkv2-n70-nkv33-d32-causal-lse-weights",
+    "attend-f32-b3-h4-hkv2-n70-nkv133-d32-causal-padded-lse-weights-maskqk-alibi-sinks-qlen70:0:17-kvlen133:"
+    "60:0",
+    "attend-f16-b2-h2-n20-nkv150-d64-causal-kvq8_0-lse-weights-past41-dropout0.3:7",
+    "attend-f32-b1-h1-n700-nkv30000-d8-causal-weights",
+    "attend-f32-b3-h2-n20-nkv33-d32-causal-lse-weights-qlen20:0:7-kvlen33:20:9-raggedhost",
+};
+START_TEST(sums_of_weights) {
+    struct test_case test;
+    struct case_arrays arrays;
+    char why[256];
+    ck_assert_msg(case_parse(summed[_i], &test, why), "%s: %s", summed[_i], why);
+    struct case_data *data = case_make(&test);
+    cl_command_queue queue = harness()->queue;
+    case_bind(data, harness_place(), &arrays);
+    ck_assert_int_eq(case_enqueue(harness()->context, queue, &arrays, NULL), CLATTN_OK);
+    struct case_result whole = case_collect(&arrays, queue, NULL);
+    const int64_t *full = arrays.params.weights.shape;
+    struct guarded sums = guarded_output(
+        harness_place(),
+        &(struct guarded_shape){CLATTN_TYPE_F32, 4, {full[0], full[1], 1, full[3]}, LAYOUT_SCATTERED});
+    const int64_t count = guarded_count(&sums.view), rows = full[2], keys = full[3];
+    double *got = reference_alloc(count);
+    arrays.params.weights = sums.view;
+    ck_assert_int_eq(clattn_attention_enqueue(harness()->context, queue, &arrays.params, 0, NULL, NULL),
+                     CLATTN_OK);
+    ck_assert_msg(guarded_read(&sums, queue, got), "written outside");
+    for (int64_t n = 0; n < count; n++) {
+        double sum = 0;
+        for (int64_t i = 0; i < rows; i++) {
+            const double weight = whole.weights[(n / keys * rows + i) * keys + n % keys];
+            sum += weight == STORAGE_UNTOUCHED ? 0 : weight;
+        }
+        ck_assert_msg(fabs(got[n] - sum) <= 1e-6 * (1 + sum), "%s: sum %lld is %g, should be %g", summed[_i],
+                      (long long)n, got[n], sum);
+    }
+    free(got);
+    guarded_release(&sums);
+    case_result_free(&whole);
+    case_unbind(&arrays);
+    case_free(data);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("masks");
-    tcase_add_loop_test(harness_add(suite, "rows", (const TTest *const[]){NULL}), empty_rows, 0, 2);
+    TCase *rows = harness_add(suite, "rows", (const TTest *const[]){NULL});
+    tcase_add_loop_test(rows, empty_rows, 0, 2);
+    tcase_add_loop_test(rows, sums_of_weights, 0, sizeof summed / sizeof summed[0]);
     case_list_add(suite, "masks", "cases");
     return harness_run(suite);
 }

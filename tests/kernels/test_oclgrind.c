@@ -45,6 +45,29 @@ START_TEST(rotary_call) {
 }
 END_TEST
 
+// Weights that are summed over rows, of which an item does not have all.
+START_TEST(sums_of_weights) {
+    const struct guarded_shape shape = {CLATTN_TYPE_F32, 4, {2, 2, 1, 19}, LAYOUT_PADDED};
+    struct test_case test;
+    struct case_arrays arrays;
+    char why[512];
+    ck_assert(case_parse("attend-f32-b2-h2-n9-nkv19-d8-full-qlen9:3", &test, why));
+    struct case_data *data = case_make(&test);
+    case_bind(data, harness_place(), &arrays);
+    struct guarded sums = guarded_output(harness_place(), &shape);
+    double got[2 * 2 * 19], all = 0;
+    arrays.params.weights = sums.view;
+    ck_assert(clattn_attention_enqueue(harness()->context, harness()->queue, &arrays.params, 0, NULL, NULL) ==
+              CLATTN_OK);
+    ck_assert(guarded_read(&sums, harness()->queue, got));
+    for (int n = 0; n < 2 * 2 * 19; n++) all += got[n];
+    ck_assert_double_eq_tol(all, 2 * (9 + 3), 1e-4);
+    guarded_release(&sums);
+    case_unbind(&arrays);
+    case_free(data);
+}
+END_TEST
+
 START_TEST(merge) {
     struct test_case test = {.name = "merge",
                              .heads = 2,
@@ -116,7 +139,7 @@ int main(int argc, char **argv) {
         return harness_run(suite);
     }
     if (argc < 2 || strcmp(argv[1], "projections") != 0) {
-        harness_add(suite, "attention", (const TTest *const[]){dropout_mask, NULL});
+        harness_add(suite, "attention", (const TTest *const[]){dropout_mask, sums_of_weights, NULL});
         harness_add(suite, "decode", (const TTest *const[]){rotary_call, NULL});
         case_list_add(suite, "oclgrind", "attention");
         case_list_add(suite, "oclgrind_decode", "decode");

@@ -95,6 +95,8 @@ static clattn_tensor five(const clattn_attention_params *p) {
     X(out_bool, "out", p->out.type = CLATTN_TYPE_BOOL)                                                       \
     X(lse_f16, "lse", p->lse.type = CLATTN_TYPE_F16)                                                         \
     X(weights_bool, "weights", p->weights.type = CLATTN_TYPE_BOOL)                                           \
+    X(sums_of_half, "f32 is needed", (p->weights.shape[2] = 1, p->weights.type = CLATTN_TYPE_F16))           \
+    X(sums_keys, "their sums over rows", (p->weights.shape[2] = 1, p->weights.shape[3] = 6))                 \
     X(heads_not_divisible, "axes are q [B, H, Nq, D] and k [B, Hkv, Nkv, D]",                                \
       p->kv.k.shape[1] = p->kv.v.shape[1] = 3)                                                               \
     X(mask_type, "mask", p->score.mask.type = CLATTN_TYPE_F32)                                               \

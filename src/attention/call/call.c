@@ -102,6 +102,9 @@ static void fill_problem(call *c) {
         .kernel = p->kernel,
         .splits = p->splits,
     };
+    const clattn_tensor *weights = &p->weights;
+    c->problem.sums_weights =
+        cla_tensor_given(weights) && weights->rank == 4 && weights->shape[2] == 1 && c->problem.n_q > 1;
     c->empty = c->problem.batch == 0 || c->problem.heads == 0 || c->problem.n_q == 0 ||
                (r->given && r->total_q == 0);
 }
@@ -125,14 +128,18 @@ static clattn_status check_optional_tensors(call *c, bool planning) {
     clattn_context *x = c->context;
     const problem *m = &c->problem;
     const int64_t full[4] = {m->batch, m->heads, m->n_q, m->n_kv};
+    const int64_t of_keys[4] = {m->batch, m->heads, 1, m->n_kv};
     const tensor_rule weights = {"weights", "[B, H, Nq, Nkv]", TYPES_FLOAT, true, planning};
     const tensor_rule scores = {"scores", "[B, H, Nq, Nkv]", TYPES_F32, true, planning};
     const tensor_rule mask = {"mask", "[B, H, Nq, Nkv]", TYPES_BOOL | ANY_LAST_STRIDE, false, planning};
     const tensor_rule bias = {"bias", "[B, H, Nq, Nkv]", TYPES_FLOAT | ANY_LAST_STRIDE, false, planning};
     if (cla_tensor_given(&p->lse)) TRY(check_lse(c, planning));
     if (m->wants_weights) {
-        TRY(cla_tensor_check(x, &p->weights, 4, &weights));
-        TRY(cla_tensor_check_shape(x, &p->weights, full, &weights));
+        const tensor_rule sums = {"weights", "[B, H, 1, Nkv], their sums over rows,", TYPES_F32, true,
+                                  planning};
+        const tensor_rule *rule = m->sums_weights ? &sums : &weights;
+        TRY(cla_tensor_check(x, &p->weights, 4, rule));
+        TRY(cla_tensor_check_shape(x, &p->weights, m->sums_weights ? of_keys : full, rule));
     }
     if (m->wants_scores) {
         TRY(cla_tensor_check(x, &p->scores, 4, &scores));

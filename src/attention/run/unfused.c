@@ -16,7 +16,7 @@ _Static_assert(sizeof(attention_args) + sizeof(chunk_args) + sizeof(mod_args) + 
 #define SOFTMAX_FLOPS 16.0 // of a score, about
 
 typedef struct unfused {
-    program *scores, *softmax, *softmax_out, *softmax_drop, *values;
+    program *scores, *softmax, *softmax_out, *softmax_drop, *sums, *values;
 } unfused;
 
 static clattn_status get_programs(call *c, unfused *u) {
@@ -38,6 +38,7 @@ static clattn_status get_programs(call *c, unfused *u) {
         .knobs = {.work_group = group, .type_weights = (int)m->type_weights, .ragged = m->ragged}};
     const program_spec softmax_drop = {.id = KERNEL_SOFTMAX,
                                        .knobs = {.work_group = group, .dropout = 1, .ragged = m->ragged}};
+    const program_spec sums = {.id = KERNEL_WEIGHT_SUMS, .knobs = {.ragged = m->ragged}};
     const program_spec values = {.id = KERNEL_VALUES,
                                  .knobs = {.type_kv = (int)m->type_kv,
                                            .type_out = (int)m->type_out,
@@ -48,7 +49,10 @@ static clattn_status get_programs(call *c, unfused *u) {
                                  .inserted = hides & ARGS_MASK_MOD ? c->mods.inserted : NULL};
     TRY(cla_program_get_spec(c->context, &scores, &u->scores));
     TRY(cla_planner_program(c->context, &softmax, group, 0, &u->softmax));
-    if (m->wants_weights) TRY(cla_planner_program(c->context, &softmax_out, group, 0, &u->softmax_out));
+    if (m->sums_weights)
+        TRY(cla_program_get_spec(c->context, &sums, &u->sums));
+    else if (m->wants_weights)
+        TRY(cla_planner_program(c->context, &softmax_out, group, 0, &u->softmax_out));
     if (m->dropout) TRY(cla_planner_program(c->context, &softmax_drop, group, 0, &u->softmax_drop));
     return cla_program_get_spec(c->context, &values, &u->values);
 }
@@ -85,6 +89,20 @@ static clattn_status enqueue_scores(call *c, chain *steps, const unfused *u, con
     return cla_launch_enqueue(steps, &l);
 }
 
+static softmax_args softmax_arguments(const attention_args *a, args_view weights) {
+    return (softmax_args){.scores = a->weights,
+                          .weights = weights,
+                          .lse = a->lse,
+                          .batch = a->batch,
+                          .heads = a->heads,
+                          .n_q = a->n_q,
+                          .n_kv = a->n_kv,
+                          .shift = a->shift,
+                          .window_left = a->window_left,
+                          .window_right = a->window_right,
+                          .flags = a->flags};
+}
+
 // Scores s become weights w, which `view` views; s and w may be one buffer with one view. The program `drops` those that
 // dropout drops.
 static clattn_status enqueue_softmax(call *c, chain *steps, program *p, bool drops, const attention_args *a,
@@ -92,17 +110,7 @@ static clattn_status enqueue_softmax(call *c, chain *steps, program *p, bool dro
     const clattn_score *score = &c->params.score;
     const dropout_args dropout = cla_dropout_arguments(score->dropout, score->dropout_seed);
     const size_t group = (size_t)c->variant.work_group;
-    const softmax_args soft = {.scores = a->weights,
-                               .weights = view,
-                               .lse = a->lse,
-                               .batch = a->batch,
-                               .heads = a->heads,
-                               .n_q = a->n_q,
-                               .n_kv = a->n_kv,
-                               .shift = a->shift,
-                               .window_left = a->window_left,
-                               .window_right = a->window_right,
-                               .flags = a->flags};
+    const softmax_args soft = softmax_arguments(a, view);
     launch l = {.program = p,
                 .global = {group, (size_t)chunk->rows, (size_t)items},
                 .local = {group, 1, 1},
@@ -115,6 +123,24 @@ static clattn_status enqueue_softmax(call *c, chain *steps, program *p, bool dro
     cla_launch_value(&l, chunk, sizeof *chunk);
     if (drops) cla_launch_value(&l, &dropout, sizeof dropout);
     return cla_launch_enqueue(steps, &l);
+}
+
+// The chunk's weights, before any are dropped, are added to the sums over rows; s has its scores before and weights behind.
+static clattn_status enqueue_sums(call *c, chain *steps, const unfused *u, const attention_args *a,
+                                  const chunk_args *chunk, cl_mem s, int items) {
+    const softmax_args soft = softmax_arguments(a, cla_tensor_view(&c->params.weights));
+    const size_t grid[3] = {(size_t)a->n_kv, (size_t)items, 1};
+    launch l = {.program = u->sums, .flops = (double)a->n_kv * chunk->rows * items};
+    TRY(enqueue_softmax(c, steps, u->softmax, false, a, chunk, s, s, a->weights, items));
+    if (a->n_kv == 0) return CLATTN_OK;
+    cla_launch_items(&l, c->context, grid, (const size_t[3]){64, 1, 1});
+    cla_launch_buffer(&l, &s);
+    cla_launch_buffer(&l, &c->params.weights.buffer);
+    cla_launch_buffer(&l, &c->table);
+    cla_launch_value(&l, &soft, sizeof soft);
+    cla_launch_value(&l, chunk, sizeof *chunk);
+    TRY(cla_launch_enqueue(steps, &l));
+    return c->problem.dropout ? enqueue_scores(c, steps, u, a, chunk, s, items) : CLATTN_OK;
 }
 
 static clattn_status enqueue_values(call *c, chain *steps, const unfused *u, const attention_args *a,
@@ -167,11 +193,14 @@ static clattn_status enqueue_chunk(call *c, chain *steps, const unfused *u, cons
     if (m->wants_scores && p->scores_at == CLATTN_TAP_SOFTMAX)
         TRY(enqueue_softmax(c, steps, u->softmax, false, &a, chunk, s, p->scores.buffer,
                             cla_tensor_view(&p->scores), items));
-    if (m->wants_weights && !in_place)
+    if (m->sums_weights)
+        TRY(enqueue_sums(c, steps, u, &a, chunk, s, items));
+    else if (m->wants_weights && !in_place)
         TRY(enqueue_softmax(c, steps, u->softmax_out, false, &a, chunk, s, p->weights.buffer,
                             cla_tensor_view(&p->weights), items));
-    TRY(enqueue_softmax(c, steps, m->dropout ? u->softmax_drop : u->softmax, m->dropout, &a, chunk, s, s,
-                        a.weights, items));
+    if (m->dropout || !m->sums_weights) // which left them in s
+        TRY(enqueue_softmax(c, steps, m->dropout ? u->softmax_drop : u->softmax, m->dropout, &a, chunk, s, s,
+                            a.weights, items));
     return enqueue_values(c, steps, u, &a, chunk, s, items);
 }
 

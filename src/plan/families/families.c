@@ -25,6 +25,7 @@ static const struct {
 } lacks[] = {
     {CAN_SPLIT, "splits: only the decode kernel splits keys on request"},
     {CAN_TAPS, "returns no score taps: the unfused kernel does"},
+    {CAN_SUMS, "sums no weights over rows: the unfused kernel does"},
     {CAN_WEIGHTS, "returns no weights here: the unfused kernel does"},
     {CAN_WEIGHTS_16, "returns no weights here: the unfused kernel does"},
     {CAN_MANY_ROWS, "at most 16 query rows: take flash or auto"},
@@ -40,7 +41,7 @@ unsigned cla_family_wants(const problem *p) {
     return (p->splits > 0 ? CAN_SPLIT : 0u) | (p->wants_scores ? CAN_TAPS : 0u) |
            (p->wants_weights ? CAN_WEIGHTS : 0u) | (weights_16 ? CAN_WEIGHTS_16 : 0u) |
            (p->n_q > FAMILY_FEW_ROWS ? CAN_MANY_ROWS : 0u) | (p->dropout ? CAN_DROPOUT : 0u) |
-           (p->ragged ? CAN_RAGGED : 0u) |
+           (p->ragged ? CAN_RAGGED : 0u) | (p->sums_weights ? CAN_SUMS : 0u) |
            (p->past && CLATTN_TYPE_IS_SCALED(p->type_kv) && p->score_ops & ARGS_MODS ? CAN_PAST_MODS : 0u) |
            (p->head_dim > FAMILY_MAX_HEAD || p->head_dim_v > FAMILY_MAX_HEAD ? CAN_LARGE_HEADS : 0u);
 }

@@ -16,6 +16,7 @@
 #define CAN_PAST_MODS 64   // expressions beside a past of i8: their arguments are in kernels apart
 #define CAN_DROPOUT 128    // drops weights
 #define CAN_RAGGED 256     // sequences of different lengths
+#define CAN_SUMS 512       // returns weights that are summed over the query rows
 
 #define FAMILY_MAX_HEAD 576
 #define FAMILY_FEW_ROWS 16

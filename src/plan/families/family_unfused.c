@@ -13,7 +13,7 @@
 // Where the caller keeps float32 weights, the scores live there, and only the grid limits a chunk; but with dropout the values
 // meet other weights than those returned.
 bool cla_unfused_in_weights(const problem *p) {
-    return p->wants_weights && p->type_weights == CLATTN_TYPE_F32 && !p->dropout;
+    return p->wants_weights && p->type_weights == CLATTN_TYPE_F32 && !p->dropout && !p->sums_weights;
 }
 
 unfused_chunk cla_unfused_chunk(const problem *p) {
@@ -64,6 +64,6 @@ const family cla_family_unfused = {.name = "unfused",
                                    .id = KERNEL_SCORES,
                                    .path = CLATTN_KERNEL_UNFUSED,
                                    .can = CAN_WEIGHTS | CAN_WEIGHTS_16 | CAN_TAPS | CAN_LARGE_HEADS |
-                                          CAN_MANY_ROWS | CAN_PAST_MODS | CAN_DROPOUT | CAN_RAGGED,
+                                          CAN_MANY_ROWS | CAN_PAST_MODS | CAN_DROPOUT | CAN_RAGGED | CAN_SUMS,
                                    .fit = fit,
                                    .explain = explain};
