@@ -1,6 +1,6 @@
-// weight_sums.cl: of the unfused path's weights, the sum over the query rows of each key: which keys a cache may forget. A work-item has one
-// key of one head; it adds runs of SUM_ROWS rows, and then those sums, which loses less than one chain. What a chunk of rows adds to is
-// what the chunk before it left.
+// weight_sums.cl: of the unfused path's weights, the sum over the query rows of each key: which keys a cache may forget. A work-item has
+// one key of one head; it adds runs of SUM_ROWS rows, and then those sums, which loses less than one chain. What a chunk of rows adds to
+// is what the chunk before it left.
 #include "call/items.clh"
 #include "call/softmax.clh"
 
