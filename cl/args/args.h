@@ -285,6 +285,17 @@ typedef struct append_past_args {
 } append_past_args;
 ARGS_SIZE(append_past_args, 8);
 
+// shift.cl: keys of a cache turned on by `delta` positions. With ARGS_BATCH_ROWS the table says of each batch item its delta, and
+// how many of its rows are turned. Numbers of blocks that turn lie in local memory meanwhile.
+#define SHIFT_ITEM_WORDS 2
+#define SHIFT_MOST_BLOCK_WIDTH 1024
+typedef struct shift_args {
+    args_view k, k_scale; // [B, Hkv, N, D], [B, Hkv, N]
+    args_i32 batch, heads, n, head_dim;
+    args_i32 rotary_dim, flags, delta, unused;
+} shift_args;
+ARGS_SIZE(shift_args, 112);
+
 // y[b,r,c] = x[b,r,c] + bias[c], converting storage types; the bias is optional (ARGS_BIAS).
 typedef struct convert_args {
     args_i64 x_offset, x_batch, x_row, y_offset, y_batch, y_row, bias_offset;

@@ -3,15 +3,11 @@
 // of the type. A work-group has a row, because that largest one is of all of it. Of a row in blocks a work-item has a block.
 #include "call/rope.clh"
 #include "call/items.clh"
+#include "steps/quantise.clh"
 
 #if PAST && PAGED
 #error "pages have no past"
 #endif
-
-#if WORK_GROUP < 1 || (WORK_GROUP & (WORK_GROUP - 1)) != 0
-#error "WORK_GROUP is a power of two"
-#endif
-typedef __global ELEMENT(TYPE_KV) * cache_pointer;
 typedef __global const ELEMENT(TYPE_Q) * new_pointer;
 
 // A row: `pairs` pairs of columns that turn, from which on the columns stand alone.
@@ -21,16 +17,6 @@ typedef struct new_row {
     long position;
     int b, n;
 } new_row;
-
-// Columns of the pair or, past the pairs, of the column alone that is unit `u`; the second is -1 there.
-int first_column(const new_row *row, int u) {
-    if (u >= row->pairs) return u + row->pairs;
-    return ROPE == 2 ? 2 * u : u;
-}
-int second_column(const new_row *row, int u) {
-    if (u >= row->pairs) return -1;
-    return ROPE == 2 ? 2 * u + 1 : u + row->pairs;
-}
 
 #if ROPE
 #define TURN_PARAMETERS , __global const ulong *turns, float amplitude TURN_POSITIONS
@@ -52,9 +38,9 @@ int second_column(const new_row *row, int u) {
 #endif
 
 float2 new_unit(const new_row *row, int u TURN_PARAMETERS) {
-    const float x0 = LOAD(TYPE_Q, row->x, first_column(row, u));
+    const float x0 = LOAD(TYPE_Q, row->x, unit_column(row->pairs, u));
     if (u >= row->pairs) return (float2)(x0, 0.0f);
-    const float x1 = LOAD(TYPE_Q, row->x, second_column(row, u));
+    const float x1 = LOAD(TYPE_Q, row->x, unit_partner(row->pairs, u));
 #if ROPE
 #if POSITIONS
     const long position = positions[view_row(&source->positions, row->b, rope_axis(source, u), row->n)];
@@ -75,81 +61,8 @@ float new_column(const new_row *row, int c TURN_PARAMETERS) {
     if (c >= 2 * row->pairs) return LOAD(TYPE_Q, row->x, c);
     const int u = ROPE == 2 ? c / 2 : c % row->pairs;
     const float2 x = new_unit(row, u TURN_PASSED_ON);
-    return first_column(row, u) == c ? x.s0 : x.s1;
+    return unit_column(row->pairs, u) == c ? x.s0 : x.s1;
 }
-
-// Block n of the row as ggml makes it: scales from the largest number, the one with its sign or the two at the ends, before they
-// are rounded to float16. A block with a number that is not finite is one of NaN; a scale may be too large for float16. [ggml]
-void store_block(cache_pointer to, const float *x) {
-    float far = 0.0f, least = x[0], most = x[0], sum = 0.0f;
-    for (int c = 0; c < 32; c++) {
-        if (fabs(x[c]) > fabs(far)) far = x[c];
-        least = fmin(least, x[c]), most = fmax(most, x[c]), sum += x[c] * 0.0f;
-    }
-#if TYPE_KV == STORE_Q8_0
-    const float d = fabs(far) / 127.0f;
-#elif TYPE_KV == STORE_Q4_0
-    const float d = far / -8.0f;
-#else
-    const float d = (most - least) / 15.0f;
-    vstore_half_rte(least, 0, (__global half *)&to->least);
-#endif
-    const float inverse =
-        sum == 0.0f && d != 0.0f ? 1.0f / d : 0.0f; // sum is NaN where some number is not finite
-    vstore_half_rte(d + sum, 0, (__global half *)&to->scale);
-#if TYPE_KV == STORE_Q8_0
-    for (int c = 0; c < 32; c++) to->n[c] = (char)clamp(convert_int_rte(x[c] * inverse), -127, 127);
-#else
-    const float zero = TYPE_KV == STORE_Q4_0 ? 0.0f : least, first = TYPE_KV == STORE_Q4_0 ? 8.5f : 0.5f;
-    for (int c = 0; c < 16; c++) {
-        const int low = clamp((int)((x[c] - zero) * inverse + first), 0, 15),
-                  high = clamp((int)((x[c + 16] - zero) * inverse + first), 0, 15);
-        to->n[c] = (uchar)(low | high << 4);
-    }
-#endif
-}
-#endif
-
-// One of them, with a NaN where either is one.
-float larger(float a, float b) {
-    return isnan(a) || a > b ? a : b;
-}
-
-#if STORE_IS_SCALED(TYPE_KV)
-#define STORE_NEW(to, at, value) (to)[at] = quantised(value, scale)
-// To the nearest, ties to even. A row whose scale is 0 is one of zeros; one whose scale is no finite number is NaN whatever
-// its numbers are.
-#if TYPE_KV == STORE_I8
-#define LARGEST_STORED 127.0f
-char rounded(float x) {
-    return (char)clamp(convert_int_rte(x), -127, 127);
-}
-#else
-#if TYPE_KV == STORE_F8E4M3
-#define LARGEST_STORED 448.0f
-#define LARGEST_BITS 0x7e
-#define MANTISSA 3
-#define LEAST_EXPONENT -6
-#else
-#define LARGEST_STORED 57344.0f
-#define LARGEST_BITS 0x7b
-#define MANTISSA 2
-#define LEAST_EXPONENT -14
-#endif
-// A carry out of the mantissa is one of the exponent.
-uchar rounded(float x) {
-    const uint bits = as_uint(x);
-    const int exponent = max((int)(bits >> 23 & 255) - 127, LEAST_EXPONENT);
-    const int units = convert_int_rte(fabs(x) * as_float((uint)(MANTISSA - exponent + 127) << 23));
-    return (uchar)(bits >> 24 & 128 | min(((exponent - (LEAST_EXPONENT)) << MANTISSA) + units, LARGEST_BITS));
-}
-#endif
-ELEMENT(TYPE_KV) quantised(float x, float scale) {
-    if (!(scale > 0.0f) || isinf(scale)) return 0;
-    return rounded(x / scale);
-}
-#else
-#define STORE_NEW(to, at, value) STORE(TYPE_KV, to, at, value)
 #endif
 
 // Where a new row goes: the row of the cache of item b, or, of pages, of page b.
@@ -251,13 +164,7 @@ append(new_pointer k_new, new_pointer v_new, cache_pointer k, cache_pointer v,
         const float2 x = fabs(new_unit(&row, u TURN_ARGUMENTS));
         largest = larger(x.s0, larger(x.s1, largest));
     }
-    part[lane] = largest;
-    for (int half_size = WORK_GROUP / 2; half_size > 0; half_size /= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE); // the upper half must be there
-        if (lane < half_size) part[lane] = larger(part[lane + half_size], part[lane]);
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    const float scale = part[0] / LARGEST_STORED;
+    const float scale = largest_of_group(largest, part) / LARGEST_STORED;
     if (lane == 0 && has_row)
         (is_key ? k_scale
                 : v_scale)[view_row(is_key ? &args.k_scale : &args.v_scale, place.b, h, (int)place.row)] =
@@ -273,8 +180,8 @@ append(new_pointer k_new, new_pointer v_new, cache_pointer k, cache_pointer v,
 #else
     for (int u = lane; u < units; u += WORK_GROUP) {
         const float2 x = new_unit(&row, u TURN_ARGUMENTS);
-        STORE_NEW(line, first_column(&row, u), x.s0);
-        if (u < row.pairs) STORE_NEW(line, second_column(&row, u), x.s1);
+        STORE_NEW(line, unit_column(row.pairs, u), x.s0);
+        if (u < row.pairs) STORE_NEW(line, unit_partner(row.pairs, u), x.s1);
     }
 #endif
 }

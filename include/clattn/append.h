@@ -1,4 +1,5 @@
-/* append.h: new rows into a cache of keys and values. Included by clattn.h, which tells the letters and the rules. */
+/* append.h: what changes a cache of keys and values: new rows, and a shift of its keys' positions. Included by clattn.h, which tells
+ * the letters and the rules. */
 #ifndef CLATTN_APPEND_H
 #define CLATTN_APPEND_H
 
@@ -50,6 +51,46 @@ CLATTN_API clattn_status clattn_append_prepare(clattn_context *context, const cl
 CLATTN_API clattn_status clattn_append_enqueue(clattn_context *context, cl_command_queue queue,
                                                const clattn_append_params *params, cl_uint wait_count,
                                                const cl_event *wait_list, cl_event *event);
+
+/* ------------------------------------------------------------------------------------------- shift --- */
+
+/* Turn stored keys on, in place: a key that RoPE turned at position p is then as if it had been turned at p + delta. A decoder whose
+ * context is full drops its oldest n keys, and the others move by delta = -n. Rows stay where they are; values have no positions.
+ * What is not float is read as numbers, turned and quantised anew as clattn_append_enqueue does: rows of i8 and float8 get new
+ * scales; of blocks those that have no column below R keep their bytes. So it loses up to one rounding of the type each time; a delta of
+ * 0 changes nothing, not a byte.
+ * A range of rows is a view of them. Of pages the pool is k, [pages, Hkv, page_size, D], and deltas and lengths are those of pages:
+ * a page that several sequences share is turned once, and one that stays has a delta of 0.
+ * Source: Su et al. 2021, "RoFormer", section 3.2 (turns add up); llama.cpp's context shift, for the idea. */
+typedef struct clattn_shift_params {
+    clattn_tensor k;       /* [B, Hkv, N, D], of any type that k has in clattn_kv */
+    clattn_tensor k_scale; /* f32 [B, Hkv, N]: with i8 and float8, and only then */
+    int32_t delta;         /* positions, of every batch item: -2^24 to 2^24 */
+    const int32_t *deltas; /* [B], host memory, read during the call: of each; delta then is 0 */
+    const int32_t *
+        lengths; /* [B], host memory: how many of its N rows each has, the others keep their bytes; NULL: all */
+    /* As it was when the keys were turned, without positions: position, positions, k_positions and sections (whose three axes all
+     * move by delta) are absent. YaRN's attention_factor is in the keys, and is not applied again. Dynamic scaling with a length
+     * above original_length is refused, because keys of other lengths were turned by other frequencies. R is at most 1024 of blocks. */
+    clattn_rope rope;
+    const clattn_progress *progress; /* optional: as in clattn_attention_params */
+} clattn_shift_params;
+
+/* Compile ahead what the call needs. Buffers may be NULL (an optional tensor counts as present when its rank is not 0).
+ * Threads: any.   Blocking: while the driver compiles.   Returns: as clattn_shift_enqueue. */
+CLATTN_API clattn_status clattn_shift_prepare(clattn_context *context, const clattn_shift_params *params);
+
+/* Enqueue it on the caller's queue, in-order or out-of-order; wait_list and event as in clattn_attention_enqueue. B, Hkv or N of 0
+ * does nothing and succeeds; D of 0 is refused. It takes no scratch memory but a few words a frequency and batch item.
+ * Lifetime  buffers must live until the commands are done.
+ * Threads   any, one queue a thread.
+ * Blocking  never for the result, unless with `progress`; a kernel not yet compiled is compiled now.
+ * Returns   INVALID_ARGUMENT  a rank, shape, type, stride, range, number, buffer or handle is wrong; nothing was enqueued
+ *           CANCELLED         by params->progress
+ *           OUT_OF_MEMORY, BUILD_FAILED, DEVICE_LOST, DRIVER */
+CLATTN_API clattn_status clattn_shift_enqueue(clattn_context *context, cl_command_queue queue,
+                                              const clattn_shift_params *params, cl_uint wait_count,
+                                              const cl_event *wait_list, cl_event *event);
 #ifdef __cplusplus
 }
 #endif

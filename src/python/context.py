@@ -178,6 +178,11 @@ def _append(g):
     return _Form(clattn_append_params(), _sizes(new.shape[0]), new, written=("k", "v", "k_scale", "v_scale"))
 
 
+def _shift(g):
+    k = _given(g, "k", "[B, Hkv, N, D]")
+    return _Form(clattn_shift_params(), _sizes(k.shape[0]), k, written=("k", "k_scale"))
+
+
 def _merge(g):
     a = {name: _given(g, name, axes) for name, axes in (("out_a", "[B, H, Nq, Dv]"), ("lse_a", "[B, H, Nq]"))}
     if any(isinstance(x, Buffer) for x in a.values()):
@@ -490,6 +495,11 @@ class Context(_Closed):
     def append(self, k_new=None, v_new=None, *, k=None, v=None, **options):
         """New rows [B, Hkv, n, D] into caches k and v [B, Hkv, capacity, D], which are Buffers."""
         self._run("clattn_append_enqueue", _append, {"k_new": k_new, "v_new": v_new, "k": k, "v": v, **options})
+
+    def shift(self, k, *, rope, **options):
+        """Keys [B, Hkv, N, D] of a cache, a Buffer, turned on by delta positions where they lie, or by deltas, one of each item. `rope` is
+        what turned them, without positions."""
+        self._run("clattn_shift_enqueue", _shift, {"k": k, "rope": rope, **options})
 
     def merge(self, out_a, lse_a, out_b, lse_b):
         """Two results over disjoint keys as one: (out, lse). Buffers out_a and lse_a are written in place; of arrays there are new ones."""

@@ -370,6 +370,7 @@ const struct subject faults_calls[] = {
     ONE("expressions and blocks", run_case, mods, false),
     ONE("normalised and gated layer", run_case, gated, true),
     SMALL(SMALL_APPEND),
+    SMALL(SMALL_SHIFT),
     SMALL(SMALL_ROPE),
     SMALL(SMALL_DROPOUT_MASK),
     SMALL(SMALL_BLOCK_MASK),

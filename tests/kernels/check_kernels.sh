@@ -59,6 +59,8 @@ for positions in 1 2 3; do
     lint -DPOSITIONS=$positions -DROPE=1 -DTYPE_KV=4 -DWORK_GROUP=32 cl/steps/append.cl
 done
 for rope in 0 2; do lint -DROPE=$rope -DTYPE_Q=1 -DTYPE_KV=2 cl/steps/append.cl; done
+for type in 1 4 6 7 8 9 10; do lint -DROPE=2 -DTYPE_KV=$type -DWORK_GROUP=32 cl/steps/shift.cl; done
+refuse -DROPE=0 cl/steps/shift.cl
 refuse -DPOSITIONS=4 cl/steps/rope.cl
 refuse -DWORK_GROUP=3 cl/steps/append.cl
 # Projections: one product of terms, three, six.

@@ -68,6 +68,28 @@ START_TEST(sums_of_weights) {
 }
 END_TEST
 
+// Keys of float32, of int8, and of blocks of which one has columns that turn and others; one item's stay.
+START_TEST(shifted_keys) {
+    static const clattn_type types[] = {CLATTN_TYPE_F32, CLATTN_TYPE_I8, CLATTN_TYPE_Q4_0};
+    static const int32_t deltas[] = {-3, 0}, lengths[] = {2, 3};
+    const struct guarded_shape of_rows = {CLATTN_TYPE_F32, 3, {2, 2, 3}, LAYOUT_DENSE};
+    const double zeros[2 * 2 * 3 * 64] = {0};
+    for (int n = 0; n < 3; n++) {
+        const struct guarded_shape k = {
+            types[n], 4, {2, 2, 3, 64 / clattn_type_numbers(types[n])}, LAYOUT_DENSE};
+        struct guarded keys = guarded_in_out(harness_place(), &k, zeros),
+                       scales = guarded_in_out(harness_place(), &of_rows, zeros);
+        clattn_shift_params p = {.k = keys.view, .deltas = deltas, .lengths = lengths};
+        p.rope = (clattn_rope){.layout = CLATTN_ROPE_HALF, .rotary_dim = 40};
+        if (n == 1) p.k_scale = scales.view;
+        ck_assert(clattn_shift_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL) == CLATTN_OK);
+        clFinish(harness()->queue);
+        guarded_release(&keys);
+        guarded_release(&scales);
+    }
+}
+END_TEST
+
 START_TEST(merge) {
     struct test_case test = {.name = "merge",
                              .heads = 2,
@@ -140,7 +162,7 @@ int main(int argc, char **argv) {
     }
     if (argc < 2 || strcmp(argv[1], "projections") != 0) {
         harness_add(suite, "attention", (const TTest *const[]){dropout_mask, sums_of_weights, NULL});
-        harness_add(suite, "decode", (const TTest *const[]){rotary_call, NULL});
+        harness_add(suite, "decode", (const TTest *const[]){rotary_call, shifted_keys, NULL});
         case_list_add(suite, "oclgrind", "attention");
         case_list_add(suite, "oclgrind_decode", "decode");
     }

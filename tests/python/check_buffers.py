@@ -200,6 +200,17 @@ def caches():
     refused("clattn.Buffer", clattn.attention, q, rows, rows, k_new=last, v_new=last)
     refused("clattn.Buffer", clattn.append, new, new, k=rows, v=rows)
     refused("starts: shape (1,) was given, [B] is wanted, (2,)", clattn.append, new, new, k=k, v=v, starts=[0])
+    # Keys that were turned and are moved by -3 are those that stand 3 places before; rows behind an item's are left alone.
+    for dtype, tolerance in (("float32", 2e-6), ("bfloat16", 4e-2), ("int8", 6e-2), ("float8_e4m3fn", 0.5), ("q8_0", 6e-2)):
+        rows, how = numbers(2, 2, 5, 32), {"layout": "half", "base": 500.0}
+        k = clattn.Buffer(rows, dtype) if dtype == "q8_0" else clattn.Buffer.zeros((2, 2, 5, 32), dtype)
+        scales = {"k_scale": clattn.Buffer.zeros((2, 2, 5))} if dtype in ("int8", "float8_e4m3fn") else {}
+        clattn.append(rows, k=k, rope={**how, "position": 9}, **scales)
+        clattn.shift(k, deltas=[-3, 0], lengths=[4, 5], rope=how, **scales)
+        got = clattn.attention(rows[:, :, :1], k, k, kv_lengths=[1, 1], **scales, **{"v_scale": x for x in scales.values()})
+        close(got[0], clattn.rope(rows[:1, :, :1], position=6, **how)[0], f"a shifted key of {dtype}", tolerance)
+        close(got[1], clattn.rope(rows[1:, :, :1], position=9, **how)[0], f"a key of {dtype} that stays", tolerance)
+    refused("clattn.Buffer", clattn.shift, rows, delta=1, rope=how)
     ring = clattn.Buffer.zeros((1, 1, 4, 8))
     for at in range(6):
         clattn.append(np.full((1, 1, 1, 8), at, np.float32), k=ring, start=at, circular=True)

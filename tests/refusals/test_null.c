@@ -67,6 +67,8 @@ static clattn_packed some_packed;
     X(rope_prepare_params, clattn_rope_prepare(c, NULL), "params")                                           \
     ENQUEUED(X, append, "k_new")                                                                             \
     X(append_prepare_params, clattn_append_prepare(c, NULL), "params")                                       \
+    ENQUEUED(X, shift, "k: ")                                                                                \
+    X(shift_prepare_params, clattn_shift_prepare(c, NULL), "params")                                         \
     X(dropout_mask_params, clattn_dropout_mask_enqueue(c, q, NULL, 0, NULL, NULL), "params")                 \
     X(dropout_mask_queue,                                                                                    \
       clattn_dropout_mask_enqueue(c, NULL, &(clattn_dropout_mask_params){0}, 0, NULL, NULL), "queue")        \

@@ -88,13 +88,15 @@ static void expect_right(int n) {
                   why);
 }
 
-// Into what the first case then writes.
+// Into what the first case then writes, and once more there.
 static clattn_status rope(clattn_context *c) {
     const int32_t offsets[2] = {3, 40};
     const clattn_tensor x = arrays[0].q.view;
     const clattn_rope_params p = {
         .x = x, .y = arrays[0].out.view, .rope = {.layout = CLATTN_ROPE_HALF}, .offsets = offsets};
-    return clattn_rope_enqueue(c, harness()->queue, &p, 0, NULL, NULL);
+    const clattn_shift_params shift = {.k = p.y, .rope = p.rope, .deltas = offsets};
+    const clattn_status status = clattn_rope_enqueue(c, harness()->queue, &p, 0, NULL, NULL);
+    return status == CLATTN_OK ? clattn_shift_enqueue(c, harness()->queue, &shift, 0, NULL, NULL) : status;
 }
 
 // The first case, with its launches and tables, kept and replayed.

@@ -7,6 +7,7 @@
 enum { BATCH = 2, HEADS = 2, ROWS = 5, CAPACITY = 9, SIZE = 8, WIDTH = 12 };
 
 const char *const small_names[SMALL_CALLS] = {"append",
+                                              "shift",
                                               "rope",
                                               "dropout mask",
                                               "block mask",
@@ -51,6 +52,16 @@ static void open_append(struct small_call *c, struct place *place) {
     p->k = add(c, place, BOTH, cache), p->v = add(c, place, BOTH, cache);
     p->k_scale = add(c, place, BOTH, scales), p->v_scale = add(c, place, BOTH, scales);
     p->starts = starts, p->lengths = lengths;
+}
+
+static void open_shift(struct small_call *c, struct place *place) {
+    const struct guarded_shape k = {CLATTN_TYPE_F8E4M3, 4, {BATCH, HEADS, ROWS, SIZE}, LAYOUT_PADDED},
+                               scales = {CLATTN_TYPE_F32, 3, {BATCH, HEADS, ROWS}, LAYOUT_PADDED};
+    c->shift = (clattn_shift_params){.k = add(c, place, BOTH, k),
+                                     .rope = {.layout = CLATTN_ROPE_INTERLEAVED, .rotary_dim = 6},
+                                     .deltas = starts,
+                                     .lengths = lengths};
+    c->shift.k_scale = add(c, place, BOTH, scales);
 }
 
 static void open_rope(struct small_call *c, struct place *place) {
@@ -192,10 +203,10 @@ static void open_layer_forward(struct small_call *c, struct place *place) {
 
 void small_open(struct small_call *c, int which, struct place *place) {
     static void (*const open[SMALL_CALLS])(struct small_call *, struct place *) = {
-        open_append,         open_rope,         open_dropout,    open_block_mask,
-        open_layer_kv,       open_norm,         open_activation, open_embedding,
-        open_argmax,         open_sample,       open_backward,   open_linear_backward,
-        open_layer_backward, open_layer_forward};
+        open_append,          open_shift,          open_rope,         open_dropout,
+        open_block_mask,      open_layer_kv,       open_norm,         open_activation,
+        open_embedding,       open_argmax,         open_sample,       open_backward,
+        open_linear_backward, open_layer_backward, open_layer_forward};
     *c = (struct small_call){.which = which};
     open[which](c, place);
 }
@@ -209,6 +220,8 @@ clattn_status small_enqueue(const struct small_call *c, clattn_context *context,
     switch (c->which) {
     case SMALL_APPEND:
         return clattn_append_enqueue(context, queue, &c->append, count, list, event);
+    case SMALL_SHIFT:
+        return clattn_shift_enqueue(context, queue, &c->shift, count, list, event);
     case SMALL_ROPE:
         return clattn_rope_enqueue(context, queue, &c->rope, count, list, event);
     case SMALL_DROPOUT_MASK:
@@ -242,6 +255,7 @@ void small_empty(struct small_call *c) {
     clattn_tensor *const blocks = &c->attention.score.block_mask;
     c->append.k_new.shape[2] = c->append.v_new.shape[2] = c->append.rope.positions.shape[1] = 0;
     c->append.lengths = NULL;
+    c->shift.k.shape[1] = c->shift.k_scale.shape[1] = 0;
     c->rope.x.shape[1] = c->rope.y.shape[1] = 0;
     c->dropout.mask.shape[2] = 0;
     c->attention.q.shape[2] = c->attention.out.shape[2] = blocks->shape[2] = 0;
@@ -263,10 +277,10 @@ void small_empty(struct small_call *c) {
 }
 
 void small_spoil(struct small_call *c) {
-    c->append.k.rank = c->rope.y.rank = c->dropout.mask.rank = c->attention.score.block_mask.rank =
-        c->layer_kv.k.rank = c->norm.out.rank = c->activation.out.rank = c->embedding.out.rank =
-            c->argmax.x.rank = c->sample.x.rank = c->backward.dq.rank = c->linear_backward.dx.rank =
-                c->layer_backward.forward.x.rank = 2;
+    c->append.k.rank = c->shift.k.rank = c->rope.y.rank = c->dropout.mask.rank =
+        c->attention.score.block_mask.rank = c->layer_kv.k.rank = c->norm.out.rank = c->activation.out.rank =
+            c->embedding.out.rank = c->argmax.x.rank = c->sample.x.rank = c->backward.dq.rank =
+                c->linear_backward.dx.rank = c->layer_backward.forward.x.rank = 2;
 }
 
 // NaN counts as a number of its own.

@@ -45,9 +45,14 @@ static clattn_tensor add_values(struct strided_call *c, const char *field, clatt
     add_values(c, #type_of "." #field, &at field, use, I32, rank,                                            \
                (const int64_t[CLATTN_MAX_RANK]){__VA_ARGS__}, numbers)
 
-static clattn_status attend(const struct strided_call *c, clattn_context *context, cl_command_queue queue) {
-    return clattn_attention_enqueue(context, queue, &c->attention, 0, NULL, NULL);
-}
+// A call's own enqueue, as every call is made here.
+#define ENQUEUE(name, call, params)                                                                          \
+    static clattn_status name(const struct strided_call *c, clattn_context *context,                         \
+                              cl_command_queue queue) {                                                      \
+        return clattn_##call##_enqueue(context, queue, &c->params, 0, NULL, NULL);                           \
+    }
+
+ENQUEUE(attend, attention, attention)
 
 // Sizes of a call: all of them but the head's 1 where it is small.
 struct sizes {
@@ -180,9 +185,7 @@ static void open_ragged_cache(struct strided_call *c) {
     p->sequences = (int32_t)s.b, p->max_q = 3;
 }
 
-static clattn_status lay(const struct strided_call *c, clattn_context *context, cl_command_queue queue) {
-    return clattn_layer_enqueue(context, queue, &c->layer, 0, NULL, NULL);
-}
+ENQUEUE(lay, layer, layer)
 
 static void open_layer(struct strided_call *c) {
     clattn_layer_params *p = &c->layer;
@@ -229,10 +232,7 @@ static void open_append_layer(struct strided_call *c) {
     c->enqueue = lay;
 }
 
-static clattn_status make_keys(const struct strided_call *c, clattn_context *context,
-                               cl_command_queue queue) {
-    return clattn_layer_kv_enqueue(context, queue, &c->layer_kv, 0, NULL, NULL);
-}
+ENQUEUE(make_keys, layer_kv, layer_kv)
 
 static void open_layer_kv(struct strided_call *c) {
     clattn_layer_kv_params *p = &c->layer_kv;
@@ -251,9 +251,7 @@ static void open_layer_kv(struct strided_call *c) {
     c->enqueue = make_keys;
 }
 
-static clattn_status project(const struct strided_call *c, clattn_context *context, cl_command_queue queue) {
-    return clattn_linear_enqueue(context, queue, &c->linear, 0, NULL, NULL);
-}
+ENQUEUE(project, linear, linear)
 
 static void open_linear(struct strided_call *c) {
     clattn_linear_params *p = &c->linear;
@@ -281,9 +279,7 @@ static void open_pack(struct strided_call *c) {
     c->enqueue = pack;
 }
 
-static clattn_status append(const struct strided_call *c, clattn_context *context, cl_command_queue queue) {
-    return clattn_append_enqueue(context, queue, &c->append, 0, NULL, NULL);
-}
+ENQUEUE(append, append, append)
 
 static void open_append(struct strided_call *c) {
     clattn_append_params *p = &c->append;
@@ -298,9 +294,18 @@ static void open_append(struct strided_call *c) {
     c->enqueue = append;
 }
 
-static clattn_status turn(const struct strided_call *c, clattn_context *context, cl_command_queue queue) {
-    return clattn_rope_enqueue(context, queue, &c->rope, 0, NULL, NULL);
+ENQUEUE(shift, shift, shift)
+
+static void open_shift(struct strided_call *c) {
+    clattn_shift_params *p = &c->shift;
+    const struct sizes s = sizes_of(c);
+    ADD(clattn_shift_params, p->, k, BOTH, I8, 4, s.b, s.h, s.keys, s.d);
+    ADD(clattn_shift_params, p->, k_scale, BOTH | ANY, F32, 3, s.b, s.h, s.keys);
+    p->rope.layout = CLATTN_ROPE_HALF, p->delta = -3;
+    c->enqueue = shift;
 }
+
+ENQUEUE(turn, rope, rope)
 
 static void open_rope(struct strided_call *c) {
     clattn_rope_params *p = &c->rope;
@@ -313,9 +318,7 @@ static void open_rope(struct strided_call *c) {
     c->enqueue = turn;
 }
 
-static clattn_status merge(const struct strided_call *c, clattn_context *context, cl_command_queue queue) {
-    return clattn_merge_enqueue(context, queue, &c->merge, 0, NULL, NULL);
-}
+ENQUEUE(merge, merge, merge)
 
 static void open_merge(struct strided_call *c) {
     clattn_merge_params *p = &c->merge;
@@ -327,9 +330,7 @@ static void open_merge(struct strided_call *c) {
     c->enqueue = merge;
 }
 
-static clattn_status drop(const struct strided_call *c, clattn_context *context, cl_command_queue queue) {
-    return clattn_dropout_mask_enqueue(context, queue, &c->dropout, 0, NULL, NULL);
-}
+ENQUEUE(drop, dropout_mask, dropout)
 
 static void open_dropout_mask(struct strided_call *c) {
     const struct sizes s = sizes_of(c);
@@ -338,10 +339,7 @@ static void open_dropout_mask(struct strided_call *c) {
     c->enqueue = drop;
 }
 
-static clattn_status mask_blocks(const struct strided_call *c, clattn_context *context,
-                                 cl_command_queue queue) {
-    return clattn_block_mask_enqueue(context, queue, &c->attention, 0, NULL, NULL);
-}
+ENQUEUE(mask_blocks, block_mask, attention)
 
 static void open_block_mask(struct strided_call *c) {
     clattn_attention_params *p = &c->attention;
@@ -356,9 +354,7 @@ static void open_block_mask(struct strided_call *c) {
     c->enqueue = mask_blocks;
 }
 
-static clattn_status norm(const struct strided_call *c, clattn_context *context, cl_command_queue queue) {
-    return clattn_norm_enqueue(context, queue, &c->norm, 0, NULL, NULL);
-}
+ENQUEUE(norm, norm, norm)
 
 static void open_norm(struct strided_call *c) {
     clattn_norm_params *p = &c->norm;
@@ -373,9 +369,7 @@ static void open_norm(struct strided_call *c) {
     c->enqueue = norm;
 }
 
-static clattn_status activate(const struct strided_call *c, clattn_context *context, cl_command_queue queue) {
-    return clattn_activation_enqueue(context, queue, &c->activation, 0, NULL, NULL);
-}
+ENQUEUE(activate, activation, activation)
 
 static void open_activation(struct strided_call *c) {
     const struct sizes s = sizes_of(c);
@@ -386,9 +380,7 @@ static void open_activation(struct strided_call *c) {
     c->enqueue = activate;
 }
 
-static clattn_status embed(const struct strided_call *c, clattn_context *context, cl_command_queue queue) {
-    return clattn_embedding_enqueue(context, queue, &c->embedding, 0, NULL, NULL);
-}
+ENQUEUE(embed, embedding, embedding)
 
 static void open_embedding(struct strided_call *c) {
     const struct sizes s = sizes_of(c);
@@ -398,10 +390,7 @@ static void open_embedding(struct strided_call *c) {
     c->enqueue = embed;
 }
 
-static clattn_status find_greatest(const struct strided_call *c, clattn_context *context,
-                                   cl_command_queue queue) {
-    return clattn_argmax_enqueue(context, queue, &c->argmax, 0, NULL, NULL);
-}
+ENQUEUE(find_greatest, argmax, argmax)
 
 static void open_argmax(struct strided_call *c) {
     const struct sizes s = sizes_of(c);
@@ -410,9 +399,7 @@ static void open_argmax(struct strided_call *c) {
     c->enqueue = find_greatest;
 }
 
-static clattn_status draw(const struct strided_call *c, clattn_context *context, cl_command_queue queue) {
-    return clattn_sample_enqueue(context, queue, &c->sample, 0, NULL, NULL);
-}
+ENQUEUE(draw, sample, sample)
 
 static void open_sample(struct strided_call *c) {
     const struct sizes s = sizes_of(c);
@@ -432,10 +419,7 @@ static void add_written(struct strided_call *c, clattn_attention_params *p, stru
     c->tensor[c->count - 1].repeats = false;
 }
 
-static clattn_status attend_back(const struct strided_call *c, clattn_context *context,
-                                 cl_command_queue queue) {
-    return clattn_attention_backward_enqueue(context, queue, &c->attention_backward, 0, NULL, NULL);
-}
+ENQUEUE(attend_back, attention_backward, attention_backward)
 
 static void open_attention_backward(struct strided_call *c) {
     clattn_attention_backward_params *p = &c->attention_backward;
@@ -459,10 +443,7 @@ static void open_attention_backward(struct strided_call *c) {
     c->enqueue = attend_back;
 }
 
-static clattn_status project_back(const struct strided_call *c, clattn_context *context,
-                                  cl_command_queue queue) {
-    return clattn_linear_backward_enqueue(context, queue, &c->linear_backward, 0, NULL, NULL);
-}
+ENQUEUE(project_back, linear_backward, linear_backward)
 
 static void open_linear_backward(struct strided_call *c) {
     clattn_linear_backward_params *p = &c->linear_backward;
@@ -477,9 +458,7 @@ static void open_linear_backward(struct strided_call *c) {
     c->enqueue = project_back;
 }
 
-static clattn_status lay_back(const struct strided_call *c, clattn_context *context, cl_command_queue queue) {
-    return clattn_layer_backward_enqueue(context, queue, &c->layer_backward, 0, NULL, NULL);
-}
+ENQUEUE(lay_back, layer_backward, layer_backward)
 
 // A gradient and what it is of; those of one axis have any last stride.
 #define PAIR(field, gradient, LAST, ...)                                                                     \
@@ -518,10 +497,7 @@ static void open_layer_backward(struct strided_call *c) {
     c->enqueue = lay_back;
 }
 
-static clattn_status lay_keeping(const struct strided_call *c, clattn_context *context,
-                                 cl_command_queue queue) {
-    return clattn_layer_forward_enqueue(context, queue, &c->layer_backward, 0, NULL, NULL);
-}
+ENQUEUE(lay_keeping, layer_forward, layer_backward)
 
 static void open_layer_forward(struct strided_call *c) {
     clattn_layer_params *f = &c->layer_backward.forward;
@@ -554,6 +530,7 @@ static const struct {
              {"linear", open_linear},
              {"pack", open_pack},
              {"append", open_append},
+             {"shift", open_shift},
              {"rope", open_rope},
              {"merge", open_merge},
              {"dropout mask", open_dropout_mask},

@@ -1,0 +1,87 @@
+// shift.cl: keys of a cache turned on by RoPE where they lie, by a number of positions: turns add up, so that a key that was turned
+// at p is then one that was turned at p + delta (Su et al. 2021). What is quantised is read as numbers, turned and quantised anew.
+// A work-group has a row, as in append.cl. No element is written before all that need it have read it: of a pair both are one
+// work-item's, of int8 and float8 the old scale is read before a barrier, of blocks the turned numbers wait in local memory.
+#ifndef ROPE
+#define ROPE 1
+#endif
+#include "call/rope.clh"
+#include "steps/quantise.clh"
+
+#if !ROPE
+#error "ROPE is 1 (half) or 2 (pairs)"
+#endif
+
+// A row, and how its pairs turn.
+typedef struct turned_row {
+    cache_pointer x;
+    int pairs, units; // pairs and columns alone, 0 of a row that stays as it is
+    int delta;
+    float factor; // of what is stored
+} turned_row;
+
+// Both columns of unit u, or the one that it has.
+float2 turned_unit(const turned_row *row, int u, __global const ulong *turns) {
+    const float x0 = LOAD(TYPE_KV, row->x, unit_column(row->pairs, u)) * row->factor;
+    if (u >= row->pairs) return (float2)(x0, 0.0f);
+    const float x1 = LOAD(TYPE_KV, row->x, unit_partner(row->pairs, u)) * row->factor;
+    const float angle = rope_half_turns(row->delta, turns[u]);
+    const float c = cospi(angle), s = sinpi(angle);
+    return (float2)(x0 * c - x1 * s, x1 * c + x0 * s);
+}
+
+// Global size: (rows * items * WORK_GROUP, heads): items may be the pages of a pool, more than the 65,535 groups that GPUs take
+// in a dimension behind the first.
+__kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) void shift(cache_pointer k,
+#if STORE_IS_SCALED(TYPE_KV)
+                                                                            __global float *k_scale,
+#endif
+                                                                            __global const ulong *turns,
+                                                                            __global const int *table,
+                                                                            const shift_args args) {
+    const long group = (long)get_group_id(0) + (long)(get_global_offset(0) / WORK_GROUP);
+    const int n = (int)(group % args.n), b = (int)(group / args.n), h = UNIFORM_ID(1);
+    const bool tabled = args.flags & ARGS_BATCH_ROWS;
+    const int lane = (int)get_local_id(0), delta = tabled ? table[SHIFT_ITEM_WORDS * (long)b] : args.delta;
+    const bool turns_on = delta != 0 && n < (tabled ? table[SHIFT_ITEM_WORDS * (long)b + 1] : args.n);
+    const int pairs = turns_on ? args.rotary_dim / 2 : 0; // not a return before a barrier
+    turned_row row = {k + view_row(&args.k, b, h, n), pairs, turns_on ? args.head_dim - pairs : 0, delta,
+                      1.0f};
+#if STORE_IS_SCALED(TYPE_KV)
+    __local float part[WORK_GROUP];
+    const long scale_at = view_row(&args.k_scale, b, h, n);
+    float largest = 0.0f;
+    row.factor = k_scale[scale_at];
+    for (int u = lane; u < row.units; u += WORK_GROUP) {
+        const float2 x = fabs(turned_unit(&row, u, turns));
+        largest = larger(x.s0, larger(x.s1, largest));
+    }
+    const float scale = largest_of_group(largest, part) / LARGEST_STORED;
+    if (lane == 0 && turns_on) k_scale[scale_at] = scale;
+    const int last = row.units;
+#else
+    const int last = row.pairs; // columns alone stay as they are
+#endif
+#if STORE_IS_BLOCKS(TYPE_KV)
+    __local float line[SHIFT_MOST_BLOCK_WIDTH];
+    for (int u = lane; u < last; u += WORK_GROUP) {
+        const float2 x = turned_unit(&row, u, turns);
+        line[unit_column(row.pairs, u)] = x.s0, line[unit_partner(row.pairs, u)] = x.s1;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE); // all pairs are read, and are in the line
+    for (int block = lane; block < (2 * row.pairs + 31) / 32; block += WORK_GROUP) {
+        float x[32];
+        for (int c = 0; c < 32; c++) {
+            const int at = 32 * block + c;
+            x[c] = at < 2 * row.pairs ? line[at] : LOAD(TYPE_KV, row.x, at);
+        }
+        store_block(row.x + block, x);
+    }
+#else
+    for (int u = lane; u < last; u += WORK_GROUP) {
+        const float2 x = turned_unit(&row, u, turns);
+        STORE_NEW(row.x, unit_column(row.pairs, u), x.s0);
+        if (u < row.pairs) STORE_NEW(row.x, unit_partner(row.pairs, u), x.s1);
+    }
+#endif
+}

@@ -1,0 +1,204 @@
+// shift.c: clattn_shift_enqueue: keys of a cache turned on by RoPE where they lie, in any type that keys have. Leaves out new rows
+// (append.c), and RoPE of rows that are not in a cache (rope_call.c).
+#include <stddef.h>
+
+#include "attention/call/views.h"
+#include "attention/kv/append.h"
+#include "attention/kv/kv.h"
+#include "base/host.h"
+#include "launch/entry.h"
+
+#define GROUP 32 // work-items of a row, but on a CPU
+
+typedef struct shift_job {
+    clattn_context *context;
+    int width;                  // R
+    int32_t *words;             // owned: the table of shift.cl; NULL: none
+    clattn_shift_params params; // a copy
+} shift_job;
+
+static clattn_status get_program(const shift_job *job, knobs *k, program **p) {
+    const clattn_shift_params *from = &job->params;
+    *k = (knobs){.type_kv = (int)from->k.type, .rope = from->rope.layout == CLATTN_ROPE_INTERLEAVED ? 2 : 1};
+    return cla_program_get_group(job->context, KERNEL_SHIFT, k, GROUP, p);
+}
+
+static clattn_status check_tensors(const shift_job *job, bool planning) {
+    clattn_context *c = job->context;
+    const clattn_shift_params *p = &job->params;
+    const tensor_rule k = {"k", "[B, Hkv, N, D]", TYPES_KV, true, planning};
+    const tensor_rule scale = {"k_scale", "[B, Hkv, N]", TYPES_F32 | ANY_LAST_STRIDE, true, planning};
+    const int64_t *s = p->k.shape;
+    TRY(cla_tensor_check(c, &p->k, 4, &k));
+    if (s[3] < 1 || cla_tensor_width(&p->k) > INT32_MAX)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "k: head size %lld: must be 1 to 2^31 - 1",
+                                (long long)cla_tensor_width(&p->k));
+    if (s[0] > INT32_MAX || s[1] > INT32_MAX || s[0] * s[1] > INT32_MAX || s[2] > APPEND_MOST_ROWS)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "k: B * Hkv must be below 2^31, and rows at most %d", APPEND_MOST_ROWS);
+    return cla_kv_check_scale(c, &p->k_scale, &p->k, &scale);
+}
+
+// How keys turn. All pairs turn by the delta, whatever positions they had.
+static clattn_status check_rope(shift_job *job) {
+    clattn_context *c = job->context;
+    const clattn_rope *r = &job->params.rope;
+    const struct {
+        bool given;
+        const char *name;
+    } places[] = {{r->position != 0, "position"},
+                  {cla_tensor_given(&r->positions), "positions"},
+                  {cla_tensor_given(&r->k_positions), "k_positions"},
+                  {cla_rope_has_sections(r), "sections"},
+                  {r->sections_interleaved, "sections_interleaved"}};
+    for (size_t n = 0; n < sizeof places / sizeof places[0]; n++)
+        if (places[n].given)
+            return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                    "rope.%s: has no effect here: delta says by how many positions all turn",
+                                    places[n].name);
+    if (r->layout == CLATTN_ROPE_NONE)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "rope.layout: is CLATTN_ROPE_NONE: that by which keys were turned is needed");
+    TRY(cla_rope_check_numbers(c, r, (int)cla_tensor_width(&job->params.k)));
+    if (r->scaling == CLATTN_ROPE_SCALING_DYNAMIC && r->length > r->original_length)
+        return cla_context_fail(
+            c, CLATTN_INVALID_ARGUMENT,
+            "rope.length: %g: above original_length, %g, each length has frequencies of its "
+            "own: keys that were all turned by one are shifted by NTK with its factor",
+            r->length, r->original_length);
+    job->width = cla_rope_width(r, (int)cla_tensor_width(&job->params.k));
+    if (clattn_type_numbers(job->params.k.type) == 1 || job->width <= SHIFT_MOST_BLOCK_WIDTH)
+        return CLATTN_OK;
+    return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                            "rope.rotary_dim: %d: of keys in blocks at most %d turn", job->width,
+                            SHIFT_MOST_BLOCK_WIDTH);
+}
+
+static clattn_status check_delta(const shift_job *job, int64_t b, int32_t delta) {
+    if (delta >= -ROPE_MAX_POSITION && delta <= ROPE_MAX_POSITION) return CLATTN_OK;
+    return cla_context_fail(job->context, CLATTN_INVALID_ARGUMENT,
+                            "delta: %d of item %lld: must be -2^24 to 2^24", (int)delta, (long long)b);
+}
+
+// Take the delta and the length of each batch item. The numbers that are checked are those that the kernel gets.
+static clattn_status take_items(shift_job *job, bool copy) {
+    const clattn_shift_params *p = &job->params;
+    const int64_t batch = p->k.shape[0], n = p->k.shape[2];
+    if (copy)
+        job->words = cla_host_take_zeroed(&job->context->host, (size_t)batch * SHIFT_ITEM_WORDS + 1,
+                                          sizeof *job->words);
+    if (copy && !job->words)
+        return cla_context_fail(job->context, CLATTN_OUT_OF_MEMORY, "shift: no host memory for its deltas");
+    for (int64_t b = 0; b < batch; b++) {
+        const int32_t delta = p->deltas ? p->deltas[b] : p->delta,
+                      rows = p->lengths ? p->lengths[b] : (int32_t)n;
+        TRY(check_delta(job, b, delta));
+        if (rows < 0 || rows > n)
+            return cla_context_fail(job->context, CLATTN_INVALID_ARGUMENT,
+                                    "lengths: item %lld is %d: must be 0 to %lld", (long long)b, (int)rows,
+                                    (long long)n);
+        if (copy) job->words[SHIFT_ITEM_WORDS * b] = delta, job->words[SHIFT_ITEM_WORDS * b + 1] = rows;
+    }
+    return CLATTN_OK;
+}
+
+static clattn_status check_memory(const shift_job *job) {
+    call_views v;
+    cla_views_begin(&v, job->context);
+    cla_views_add(&v, "k", &job->params.k, VIEW_BOTH);
+    cla_views_add(&v, "k_scale", &job->params.k_scale, VIEW_BOTH);
+    return cla_views_check(&v);
+}
+
+static clattn_status check(clattn_context *context, const void *params, entry_purpose purpose, void *to) {
+    shift_job *job = to;
+    const bool planning = purpose != ENTRY_ENQUEUE;
+    cla_bytes_zero(job, offsetof(shift_job, params));
+    job->context = context;
+    cla_bytes_copy(&job->params, params, sizeof job->params);
+    clattn_shift_params *p = &job->params;
+    const given_views all = {context, planning, .inner = false};
+    CLA_GIVEN(&all, false, &p->k);
+    CLA_GIVEN(&all, true, &p->k_scale);
+    cla_given_rope(&all, &p->rope);
+    TRY(check_tensors(job, planning));
+    TRY(check_rope(job));
+    if (p->delta && p->deltas)
+        return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
+                                "delta: is given beside deltas, which take its place");
+    TRY(p->deltas || p->lengths ? take_items(job, !planning) : check_delta(job, 0, p->delta));
+    return planning ? CLATTN_OK : check_memory(job);
+}
+
+static clattn_status prepare(void *from) {
+    knobs k;
+    program *p = NULL;
+    return get_program(from, &k, &p);
+}
+
+static double flops_of(const clattn_tensor *k) {
+    return PACE_MOVE_FLOPS * (CLATTN_TYPE_IS_SCALED(k->type) ? 2.0 : 1.0) * (double)cla_tensor_count(k) *
+           clattn_type_numbers(k->type);
+}
+
+static clattn_status enqueue(const shift_job *job, chain *steps, const cl_mem *turns, const cl_mem *table) {
+    const clattn_shift_params *p = &job->params;
+    const bool scaled = CLATTN_TYPE_IS_SCALED(p->k.type);
+    const int64_t *s = p->k.shape;
+    shift_args args = {.k = cla_tensor_view(&p->k),
+                       .batch = (int)s[0],
+                       .heads = (int)s[1],
+                       .n = (int)s[2],
+                       .head_dim = (int)cla_tensor_width(&p->k),
+                       .rotary_dim = job->width,
+                       .flags = job->words ? ARGS_BATCH_ROWS : 0,
+                       .delta = p->delta};
+    knobs k;
+    launch l = {.flops = flops_of(&p->k), .cuts_first = true};
+    TRY(get_program(job, &k, &l.program));
+    cla_launch_buffer(&l, &p->k.buffer);
+    if (scaled) args.k_scale = cla_tensor_view(&p->k_scale), cla_launch_buffer(&l, &p->k_scale.buffer);
+    cla_launch_buffer(&l, turns);
+    cla_launch_buffer(&l, table);
+    cla_launch_value(&l, &args, sizeof args);
+    l.local[0] = (size_t)k.work_group, l.local[1] = l.local[2] = 1;
+    l.global[0] = (size_t)s[2] * (size_t)s[0] * l.local[0];
+    l.global[1] = (size_t)s[1], l.global[2] = 1;
+    return cla_launch_enqueue(steps, &l);
+}
+
+static clattn_status run(void *from, chain *steps) {
+    shift_job *job = from;
+    const clattn_shift_params *p = &job->params;
+    const int64_t batch = p->k.shape[0];
+    cl_mem turns = NULL, table = NULL;
+    if (cla_tensor_count(&p->k) == 0 || (!job->words && p->delta == 0)) return CLATTN_OK;
+    TRY(prepare(job));
+    if (job->words)
+        TRY(cla_chain_table(steps, job->words, (size_t)batch * SHIFT_ITEM_WORDS * sizeof *job->words,
+                            &table));
+    TRY(cla_rope_make_frequencies(job->context, &p->rope, job->width, steps, &turns));
+    cla_chain_hear(steps, p->progress, flops_of(&p->k));
+    return enqueue(job, steps, &turns, &table);
+}
+
+static void release(void *from) {
+    shift_job *job = from;
+    cla_host_release(&job->context->host, job->words);
+    job->words = NULL;
+}
+
+static const entry shift_entry = {check, prepare, run, release};
+
+clattn_status clattn_shift_prepare(clattn_context *context, const clattn_shift_params *params) {
+    shift_job job;
+    return cla_entry_prepare(&shift_entry, context, params, &job);
+}
+
+clattn_status clattn_shift_enqueue(clattn_context *context, cl_command_queue queue,
+                                   const clattn_shift_params *params, cl_uint wait_count,
+                                   const cl_event *wait_list, cl_event *event) {
+    const entry_queue at = {queue, wait_count, wait_list, event};
+    shift_job job;
+    return cla_entry_enqueue(&shift_entry, context, params, &at, &job);
+}
