@@ -1,9 +1,12 @@
 // test_shift.c: clattn_shift_enqueue: keys that RoPE turned at p and that a shift moves by delta are those that it turns at p + delta,
 // in every storage type; nothing else of the cache changes. Leaves out what is refused (test_errors_shift.c), and waiting, threads and
 // empty calls (small_calls.h). What a quantised row becomes is compared with what clattn_append_enqueue makes of its numbers, which
-// test_append.c compares with the host's.
+// test_append.c compares with the host's. Rows have work-groups where a device is no CPU, which the suite's own clGetDeviceInfo makes
+// of it.
+#define _GNU_SOURCE
 #include "support/case_assert.h"
 #include "support/harness.h"
+#include "support/next_function.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,6 +16,19 @@
 #include "evidence/reference/storage.h"
 
 enum { BATCH = 2, HEADS = 3, ROWS = 7, SIZE = 96, LINES = BATCH * HEADS * ROWS, COUNT = LINES * SIZE };
+
+static bool is_gpu;        // what the device says to be
+static clattn_context *on; // a context of such a device
+
+CL_API_ENTRY cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size,
+                                                void *value, size_t *size_ret) {
+    cl_int (*real)(cl_device_id, cl_device_info, size_t, void *, size_t *);
+    *(void **)&real = next("clGetDeviceInfo");
+    const cl_int code = real(device, what, size, value, size_ret);
+    if (code == CL_SUCCESS && what == CL_DEVICE_TYPE && is_gpu && value)
+        *(cl_device_type *)value = CL_DEVICE_TYPE_GPU;
+    return code;
+}
 
 typedef struct shifting {
     clattn_type type;
@@ -56,8 +72,8 @@ static void append(const clattn_rope *rope, const double *rows, const double *po
                    at = guarded_input(harness_place(), &of, positions);
     clattn_append_params p = {.k_new = k_new.view, .k = cache->view, .k_scale = scales->view, .rope = *rope};
     p.rope.positions = at.view;
-    ck_assert_msg(clattn_append_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL) == CLATTN_OK,
-                  "%s", harness_log_text());
+    ck_assert_msg(clattn_append_enqueue(on, harness()->queue, &p, 0, NULL, NULL) == CLATTN_OK, "%s",
+                  harness_log_text());
     clFinish(harness()->queue);
     guarded_release(&k_new);
     guarded_release(&at);
@@ -163,15 +179,15 @@ static void check_numbers(const shifting *s, const keys *k, const char *what) {
 }
 
 static clattn_status enqueue(const shifting *s, const clattn_shift_params *p) {
-    const struct harness *h = harness();
+    cl_command_queue queue = harness()->queue;
     clattn_recording *r = NULL;
-    if (!s->recorded) return clattn_shift_enqueue(h->context, h->queue, p, 0, NULL, NULL);
-    clattn_status status = clattn_recording_begin(h->context, h->queue, &r);
-    if (status == CLATTN_OK) status = clattn_shift_enqueue(h->context, h->queue, p, 0, NULL, NULL);
+    if (!s->recorded) return clattn_shift_enqueue(on, queue, p, 0, NULL, NULL);
+    clattn_status status = clattn_recording_begin(on, queue, &r);
+    if (status == CLATTN_OK) status = clattn_shift_enqueue(on, queue, p, 0, NULL, NULL);
     if (status == CLATTN_OK) status = clattn_recording_end(r);
     for (int n = 0; n < 2 && status == CLATTN_OK; n++)
-        status = clattn_recording_enqueue(r, h->queue, 0, NULL, NULL);
-    clFinish(h->queue);
+        status = clattn_recording_enqueue(r, queue, 0, NULL, NULL);
+    clFinish(queue);
     clattn_recording_destroy(r);
     return status;
 }
@@ -181,17 +197,17 @@ static void run(const shifting *s, const char *what) {
     bind(s, &k);
     const clattn_shift_params p = params_of(s, &k);
     harness_log_clear();
-    ck_assert_msg(clattn_shift_prepare(harness()->context, &p) == CLATTN_OK && enqueue(s, &p) == CLATTN_OK,
-                  "%s: %s", what, harness_log_text());
+    ck_assert_msg(clattn_shift_prepare(on, &p) == CLATTN_OK && enqueue(s, &p) == CLATTN_OK, "%s: %s", what,
+                  harness_log_text());
     read_cache(&k.cache, &k.scales, k.after, k.scales_after);
     check_positions(s, &k, what);
     if (!s->recorded) check_numbers(s, &k, what);
     unbind(&k);
 }
 
-static const clattn_type types[] = {CLATTN_TYPE_F32,  CLATTN_TYPE_F16,    CLATTN_TYPE_BF16,
-                                    CLATTN_TYPE_I8,   CLATTN_TYPE_F8E4M3, CLATTN_TYPE_F8E5M2,
-                                    CLATTN_TYPE_Q8_0, CLATTN_TYPE_Q4_0,   CLATTN_TYPE_Q4_1};
+static const clattn_type types[] = {CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0,   CLATTN_TYPE_BF16,
+                                    CLATTN_TYPE_I8,  CLATTN_TYPE_F8E4M3, CLATTN_TYPE_F8E5M2,
+                                    CLATTN_TYPE_F16, CLATTN_TYPE_Q4_0,   CLATTN_TYPE_Q4_1};
 enum { TYPES = sizeof types / sizeof types[0] };
 
 static shifting plain(clattn_type type, int n) {
@@ -317,8 +333,8 @@ START_TEST(hostile_scales) {
                    with = guarded_in_out(harness_place(), &k_scale, scales);
     const clattn_shift_params p = {
         .k = cache.view, .k_scale = with.view, .delta = -9, .rope = {.layout = CLATTN_ROPE_HALF}};
-    ck_assert_msg(clattn_shift_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL) == CLATTN_OK,
-                  "%s", harness_log_text());
+    ck_assert_msg(clattn_shift_enqueue(on, harness()->queue, &p, 0, NULL, NULL) == CLATTN_OK, "%s",
+                  harness_log_text());
     ck_assert(guarded_read(&cache, harness()->queue, got) && guarded_read(&with, harness()->queue, of));
     ck_assert_double_eq(of[0], 0);
     for (int d = 0; d < 32; d++) {
@@ -348,13 +364,32 @@ START_TEST(tells) {
 }
 END_TEST
 
+static void begin_cpu(void) {
+    on = harness()->context;
+}
+static void begin_gpu(void) {
+    is_gpu = true;
+    on = harness_open((clattn_context_params){.context = harness()->opencl, .log = harness_log()});
+    is_gpu = false;
+    ck_assert(!clattn_context_capabilities(on)->is_cpu);
+}
+static void end_gpu(void) {
+    clattn_context_destroy(on);
+}
+
+// With a work-item a row, and with work-groups.
 int main(void) {
     Suite *suite = suite_create("shift");
-    TCase *group = harness_add(suite, "shift", (const TTest *const[]){scalings, tells, NULL});
+    TCase *group = harness_add(suite, "as the device is", (const TTest *const[]){scalings, tells, NULL}),
+          *in_groups = harness_add(suite, "as no CPU", (const TTest *const[]){NULL});
+    tcase_add_unchecked_fixture(group, begin_cpu, NULL);
+    tcase_add_unchecked_fixture(in_groups, begin_gpu, end_gpu);
     tcase_add_loop_test(group, storage_types, 0, TYPES);
     tcase_add_loop_test(group, items, 0, TYPES);
     tcase_add_loop_test(group, other_bytes, 0, TYPES);
     tcase_add_loop_test(group, recorded, 0, TYPES);
     tcase_add_loop_test(group, hostile_scales, 0, 3);
+    harness_add_loop(in_groups, storage_types, TYPES);
+    harness_add_loop(in_groups, other_bytes, TYPES);
     return harness_run(suite);
 }

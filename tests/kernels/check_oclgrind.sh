@@ -49,5 +49,6 @@ done <<END
 $runs
 END
 grind "$1/tests/test_block" "" CLATTN_TEST_EVERY=24
+grind "$1/tests/test_shift" "" CLATTN_TEST_EVERY=3 CK_RUN_CASE="as no CPU"
 rm -f "$log"
 exit $status
