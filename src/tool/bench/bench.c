@@ -18,6 +18,12 @@ static bool take_max_ms(void *target, const char *value, char why[256]) {
     return false;
 }
 
+static bool check_submit(void *target, const char *value, char why[256]) {
+    (void)target;
+    snprintf(why, 256, "a name in .json is needed, or one without an ending");
+    return format_of(value) == BENCH_JSON;
+}
+
 static bool check_save(void *target, const char *value, char why[256]) {
     (void)target;
     snprintf(why, 256, "a name in .json, .md, .csv, .jsonl or .sql is needed; without an ending it is JSON");
@@ -102,6 +108,11 @@ static const option_row bench_rows[] = {
      AS_CHOICE(bench, format, bench_formats)},
     {"save", "FILE", "write a file too: JSON for clattn compare, or by its ending .md, .csv, .jsonl or .sql",
      AS_OUTPUT_IF(bench, save, check_save)},
+    {"submit", "FILE",
+     "write a file to share, whose cases and way of measuring are the same everywhere, so that machines "
+     "compare (clattn report): every sample, devices with what they can do and their limits, version, date in "
+     "UTC, and a SHA-256 by which an edited file is told; some minutes on a CPU; --max-ms is told in it",
+     AS_OUTPUT_IF(bench, submit, check_submit)},
 };
 
 static int save_table(const bench *b) {
@@ -111,6 +122,19 @@ static int save_table(const bench *b) {
     char *text = bench_table_text(b->table, (bench_format)format_of(b->save), &bytes);
     const bool ok = text && file_write_whole(b->save, text, bytes, error);
     const int status = ok ? -1 : tool_failed("--save: %s", text ? error : "no memory");
+    free(text);
+    return status;
+}
+
+static int save_submission(const bench *b) {
+    reason error;
+    size_t bytes = 0;
+    if (!b->submit || b->rows == 0) return -1;
+    if (interrupt_asked()) return -1; // which is told; a part of the set is no submission
+    const double max_ms = b->settings.measure.max_ms > 0.0 ? b->settings.measure.max_ms : 1000.0;
+    char *text = bench_submit_text(b->table, max_ms, &bytes);
+    const bool ok = text && file_write_whole(b->submit, text, bytes, error);
+    const int status = ok ? -1 : tool_failed("--submit: %s", text ? error : "no memory");
     free(text);
     return status;
 }
@@ -198,10 +222,13 @@ static int parse(bench *b, int argc, char **argv) {
     command_line line = {.command = "bench",
                          .summary = "measure attention, verified first, against what the device can do",
                          .example =
-                             "clattn bench -n 512,1k..4k*2 -d 64 --heads 12 --causal both --dtype f32,bf16",
+                             "clattn bench -n 512,1k..4k*2 -d 64 --heads 12 --causal both --dtype f32,bf16\n"
+                             "  clattn bench --submit my-machine.json",
                          .groups = groups,
                          .group_count = 3};
-    const int status = options_parse(&line, argc, argv);
+    int status = options_parse(&line, argc, argv);
+    if (status < 0 && b->submit) status = bench_submit_check(&line);
+    if (b->submit) b->named = bench_submit_cases;
     expand_both(&b->lists[BENCH_AXIS_CAUSAL]), expand_both(&b->lists[BENCH_AXIS_PACKED]);
     return status < 0 ? options_check_outputs(&line) : status;
 }
@@ -239,11 +266,13 @@ static int measure_all(bench *b) {
     const bool together = b->several.devices || b->several.deal_given;
     int status = together ? bench_run_group(b) : bench_run_devices(b);
     if (status < 0) status = print_table(b);
+    if (status < 0) status = save_submission(b);
     if (status < 0) status = save_table(b); // last: a table that cannot be saved has at least been seen
     json_decref(b->table);
     if (status >= 0) return status;
     if (interrupt_asked())
-        return tool_failed("interrupted: the table holds %d rows that were measured", b->measured);
+        return tool_failed("interrupted: the table holds %d rows that were measured%s", b->measured,
+                           b->submit ? "; --submit writes the whole set or nothing" : "");
     if (b->measured + b->failures == 0)
         return tool_failed("nothing was measured: no device takes any of the %d cases; --verbose tells why",
                            b->case_count);

@@ -9,7 +9,7 @@ typedef struct bench {
     option_list lists[BENCH_AXES], baselines;
     bench_settings settings;
     int format; // -1: not given
-    const char *save, *named, *batch, *against;
+    const char *save, *submit, *named, *batch, *against;
     bool options;
     common_options common;
     several_options several;

@@ -132,6 +132,8 @@ static void add_device(bench *b, const several *all) {
         snprintf(sum.driver + driver, sizeof sum.driver - driver, " + %s", c->driver);
         snprintf(sum.platform + platform, sizeof sum.platform - platform, " + %s", c->platform);
         sum.compute_units += c->compute_units;
+        sum.global_memory_bytes += c->global_memory_bytes;
+        sum.is_cpu = sum.is_cpu && c->is_cpu, sum.is_gpu = sum.is_gpu && c->is_gpu;
     }
     bench_table_add_device(b->table, &sum, &none);
 }

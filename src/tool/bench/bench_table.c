@@ -2,6 +2,7 @@
 #include "tool/bench/bench_table.h"
 
 #include "evidence/words/words.h"
+#include "tool/cli/report.h"
 #include "tool/files/file.h"
 
 const char *const bench_formats[] = {"md", "csv", "json", "jsonl", "sql", NULL};
@@ -33,14 +34,17 @@ static json_t *caches_json(const struct limits *found) {
 }
 
 void bench_table_add_device(json_t *table, const clattn_capabilities *c, const struct limits *found) {
-    json_array_append_new(
-        json_object_get(table, "devices"),
-        json_pack("{s:s, s:s, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:s}", "device", c->name, "driver",
-                  c->driver, "platform", c->platform, "compute_units", (int)c->compute_units, "fma_gflops",
-                  positive(found->fma_gflops), "fma_loads_gflops", positive(found->fma_loads_gflops),
-                  "read_gbytes_per_s", positive(found->read_gbytes_per_s), "caches", caches_json(found),
-                  "native_fma_gflops", positive(found->native_fma_gflops), "instructions_per_cycle",
-                  positive(found->instructions), "contended", limits_contended(found)));
+    json_t *device = report_device(c);
+    json_t *limits = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:s}", "fma_gflops",
+                               positive(found->fma_gflops), "fma_loads_gflops",
+                               positive(found->fma_loads_gflops), "read_gbytes_per_s",
+                               positive(found->read_gbytes_per_s), "caches", caches_json(found),
+                               "native_fma_gflops", positive(found->native_fma_gflops),
+                               "instructions_per_cycle", positive(found->instructions), "contended",
+                               limits_contended(found));
+    json_object_update(device, limits);
+    json_decref(limits);
+    json_array_append_new(json_object_get(table, "devices"), device);
 }
 
 static json_t *case_json(const bench_row *row, const char *device, const char *driver) {

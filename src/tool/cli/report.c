@@ -34,3 +34,17 @@ int report_run(const session *s, const clattn_plan *plan, double flops, uint64_t
     expect_print(e);
     return EXIT_DONE;
 }
+
+json_t *report_device(const clattn_capabilities *c) {
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:i, s:i, s:b, s:b, s:b}", "device",
+                     c->name, "type",
+                     c->is_gpu   ? "gpu"
+                     : c->is_cpu ? "cpu"
+                                 : "other",
+                     "vendor", c->vendor, "driver", c->driver, "platform", c->platform, "version", c->version,
+                     "memory_bytes", (json_int_t)c->global_memory_bytes, "max_allocation_bytes",
+                     (json_int_t)c->max_allocation_bytes, "local_bytes", (json_int_t)c->local_memory_bytes,
+                     "max_work_group", (json_int_t)c->max_work_group, "compute_units", (int)c->compute_units,
+                     "clock_mhz", (int)c->clock_mhz, "half", c->half_arithmetic, "double",
+                     c->double_arithmetic, "subgroups", c->subgroups);
+}

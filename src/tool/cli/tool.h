@@ -105,7 +105,7 @@ typedef struct command_line {
     const option_group *groups;
     int group_count;
     int positional_max;         // arguments that are no options
-    const char *positional[16]; // filled by options_parse
+    const char *positional[64]; // filled by options_parse
     int positional_count;
     // Filled by options_parse: of each group the first option that was given, its name without dashes; of each option, in the tables'
     // order, its value, "" of a switch, NULL: not given.

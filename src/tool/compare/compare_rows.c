@@ -57,6 +57,10 @@ int compare_load(const char *path, json_t **file) {
     if (!json_is_integer(version) || json_integer_value(version) != BENCH_FORMAT_VERSION)
         return tool_wrong("%s: format_version is not %d: a file of clattn bench --save is needed", path,
                           BENCH_FORMAT_VERSION);
+    if (!bench_submit_fits(*file))
+        return tool_wrong("%s: its sha256 is not that of its content: the file was changed after clattn bench "
+                          "--submit wrote it; the file as it was written is needed",
+                          path);
     if (valid_rows(json_object_get(*file, "rows"))) return -1;
     return tool_wrong("%s: rows lack case, device, status or times of 1 to 1e18 ns: a file of clattn bench "
                       "--save is needed",

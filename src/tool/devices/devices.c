@@ -129,20 +129,14 @@ static json_t *plan_json(const example *e) {
 
 static json_t *device_json(size_t index, const clattn_capabilities *c, const engine_list *engines,
                            const example e[EXAMPLES]) {
-    return json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:i, s:b, s:b, s:b, s:b, s:o, "
-                     "s:o, s:o, s:o}",
-                     "index", (json_int_t)index, "device", c->name, "type",
-                     c->is_gpu   ? "gpu"
-                     : c->is_cpu ? "cpu"
-                                 : "other",
-                     "vendor", c->vendor, "driver", c->driver, "platform", c->platform, "version", c->version,
-                     "memory_bytes", (json_int_t)c->global_memory_bytes, "max_allocation_bytes",
-                     (json_int_t)c->max_allocation_bytes, "local_bytes", (json_int_t)c->local_memory_bytes,
-                     "max_work_group", (json_int_t)c->max_work_group, "compute_units", (int)c->compute_units,
-                     "half", c->half_arithmetic, "double", c->double_arithmetic, "subgroups", c->subgroups,
-                     "matrix_instructions", e[PREFILL_BF16].plan.matrix_instructions, "prefill",
-                     plan_json(&e[PREFILL]), "decode", plan_json(&e[DECODE]), "prefill_bf16",
-                     plan_json(&e[PREFILL_BF16]), "engines", engines_json(engines));
+    json_t *device = report_device(c);
+    json_t *own = json_pack("{s:I, s:b, s:o, s:o, s:o, s:o}", "index", (json_int_t)index,
+                            "matrix_instructions", e[PREFILL_BF16].plan.matrix_instructions, "prefill",
+                            plan_json(&e[PREFILL]), "decode", plan_json(&e[DECODE]), "prefill_bf16",
+                            plan_json(&e[PREFILL_BF16]), "engines", engines_json(engines));
+    json_object_update(device, own);
+    json_decref(own);
+    return device;
 }
 
 static void print_device(size_t index, const clattn_capabilities *c, const engine_list *engines,
