@@ -1,17 +1,115 @@
 #!/bin/sh
 # clattn report: every case, ratio and head of its files is on the page, which is well formed, takes no name for markup and asks
-# for nothing from a network; in a browser, where there is one, it is drawn and a click sorts it.   $1 build folder
+# for nothing from a network; a file of bench --submit that was edited is refused; in a browser, where there is one, columns sort,
+# filters filter, and it can be read in the dark and at 360 pixels.   $1 build folder, $2 "quick": what needs no device and no browser
 set -u
 clattn=$PWD/$1/clattn data=$PWD/tests/data
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 . "$OLDPWD/tests/program/refused.sh"
+# Submissions of two devices, the second hostile, sealed by the rule as docs/program.md tells it; what an editor makes of one.
+cat >submission.py <<'PYTHON'
+import hashlib, json
+def plain(x):
+    if isinstance(x, dict): return {key: plain(value) for key, value in x.items()}
+    return [plain(value) for value in x] if isinstance(x, list) else "%.9g" % x if isinstance(x, float) else x
+def sha256(table):
+    rest = {key: value for key, value in plain(table).items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()).hexdigest()
+def row(device, case, ns, **more):
+    op, dtype = case.split("-")[:2]
+    return {"case": case, "op": op, "device": device, "driver": "1", "kernel": "flash_rows", "dtype": dtype, "status": "ok", "why": "",
+            "time_ns": ns, "time_ns_spread": ns // 20, "gflops": 3.2e9 / ns, "gbytes_per_s": 1.25e7 / ns, "limit_percent": 61.5,
+            "error_nmse": 2.5e-13, "build_ms": 12.5, "samples_ns": [ns - 1, ns, ns + 1], "device_index": 0, **more}
+def table(device, kind, times):
+    cases = "attend-f32-b1-h12-n1024-d64-full", "attend-bf16-b1-h12-n1024-d64-full", "decode-f32-b1-h32-hkv8-n1-nkv4096-d128-full"
+    rows = [row(device, case, ns) for case, ns in zip(cases, times)]
+    rows.append(row(device, "backward-f32-b1-h12-n1024-d64-full", 1, status="unsupported", why="no <kernel>", time_ns=None))
+    return {"format_version": 1, "clattn": "0.2.0", "submission": {"set": "standard", "set_version": 1, "date": "2026-11-27T08:00:00Z",
+            "max_ms": 1000.0}, "devices": [{"device": device, "type": kind, "driver": "1", "platform": "Pl\u00e4tform\u202e", "compute_units": 4,
+            "memory_bytes": 1 << 34, "half": True, "double": False, "subgroups": True, "fma_gflops": 1e13 / 7e9, "read_gbytes_per_s": 1e-5 * 4e6,
+            "caches": [{"name": "L1", "bytes": 32768, "read_gbytes_per_s": 300.0}], "contended": ""}], "rows": rows}
+def save(name, table, **how):
+    with open(name, "w") as file: json.dump(table, file, **how)
+if __name__ == "__main__":
+    evil = "</title><script>document.title='owned'</script><img src=x onerror=alert(1)>\" onclick=\"x"
+    one, two = table("Plain GPU", "gpu", (2000000, 900000, 300000)), table(evil, "cpu", (30000000, 12000000, 7000000))
+    for name, one in ("gpu", one), ("cpu", two):
+        one["sha256"] = sha256(one)
+        save(name + ".json", one)
+    save("pretty.json", dict(reversed(two.items())), indent=4, ensure_ascii=False)
+    two["rows"][0]["samples_ns"][0] += 1
+    save("edited.json", two)
+    two["sha256"] = sha256(two)
+    save("sealed.json", {**two, "sha256": 7})
+    del two["sha256"]
+    save("bare.json", two)
+PYTHON
+python3 -B submission.py || exit 1
+"$clattn" report cpu.json gpu.json pretty.json --out devices.html || complain "report of submissions"
+for name in edited sealed bare; do
+    refused 2 "$name.json: its sha256" report gpu.json $name.json --out refused.npy
+    refused 2 'changed after' compare gpu.json $name.json
+done
+refused 2 'no -n beside' bench -n 9 --submit refused.npy.json
+refused 2 'no --check beside' bench --submit out.json --check off
+refused 2 'in .json' bench --submit out.csv
+refused 2 'No such file' bench --submit no/folder.json
+refused 2 'lists of one value' bench -n 9 --against '--submit out.json'
+[ ! -e refused.npy.json ] && [ ! -e out.json ] || complain "a submission was written"
+python3 - <<'PYTHON' || bad=1
+import html.parser
+text, open_, words, tags = open("devices.html").read(), [], [], []
+class Page(html.parser.HTMLParser):
+    def handle_starttag(self, tag, attributes):
+        tags.append((tag, dict(attributes)))
+        if tag not in ("meta", "input"): open_.append(tag)
+    def handle_startendtag(self, tag, attributes): tags.append((tag, dict(attributes)))
+    def handle_endtag(self, tag): assert open_.pop() == tag, (tag, open_)
+    def handle_data(self, data): words.append(data)
+page = Page()
+page.feed(text), page.close()
+names, said = [tag for tag, _ in tags], "".join(words)
+assert not open_ and names.count("script") == 1 and "img" not in names and not any("onclick" in a or "onerror" in a for _, a in tags)
+assert "<img src=x onerror=alert(1)>\" onclick=\"x" in said and "no <kernel>" in said and "Pl\u00e4tform?" in said
+assert text.count("its hash fits") == 3 and "set standard 1 of 2026-11-27T08:00:00Z, at most 1000 ms a case" in said, said[:900]
+marks = [a for tag, a in tags if "data-op" in a]
+assert len(marks) == 3 * (4 + 3) + 3 and {a["data-kind"] for a in marks} == {"gpu", "cpu"}, len(marks) # cases, points, ratios
+assert said.count(" of FMA") == 6 and said.count(" of reading") == 3 and "16.0 GiB, float16, no float64, sub-groups" in said
+assert all(a.get("aria-label") for tag, a in tags if tag == "svg" or a.get("role") == "region" or tag == "table")
+PYTHON
+if [ "${2:-}" = quick ]; then
+    [ "$bad" = 0 ] && echo "report: submissions held"
+    exit "$bad"
+fi
 "$clattn" devices --quiet 2>/dev/null || { echo "no OpenCL device"; exit 77; }
 run() { "$clattn" bench --max-ms 5 --cache-dir kernels --quiet "$@" || complain "bench $*"; }
 run -n 9,33 -d 16 --heads 2 --dtype f32,bf16 --save first.json
 run -n 9,33 -d 16 --heads 2 --dtype f32,bf16 --save second.json
 run --op decode --n-kv 40 -d 16 --heads 2 --save third.json
+# The real set: its cases, all samples, and the hash that is told by the rule.
+"$clattn" bench --submit real.json --max-ms 5 --cache-dir kernels --json >told.json || complain "bench --submit"
+python3 -B - <<'PYTHON' || bad=1
+import json, re
+from submission import sha256
+real, told = json.load(open("real.json")), json.load(open("told.json"))
+assert re.fullmatch("[0-9a-f]{64}", real["sha256"]) and real["sha256"] == sha256(real), real["sha256"]
+how = real["submission"]
+assert (how["set"], how["set_version"], how["max_ms"]) == ("standard", 1, 5) and re.fullmatch(r"\d{4}(-\d\d){2}T\d\d:\d\d:\d\dZ", how["date"]), how
+assert {**real, "sha256": 0, "submission": 0} == {**told, "sha256": 0, "submission": 0}, "it is the table"
+for d in real["devices"]: assert d["type"] in ("cpu", "gpu", "other") and d["memory_bytes"] > 0 and d["version"] and d["fma_gflops"] > 0, d
+cases = {row["case"] for row in real["rows"]}
+assert len(real["rows"]) == 16 * len(real["devices"]) and len(cases) == 16 and {c.split("-")[0] for c in cases} == {"attend", "decode", "backward", "layer"}
+assert all(row["status"] != "fail" and (row["status"] != "ok" or row["samples_ns"]) for row in real["rows"])
+PYTHON
+"$clattn" report real.json gpu.json --out real.html || complain "report of real.json"
+"$clattn" bench --submit stopped.json --max-ms 5 --cache-dir kernels --quiet 2>stopped.txt & # in the midst of it
+stopped=$!
+sleep 3
+kill -INT $stopped
+wait $stopped && complain "a bench that was ended ends well"
+[ ! -e stopped.json ] && grep -q 'the whole set or nothing' stopped.txt || complain "ended: $(cat stopped.txt)"
 PYTHONPATH=$OLDPWD/tests/program python3 -B - <<'PYTHON'
 import json
 from files import npy
@@ -31,7 +129,7 @@ PYTHON
 python3 - <<'PYTHON' || bad=1
 import html.parser, json, re
 class Page(html.parser.HTMLParser):
-    empty = {"meta", "rect"} # of HTML; SVG's shapes close themselves or hold a title
+    empty = {"meta", "rect", "input"} # of HTML; SVG's shapes close themselves or hold a title
     def __init__(self, name):
         super().__init__(convert_charrefs=True)
         self.open, self.tags, self.words, self.name = [], [], [], name
@@ -86,13 +184,75 @@ while at < len(data):
     at += size + 12
 assert len(set(zlib.decompress(pixels))) > 50, "an empty picture"
 PYTHON
-    { cat page.html; echo '<script>for (const h of document.querySelectorAll("#cases ~ .wide th[data-sort]")) if (h.textContent === "ms" && !window.once) { window.once = 1; h.click(); h.click(); }</script>'; } >clicked.html
-    see --dump-dom "file://$work/clicked.html" >clicked.txt || complain "the browser: $(tail -n 1 browser.log)"
+    # The pages in frames of 1200 and 360 pixels, asked from outside; light, then dark.
+    cat >ask.js <<'JS'
+const luminance = c => c.match(/\d+/g).slice(0, 3).map(x => x / 255).map(x => x <= .04045 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4)
+    .reduce((sum, x, i) => sum + x * [.2126, .7152, .0722][i], 0);
+const contrast = (a, b) => { const [x, y] = [luminance(a), luminance(b)].sort((p, q) => q - p); return (x + .05) / (y + .05); };
+window.addEventListener('load', () => {
+    const told = {};
+    for (const frame of document.querySelectorAll('iframe')) {
+        const page = frame.contentDocument, look = (x, what) => frame.contentWindow.getComputedStyle(x)[what];
+        const body = page.querySelector('#cases ~ .wide tbody'), t = told[frame.id] = {};
+        Object.assign(t, {title: page.title, scripts: page.scripts.length, images: page.images.length});
+        const column = name => [...page.querySelectorAll('#cases ~ .wide thead th')].find(h => h.textContent === name);
+        const value = cell => cell && cell.colSpan === 1 ? cell.dataset.v ?? cell.textContent : null;
+        const values = at => [...body.rows].map(row => value(row.cells[at]));
+        t.sorted = ['case', 'ms', 'GB/s'].map(name => { const h = column(name), button = h.querySelector('button'); button.focus();
+            const focused = page.activeElement === button && button.tabIndex === 0;
+            return [name, focused, ...[1, 2].map(() => { button.click(); return [h.getAttribute('aria-sort'), values(h.cellIndex)]; })]; });
+        const form = page.forms.filter, seen = s => [...page.querySelectorAll(s)].filter(x => x.getClientRects().length);
+        const shown = () => [form.querySelector('output').textContent, ...['tbody tr', 'circle', '.devices section'].map(s => seen(s).length)];
+        const say = (name, value) => { form.elements[name].value = value; form.dispatchEvent(new Event('input')); };
+        const choose = (name, value) => { say(name, value); const n = shown(); say(name, ''); return n; };
+        t.all = shown();
+        t.filtered = [['kind', 'gpu'], ['dtype', 'bf16'], ['op', 'decode'], ['text', 'PLAIN gpu'], ['text', '<script>'],
+            ['text', 'none of it']].map(x => choose(...x));
+        t.choices = [...form.elements.kind.options].map(o => o.textContent);
+        t.wide = page.documentElement.scrollWidth;
+        const drawn = svg => svg ? svg.getBoundingClientRect().width / svg.viewBox.baseVal.width : 1;
+        t.letters = Math.min(...seen('svg:not(.plain) text, td, p, li, button, label').filter(x => x.textContent.trim())
+            .map(x => parseFloat(look(x, 'fontSize')) * drawn(x.ownerSVGElement)));
+        const paper = look(page.body, 'backgroundColor');
+        t.contrast = Math.min(...['td', 'th', 'p.soft', 'h1', 'a', '.bad', 'label'].map(s => page.querySelector(s)).filter(x => x)
+            .map(x => contrast(look(x, 'color'), paper)));
+        t.paper = luminance(paper);
+        t.nameless = [...page.querySelectorAll('select, input')].filter(x => !x.labels.length).length;
+    }
+    document.body.textContent = JSON.stringify(told);
+});
+JS
+    python3 - <<'PYTHON'
+import html
+with open("frames.html", "w") as to:
+    to.write("<!DOCTYPE html><meta charset=utf-8><script>" + open("ask.js").read() + "</script>")
+    for name, page, wide in ("wide", "devices", 1200), ("narrow", "devices", 360), ("old", "page", 1200):
+        to.write(f'<iframe id={name} width={wide} height=900 srcdoc="{html.escape(open(page + ".html").read())}"></iframe>')
+PYTHON
+    see --dump-dom "file://$work/frames.html" >light.txt || complain "the browser: $(tail -n 1 browser.log)"
+    see --force-dark-mode --dump-dom "file://$work/frames.html" >dark.txt || complain "the browser: $(tail -n 1 browser.log)"
     python3 - <<'PYTHON' || bad=1
-import re
-table = re.search(r'id="cases".*?<tbody>(.*?)</tbody>', open("clicked.txt").read(), re.S).group(1)
-times = [float(re.findall(r'data-v="([^"]*)"', row)[0]) for row in table.split("<tr>")[1:]]
-assert len(times) == 9 and times == sorted(times, reverse=True), times
+import html, json, re
+light, dark = (json.loads(html.unescape(re.search("<body[^>]*>(.*)</body>", open(f"{name}.txt").read(), re.S).group(1))) for name in ("light", "dark"))
+for told in light, dark:
+    for name, t in told.items():
+        assert (t["title"], t["scripts"], t["images"], t["nameless"]) == ("clattn report", 1, 0, 0), (name, t)
+        for column, focused, (up, first), (down, second) in t["sorted"]:
+            assert focused and (up, down) == ("ascending", "descending"), (name, column, focused, up, down)
+            key = str if column == "case" else float
+            kept = [[key(x) for x in values if x is not None] for values in (first, second)]
+            assert len(kept[0]) == (12 if column == "case" else 9) if name != "old" else 9, (name, column, first)
+            assert kept[0] == sorted(kept[0]) and kept[1] == sorted(kept[1], reverse=True), (name, column, first, second)
+            assert all(None not in values[:len(kept[0])] for values in (first, second)), (name, column, "what failed is last", first, second)
+        assert t["contrast"] >= 4.5, (name, t["contrast"])
+        assert t["letters"] >= 11, (name, "small letters", t["letters"])
+    for name in "wide", "narrow":  # of three files, of which two are one: cases and ratios; points of both; devices
+        t = told[name]
+        assert t["all"] == ["12 of 12 cases", 12 + 3, 9 + 3, 3] and t["choices"] == ["all", "cpu", "gpu"], (t["all"], t["choices"])
+        assert t["filtered"] == [["4 of 12 cases", 4, 3, 1], ["3 of 12 cases", 4, 4, 3], ["3 of 12 cases", 4, 4, 3], ["4 of 12 cases", 4, 3, 1],
+                                 ["8 of 12 cases", 11, 9, 2], ["0 of 12 cases", 0, 0, 0]], (name, t["filtered"])
+    assert told["narrow"]["wide"] <= 360, ("wider than a phone", told["narrow"]["wide"])
+assert all(light[name]["paper"] > 0.9 and dark[name]["paper"] < 0.05 for name in light), "light and dark"
 PYTHON
 else
     echo "counted: no browser here: the page was not drawn"

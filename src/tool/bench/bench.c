@@ -110,7 +110,8 @@ static const option_row bench_rows[] = {
      AS_OUTPUT_IF(bench, save, check_save)},
     {"submit", "FILE",
      "write a file to share, whose cases and way of measuring are the same everywhere, so that machines "
-     "compare (clattn report): every sample, devices with what they can do and their limits, version, date in "
+     "compare (clattn report): every sample, devices with what they can do and their limits, version, date "
+     "in "
      "UTC, and a SHA-256 by which an edited file is told; some minutes on a CPU; --max-ms is told in it",
      AS_OUTPUT_IF(bench, submit, check_submit)},
 };

@@ -5,9 +5,10 @@
 
 int bench_against_complete(const bench *b, bench *other) {
     const measure_settings *m = &other->settings.measure;
-    const bool odd = other->save || other->submit || other->format >= 0 || other->against || other->batch || other->options ||
-                     other->several.devices || other->several.deal_given || other->baselines.count ||
-                     m->repeat || m->max_ms > 0.0 || other->settings.warmup || !other->settings.check;
+    const bool odd = other->save || other->submit || other->format >= 0 || other->against || other->batch ||
+                     other->options || other->several.devices || other->several.deal_given ||
+                     other->baselines.count || m->repeat || m->max_ms > 0.0 || other->settings.warmup ||
+                     !other->settings.check;
     const common_options *c = &other->common;
     if (odd || c->device || c->json || c->quiet || c->verbose)
         return tool_wrong("--against %s: lists of one value, --case, --tuned and --cache-dir are accepted",

@@ -35,13 +35,11 @@ static json_t *caches_json(const struct limits *found) {
 
 void bench_table_add_device(json_t *table, const clattn_capabilities *c, const struct limits *found) {
     json_t *device = report_device(c);
-    json_t *limits = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:s}", "fma_gflops",
-                               positive(found->fma_gflops), "fma_loads_gflops",
-                               positive(found->fma_loads_gflops), "read_gbytes_per_s",
-                               positive(found->read_gbytes_per_s), "caches", caches_json(found),
-                               "native_fma_gflops", positive(found->native_fma_gflops),
-                               "instructions_per_cycle", positive(found->instructions), "contended",
-                               limits_contended(found));
+    json_t *limits = json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:s}", "fma_gflops", positive(found->fma_gflops), "fma_loads_gflops",
+        positive(found->fma_loads_gflops), "read_gbytes_per_s", positive(found->read_gbytes_per_s), "caches",
+        caches_json(found), "native_fma_gflops", positive(found->native_fma_gflops), "instructions_per_cycle",
+        positive(found->instructions), "contended", limits_contended(found));
     json_object_update(device, limits);
     json_decref(limits);
     json_array_append_new(json_object_get(table, "devices"), device);

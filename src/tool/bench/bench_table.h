@@ -48,8 +48,7 @@ void bench_table_add_option(json_t *table, const bench_option *option);
 // One of a pair, in turns with a case after these options.
 void bench_table_add_pair(json_t *table, const char *options, const bench_pair *pair);
 
-// bench_submit.c: a submission: the table of the one set of cases that is the same everywhere, with its date and a SHA-256 of all else,
-// by which a file that was edited is told. It is no signature: whoever edits on purpose can make the hash anew.
+// bench_submit.c: a submission: the table of the one set of cases that is the same everywhere, with its date and a hash (seal.h).
 // The set, as --case takes it. Other cases are another version, and only one version is compared.
 #define BENCH_SUBMIT_SET "standard"
 #define BENCH_SUBMIT_VERSION 1
@@ -58,8 +57,6 @@ extern const char bench_submit_cases[];
 int bench_submit_check(const command_line *line);
 // The text of the file, which the caller frees; NULL: no memory. max_ms: what a case's runs had, in milliseconds.
 char *bench_submit_text(const json_t *table, double max_ms, size_t *bytes);
-// Of what was read: false where it is a submission whose hash is not there or is of another text.
-bool bench_submit_fits(const json_t *file);
 
 // The text, which the caller frees; NULL: no memory.
 char *bench_table_text(const json_t *table, bench_format format, size_t *bytes);

@@ -1,5 +1,5 @@
-// page.c: clattn report: files of clattn bench --save as one page: devices with their rooflines, every case, what differs between
-// the files and how sure that is, and the heads of a model. It asks for nothing from a network and reads without scripts.
+// page.c: clattn report: files of clattn bench --save and --submit as one page: devices with their rooflines, every case, what differs
+// between the files and how sure that is, and the heads of a model. It asks for nothing from a network and reads without scripts.
 #include "tool/page/page.h"
 
 #include <math.h>
@@ -7,13 +7,15 @@
 #include "tool/compare/compare.h"
 #include "tool/files/file.h"
 
-// A file's name for a person: without folder and ending.
-static const char *name_of(const page *p, int file, char name[256]) {
-    const char *slash = strrchr(p->paths[file], '/');
-    snprintf(name, 256, "%s", slash && slash[1] ? slash + 1 : p->paths[file]);
-    char *dot = strrchr(name, '.');
-    if (dot && dot != name) *dot = '\0';
-    return name;
+// What the device says that it can do, where the file has it.
+static void write_abilities(const page *p, const json_t *device) {
+    static const char *const names[] = {"half", "double", "subgroups"}, *const words[] = {"float16",
+                                                                                          "float64",
+                                                                                          "sub-groups"};
+    if (!row_text(device, "type")[0]) return;
+    page_put(p->to, ", %.1f GiB", row_number(device, "memory_bytes") / 0x1p30);
+    for (int i = 0; i < 3; i++)
+        page_put(p->to, json_is_true(json_object_get(device, names[i])) ? ", %s" : ", no %s", words[i]);
 }
 
 static void write_devices(const page *p, int file) {
@@ -21,14 +23,13 @@ static void write_devices(const page *p, int file) {
     size_t d, i;
     char name[256];
     json_array_foreach(json_object_get(p->files[file], "devices"), d, device) {
-        page_put(p->to, p->file_count > 1 ? "<h3>%s in %s</h3>\n" : "<h3>%s</h3>\n",
-                 row_text(device, "device"), name_of(p, file, name));
-        page_put(
-            p->to,
-            "<p class=\"soft\">%s, driver %s, %lld compute units. Measured in that run: FMA %.1f GFLOP/s",
-            row_text(device, "platform"), row_text(device, "driver"),
-            (long long)json_integer_value(json_object_get(device, "compute_units")),
-            row_number(device, "fma_gflops"));
+        page_put(p->to, p->file_count > 1 ? "<section><h3>%s in %s</h3>\n" : "<section><h3>%s</h3>\n",
+                 row_text(device, "device"), page_file_name(p, file, name));
+        page_put(p->to, "<p class=\"soft\">%s: %s, driver %s, %lld compute units", page_kind(device),
+                 row_text(device, "platform"), row_text(device, "driver"),
+                 (long long)json_integer_value(json_object_get(device, "compute_units")));
+        write_abilities(p, device);
+        page_put(p->to, ". Measured in that run: FMA %.1f GFLOP/s", row_number(device, "fma_gflops"));
         if (row_number(device, "fma_loads_gflops") > 0.0)
             page_put(p->to, ", %.1f with the loads of a matrix product out of the first-level cache",
                      row_number(device, "fma_loads_gflops"));
@@ -40,6 +41,7 @@ static void write_devices(const page *p, int file) {
         page_put(p->to, " past the caches %.1f GB/s. %s</p>\n", row_number(device, "read_gbytes_per_s"),
                  row_text(device, "contended"));
         page_roofline(p, file, (int)d);
+        fputs("</section>\n", p->to);
     }
 }
 
@@ -50,20 +52,28 @@ static void write_number(const page *p, const char *format, double x) {
     page_put(p->to, "</td>");
 }
 
-// With a bar of so many percent.
-static void write_bar(const page *p, const char *format, double x, double percent) {
+// With a bar of so many percent, and words after the number.
+static void write_bar(const page *p, const char *format, double x, const char *words, double percent) {
     page_put(p->to, "<td data-v=\"%.6g\">", x);
     page_put(p->to, format, x);
-    page_put(p->to, "<span class=\"bar\"><i style=\"width:%.0f%%\"></i></span></td>",
+    page_put(p->to, "%s<span class=\"bar\"><i style=\"width:%.0f%%\"></i></span></td>", words,
              fmin(fmax(percent, 0.0), 100.0));
+}
+
+static void write_words(const page *p, const json_t *row, const json_t *device) {
+    page_put(p->to, "<td class=\"text\">%s</td><td class=\"text\">%s</td><td class=\"text\">%s</td>",
+             row_text(row, "case"), row_text(row, "device"), page_kind(device));
+    page_put(p->to, "<td class=\"text\">%s</td><td class=\"text\">%s</td><td class=\"text\">%s</td>",
+             row_text(row, "op"), row_text(row, "dtype"), row_text(row, "kernel"));
 }
 
 static void write_case(const page *p, int file, const json_t *row) {
     char name[256];
-    page_put(p->to, "<tr>");
-    if (p->file_count > 1) page_put(p->to, "<td class=\"text\">%s</td>", name_of(p, file, name));
-    page_put(p->to, "<td class=\"text\">%s</td><td class=\"text\">%s</td>", row_text(row, "case"),
-             row_text(row, "kernel"));
+    fputs("<tr", p->to);
+    page_facts(p, file, row);
+    fputs(">", p->to);
+    write_words(p, row, page_device(p, file, row));
+    if (p->file_count > 1) page_put(p->to, "<td class=\"text\">%s</td>", page_file_name(p, file, name));
     if (!row_ok(row)) {
         page_put(p->to, "<td class=\"text bad\" colspan=\"7\">%s: %s</td></tr>\n", row_text(row, "status"),
                  row_text(row, "why"));
@@ -77,11 +87,13 @@ static void write_case(const page *p, int file, const json_t *row) {
              spread, spread);
     write_number(p, "%.1f", row_number(row, "gflops"));
     write_number(p, "%.1f", row_number(row, "gbytes_per_s"));
-    write_bar(p, "%.0f %%", row_number(row, "limit_percent"), row_number(row, "limit_percent"));
+    write_bar(p, "%.0f %%", row_number(row, "limit_percent"),
+              strcmp(row_text(row, "op"), "decode") ? " of FMA" : " of reading",
+              row_number(row, "limit_percent"));
     const double nmse = row_number(row, "error_nmse");
     if (json_is_real(
             json_object_get(row, "error_nmse"))) // errors far below one: the bar goes by powers of ten
-        write_bar(p, "%.1e", nmse, nmse > 0.0 ? (16.0 + log10(nmse)) / 0.16 : 0.0);
+        write_bar(p, "%.1e", nmse, "", nmse > 0.0 ? (16.0 + log10(nmse)) / 0.16 : 0.0);
     else
         page_put(p->to, "<td>not checked</td>");
     write_number(p, "%.1f", row_number(row, "build_ms"));
@@ -90,21 +102,39 @@ static void write_case(const page *p, int file, const json_t *row) {
 
 static const char table_end[] = "</tbody></table></div>\n";
 
+// Columns by their names, NULL at the end; what stands before a name: ':' text, '-' a picture, '+' text and there where the page has
+// several files alone.
+static void begin_table(const page *p, const char *name, const char *const *columns) {
+    page_put(p->to,
+             "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"%s, can be scrolled\">"
+             "<table aria-label=\"%s\">\n<thead><tr>",
+             name, name);
+    for (; *columns; columns++) {
+        const char kind = **columns;
+        if (kind == '+' && p->file_count < 2) continue;
+        page_put(p->to,
+                 kind == '-'                  ? "<th scope=\"col\">%s</th>"
+                 : kind == ':' || kind == '+' ? "<th scope=\"col\" class=\"text\" data-sort>%s</th>"
+                                              : "<th scope=\"col\" data-sort>%s</th>",
+                 *columns + (strchr("-:+", kind) != NULL));
+    }
+    fputs("</tr></thead>\n<tbody>\n", p->to);
+}
+
 static void write_cases(const page *p) {
+    static const char *const columns[] = {":case",        ":device",  ":kind", ":op",
+                                          ":type",        ":kernel",  "+file", "ms",
+                                          "spread",       "GFLOP/s",  "GB/s",  "of the device's limit",
+                                          "error (NMSE)", "build ms", NULL};
     json_t *row;
     size_t i;
-    page_put(p->to, "<h2 id=\"cases\">Cases</h2>\n<p class=\"soft\">The limit of decode is reading, of the "
-                    "rest multiply-adds in float32. "
-                    "A spread above 10 %% is red: the machine was busy with other work. A click on a column "
-                    "sorts by it.</p>\n"
-                    "<div class=\"wide\"><table>\n<thead><tr>");
-    if (p->file_count > 1) page_put(p->to, "<th class=\"text\" data-sort>file</th>");
-    page_put(
-        p->to,
-        "<th class=\"text\" data-sort>case</th><th class=\"text\" data-sort>kernel</th><th data-sort>ms</th>"
-        "<th data-sort>spread</th><th data-sort>GFLOP/s</th><th data-sort>GB/s</th><th data-sort>of "
-        "limit</th>"
-        "<th data-sort>error (NMSE)</th><th data-sort>build ms</th></tr></thead>\n<tbody>\n");
+    page_put(p->to,
+             "<h2 id=\"cases\">Cases</h2>\n<p class=\"soft\">All cases of all devices. The limit is that "
+             "of the device, measured in the same run: of decode reading past the caches, of the rest "
+             "multiply-adds (FMA) in float32, and the percentage is of it. The spread is the "
+             "interquartile range by the median; above 10 %% it is red: the machine was busy with other "
+             "work. A column's name sorts by it.</p>\n");
+    begin_table(p, "cases", columns);
     for (int file = 0; file < p->file_count; file++)
         json_array_foreach(json_object_get(p->files[file], "rows"), i, row) {
             progress_more(p->progress, 1.0, "cases");
@@ -132,8 +162,10 @@ static int write_ratio(const page *p, int file, const json_t *row) {
     compare_times_of(first, &times[0]), compare_times_of(row, &times[1]);
     const compare_ratio r = compare_ratio_of(&times[0], &times[1]);
     free(times);
-    page_put(p->to, "<tr><td class=\"text\">%s</td><td class=\"text\">%s</td><td class=\"text\">%s</td>",
-             name_of(p, file, name), row_text(row, "case"), row_text(row, "device"));
+    fputs("<tr", p->to);
+    page_facts(p, file, row);
+    page_put(p->to, "><td class=\"text\">%s</td><td class=\"text\">%s</td><td class=\"text\">%s</td>",
+             row_text(row, "case"), row_text(row, "device"), page_file_name(p, file, name));
     write_number(p, "%.3f", row_number(first, "time_ns") / 1e6);
     write_number(p, "%.3f", row_number(row, "time_ns") / 1e6);
     write_number(p, "%.3f", r.ratio);
@@ -148,6 +180,9 @@ static int write_ratio(const page *p, int file, const json_t *row) {
 }
 
 static void write_ratios(const page *p) {
+    static const char *const columns[] = {":case",          ":device",   ":file",
+                                          "first file, ms", "ms",        "ratio to the first file",
+                                          "-half to twice", ":so it is", NULL};
     json_t *row;
     size_t i;
     char name[256];
@@ -155,14 +190,10 @@ static void write_ratios(const page *p) {
     if (p->file_count < 2) return;
     page_put(p->to,
              "<h2 id=\"ratios\">Against %s</h2>\n<p class=\"soft\">The ratio is a file's time by the first "
-             "file's, with a bootstrap "
-             "interval of 95 %% where both keep their samples; below 1 is faster.</p>\n<div "
-             "class=\"wide\"><table>\n<thead><tr>"
-             "<th class=\"text\" data-sort>file</th><th class=\"text\" data-sort>case</th><th class=\"text\" "
-             "data-sort>device</th>"
-             "<th data-sort>first, ms</th><th data-sort>ms</th><th data-sort>ratio</th><th>half to twice</th>"
-             "<th class=\"text\" data-sort>so it is</th></tr></thead>\n<tbody>\n",
-             name_of(p, 0, name));
+             "file's of the same case on a device of the same name, with a bootstrap interval of 95 %% where "
+             "both keep their samples; below 1 is faster.</p>\n",
+             page_file_name(p, 0, name));
+    begin_table(p, "ratios", columns);
     for (int file = 1; file < p->file_count; file++)
         json_array_foreach(json_object_get(p->files[file], "rows"), i, row) {
             progress_more(p->progress, PAGE_RATIO_ROWS, "ratios");
@@ -173,24 +204,36 @@ static void write_ratios(const page *p) {
         page_put(p->to, "<p>No case was measured on one device in the first file and in another.</p>\n");
 }
 
+// Where a file is from, and whether its hash was there to be looked at: one that does not fit was refused.
+static void write_source(const page *p, int file) {
+    const json_t *of = p->files[file], *submission = json_object_get(of, "submission");
+    page_put(p->to, "<li>%s: clattn %s", p->paths[file], row_text(of, "clattn"));
+    if (submission)
+        page_put(p->to, ", set %s %lld of %s, at most %g ms a case; its hash fits",
+                 row_text(submission, "set"),
+                 (long long)json_integer_value(json_object_get(submission, "set_version")),
+                 row_text(submission, "date"), row_number(submission, "max_ms"));
+    fputs(submission ? "</li>\n" : ", no submission: without a hash</li>\n", p->to);
+}
+
 static int write_page(const page *p) {
     page_put(p->to, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<title>%s</title>\n", p->title);
     fputs(page_head, p->to);
-    page_put(p->to, "</head>\n<body>\n<h1>%s</h1>\n<p class=\"soft\">", p->title);
-    for (int file = 0; file < p->file_count; file++)
-        page_put(p->to, "%s%s by clattn %s", file ? "; " : "", p->paths[file],
-                 row_text(p->files[file], "clattn"));
-    page_put(p->to, "</p>\n<nav><a href=\"#devices\">Devices</a><a href=\"#cases\">Cases</a>");
+    page_put(p->to, "</head>\n<body>\n<h1>%s</h1>\n<ul class=\"soft\">\n", p->title);
+    for (int file = 0; file < p->file_count; file++) write_source(p, file);
+    page_put(p->to, "</ul>\n<nav><a href=\"#devices\">Devices</a><a href=\"#cases\">Cases</a>");
     if (p->file_count > 1) page_put(p->to, "<a href=\"#ratios\">Ratios</a>");
     if (p->weights) page_put(p->to, "<a href=\"#heads\">Heads</a>");
-    page_put(p->to, "</nav>\n<h2 id=\"devices\">Devices</h2>\n<p class=\"soft\">Of each device its roofline: "
+    fprintf(p->to, "</nav>\n%s", page_filter);
+    page_put(p->to, "<h2 id=\"devices\">Devices</h2>\n<p class=\"soft\">Of each device its roofline: "
                     "the slope is reading a buffer "
                     "larger than the caches, the level is multiply-adds in float32, which products of 16-bit "
                     "numbers may pass; what the caches "
                     "hold is read faster than the slope. Blue: prefill, layers and projections; red: decode. "
                     "A point tells its case on hover."
-                    "</p>\n");
+                    "</p>\n<div class=\"devices\">\n");
     for (int file = 0; file < p->file_count; file++) write_devices(p, file);
+    fputs("</div>\n", p->to);
     write_cases(p);
     write_ratios(p);
     const int status = page_heads(p);
@@ -240,7 +283,7 @@ typedef struct request {
 
 static int check_request(const request *r, const command_line *line) {
     if (!line->positional_count)
-        return tool_wrong("a file of clattn bench --save is needed; see clattn report --help");
+        return tool_wrong("a file of clattn bench --save or --submit is needed; see clattn report --help");
     if (!r->out) return tool_wrong("--out FILE is needed: the page, such as report.html");
     if (!r->page.weights && (r->page.tokens || r->page.item))
         return tool_wrong("--%s: has no effect without --weights", r->page.tokens ? "tokens" : "batch");
@@ -266,12 +309,13 @@ int tool_report(int argc, char **argv) {
     progress shown;
     request r = {.page = {.title = "clattn report", .progress = &shown}};
     const option_group groups[] = {{"options", OPTION_ROWS(rows), &r}};
-    command_line line = {.command = "report",
-                         .summary = "files of clattn bench --save as one HTML page that needs no network",
-                         .example = "clattn report before.json after.json --out report.html",
-                         .groups = groups,
-                         .group_count = 1,
-                         .positional_max = PAGE_FILES};
+    command_line line = {
+        .command = "report",
+        .summary = "files of clattn bench --save and --submit as one HTML page that needs no network",
+        .example = "clattn report before.json after.json --out report.html",
+        .groups = groups,
+        .group_count = 1,
+        .positional_max = PAGE_FILES};
     int status = options_parse(&line, argc, argv);
     if (status < 0) status = check_request(&r, &line);
     if (status >= 0) return status;

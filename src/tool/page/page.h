@@ -4,7 +4,7 @@
 #include "tool/cli/progress.h"
 #include "tool/cli/tool.h"
 
-#define PAGE_FILES 16
+#define PAGE_FILES 64
 
 typedef struct page {
     const char *const *paths; // [file_count]
@@ -21,7 +21,13 @@ typedef struct page {
 // page_html.c: fprintf of %s, %d, %lld and real numbers; the format is HTML, a text of %s gets its signs told and loses control
 // characters.
 void page_put(FILE *to, const char *format, ...) TOOL_PRINTF(2);
-extern const char page_head[], page_script[];
+extern const char page_head[], page_filter[], page_script[];
+// A file's name for a person, without folder and ending; a row's device; and its kind: cpu, gpu, other or unknown.
+const char *page_file_name(const page *p, int file, char name[256]);
+const json_t *page_device(const page *p, int file, const json_t *row);
+const char *page_kind(const json_t *device);
+// What the filters ask of a case, as attributes of its mark: data-kind (of device), data-dtype, data-op, data-name.
+void page_facts(const page *p, int file, const json_t *row);
 
 // page_charts.c: a device's roofline with the cases of a file that were measured on it, as a picture that tells each on hover.
 void page_roofline(const page *p, int file, int device);

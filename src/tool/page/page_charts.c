@@ -74,11 +74,13 @@ static void draw_cache(const page *p, const frame *f, const json_t *cache, doubl
              x_of(low) + 6.0, y_of(f, low + log2(gbytes)) - 3.0, name);
 }
 
-static void draw_point(const page *p, const frame *f, const json_t *row) {
+static void draw_point(const page *p, const frame *f, int file, const json_t *row) {
     const double gflops = row_number(row, "gflops"), gbytes = row_number(row, "gbytes_per_s");
     if (!row_ok(row) || gflops <= 0.0 || gbytes <= 0.0) return;
+    fputs("<circle", p->to);
+    page_facts(p, file, row);
     page_put(p->to,
-             "<circle class=\"point%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"5\"><title>%s, %s: %.1f GFLOP/s, %.1f "
+             " class=\"point%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"5\"><title>%s, %s: %.1f GFLOP/s, %.1f "
              "GB/s, %.3f "
              "ms</title></circle>\n",
              strcmp(row_text(row, "op"), "decode") ? "" : " decode", x_of(log2(gflops / gbytes)),
@@ -99,17 +101,20 @@ void page_roofline(const page *p, int file, int device) {
         return;
     }
     const frame f = {ceil(log2(most)) + 0.5};
-    page_put(p->to,
-             "<svg viewBox=\"0 0 %g %g\" width=\"%g\" height=\"%g\" role=\"img\" aria-label=\"Roofline\">\n",
-             WIDTH, HEIGHT, WIDTH, HEIGHT);
+    page_put(
+        p->to,
+        "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"roofline, can be scrolled\">"
+        "<svg viewBox=\"0 0 %g %g\" width=\"%g\" height=\"%g\" role=\"img\" aria-label=\"Roofline of %s: "
+        "GFLOP/s by operations a byte; the table of cases has the numbers\">\n",
+        WIDTH, HEIGHT, WIDTH, HEIGHT, row_text(of, "device"));
     draw_grid(p, &f);
     draw_roof(p, &f, "FMA", fma, read, "none", -5.0);
     draw_roof(p, &f, "FMA with loads", row_number(of, "fma_loads_gflops"), read, "5 4", 14.0);
     json_array_foreach(json_object_get(of, "caches"), i, cache) draw_cache(p, &f, cache, fma);
     json_array_foreach(rows, i, row) {
-        if (json_integer_value(json_object_get(row, "device_index")) == device) draw_point(p, &f, row);
+        if (json_integer_value(json_object_get(row, "device_index")) == device) draw_point(p, &f, file, row);
     }
-    fputs("</svg>\n", p->to);
+    fputs("</svg></div>\n", p->to);
 }
 
 void page_interval(FILE *to, double ratio, double low, double high) {
