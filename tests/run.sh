@@ -68,6 +68,7 @@ later "the cost model of several ranks" python3 tests/mpi/check_scale.py
 later "formatting" sh tests/source/check_format.sh build
 later "one door to OpenCL, CLBlast and the system" sh tests/source/check_doors.sh
 later "no OpenCL platform" sh tests/package/check_no_platform.sh build
+[ $all = on ] || later "report: what is submitted, edited, hostile" sh tests/program/check_report.sh build quick
 if [ $all = on ]; then
     later "ThreadSanitizer" sh tests/package/check_threads.sh build/threads
     later "PyTorch: attention with gradients, and its operators" sh tests/python/check_torch.sh build

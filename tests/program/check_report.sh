@@ -104,7 +104,7 @@ assert len(real["rows"]) == 16 * len(real["devices"]) and len(cases) == 16 and {
 assert all(row["status"] != "fail" and (row["status"] != "ok" or row["samples_ns"]) for row in real["rows"])
 PYTHON
 "$clattn" report real.json gpu.json --out real.html || complain "report of real.json"
-"$clattn" bench --submit stopped.json --max-ms 5 --cache-dir kernels --quiet 2>stopped.txt & # in the midst of it
+env --default-signal=INT "$clattn" bench --submit stopped.json --max-ms 5 --cache-dir kernels --quiet 2>stopped.txt &
 stopped=$!
 sleep 3
 kill -INT $stopped

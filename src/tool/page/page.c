@@ -12,7 +12,7 @@ static void write_abilities(const page *p, const json_t *device) {
     static const char *const names[] = {"half", "double", "subgroups"}, *const words[] = {"float16",
                                                                                           "float64",
                                                                                           "sub-groups"};
-    if (!row_text(device, "type")[0]) return;
+    if (!json_object_get(device, "memory_bytes")) return;
     page_put(p->to, ", %.1f GiB", row_number(device, "memory_bytes") / 0x1p30);
     for (int i = 0; i < 3; i++)
         page_put(p->to, json_is_true(json_object_get(device, names[i])) ? ", %s" : ", no %s", words[i]);
@@ -38,8 +38,11 @@ static void write_devices(const page *p, int file) {
             page_put(p->to, " from %s (%.0f KiB) %.1f GB/s,", row_text(cache, "name"),
                      row_number(cache, "bytes") / 1024.0, row_number(cache, "read_gbytes_per_s"));
         }
-        page_put(p->to, " past the caches %.1f GB/s. %s</p>\n", row_number(device, "read_gbytes_per_s"),
-                 row_text(device, "contended"));
+        page_put(p->to,
+                 row_number(device, "read_gbytes_per_s") > 0.0 ? " past the caches %.1f GB/s"
+                                                               : " not measured",
+                 row_number(device, "read_gbytes_per_s"));
+        page_put(p->to, ". %s</p>\n", row_text(device, "contended"));
         page_roofline(p, file, (int)d);
         fputs("</section>\n", p->to);
     }
@@ -50,6 +53,14 @@ static void write_number(const page *p, const char *format, double x) {
     page_put(p->to, "<td data-v=\"%.9g\">", x);
     page_put(p->to, format, x);
     page_put(p->to, "</td>");
+}
+
+// Of a row that may lack it.
+static void write_field(const page *p, const json_t *row, const char *key) {
+    if (json_is_number(json_object_get(row, key)))
+        write_number(p, "%.1f", row_number(row, key));
+    else
+        fputs("<td>-</td>", p->to);
 }
 
 // With a bar of so many percent, and words after the number.
@@ -86,7 +97,7 @@ static void write_case(const page *p, int file, const json_t *row) {
                            : "<td data-v=\"%.6g\">%.1f %%</td>",
              spread, spread);
     write_number(p, "%.1f", row_number(row, "gflops"));
-    write_number(p, "%.1f", row_number(row, "gbytes_per_s"));
+    write_field(p, row, "gbytes_per_s");
     write_bar(p, "%.0f %%", row_number(row, "limit_percent"),
               strcmp(row_text(row, "op"), "decode") ? " of FMA" : " of reading",
               row_number(row, "limit_percent"));
@@ -96,7 +107,7 @@ static void write_case(const page *p, int file, const json_t *row) {
         write_bar(p, "%.1e", nmse, "", nmse > 0.0 ? (16.0 + log10(nmse)) / 0.16 : 0.0);
     else
         page_put(p->to, "<td>not checked</td>");
-    write_number(p, "%.1f", row_number(row, "build_ms"));
+    write_field(p, row, "build_ms");
     page_put(p->to, "</tr>\n");
 }
 

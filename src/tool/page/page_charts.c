@@ -76,7 +76,7 @@ static void draw_cache(const page *p, const frame *f, const json_t *cache, doubl
 
 static void draw_point(const page *p, const frame *f, int file, const json_t *row) {
     const double gflops = row_number(row, "gflops"), gbytes = row_number(row, "gbytes_per_s");
-    if (!row_ok(row) || gflops <= 0.0 || gbytes <= 0.0) return;
+    if (gflops <= 0.0 || gbytes <= 0.0) return;
     fputs("<circle", p->to);
     page_facts(p, file, row);
     page_put(p->to,
@@ -88,6 +88,10 @@ static void draw_point(const page *p, const frame *f, int file, const json_t *ro
              row_number(row, "time_ns") / 1e6);
 }
 
+static bool is_of(const json_t *row, int device) {
+    return row_ok(row) && json_integer_value(json_object_get(row, "device_index")) == device;
+}
+
 void page_roofline(const page *p, int file, int device) {
     json_t *row, *cache;
     size_t i;
@@ -95,7 +99,9 @@ void page_roofline(const page *p, int file, int device) {
     const json_t *rows = json_object_get(p->files[file], "rows");
     const double fma = row_number(of, "fma_gflops"), read = row_number(of, "read_gbytes_per_s");
     double most = fma;
-    json_array_foreach(rows, i, row) most = fmax(most, row_ok(row) ? row_number(row, "gflops") : 0.0);
+    json_array_foreach(rows, i, row) {
+        if (is_of(row, device)) most = fmax(most, row_number(row, "gflops"));
+    }
     if (fma <= 0.0 || read <= 0.0) {
         fputs("<p class=\"soft\">The file holds no limits of this device: no roofline.</p>\n", p->to);
         return;
@@ -112,7 +118,7 @@ void page_roofline(const page *p, int file, int device) {
     draw_roof(p, &f, "FMA with loads", row_number(of, "fma_loads_gflops"), read, "5 4", 14.0);
     json_array_foreach(json_object_get(of, "caches"), i, cache) draw_cache(p, &f, cache, fma);
     json_array_foreach(rows, i, row) {
-        if (json_integer_value(json_object_get(row, "device_index")) == device) draw_point(p, &f, file, row);
+        if (is_of(row, device)) draw_point(p, &f, file, row);
     }
     fputs("</svg></div>\n", p->to);
 }
