@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """The page of the machines that were met, bench/results/index.html: of each file in bench/results what `clattn report` takes. Files of
 `clattn bench --save` and `--submit` are taken as they are; of bench/device.sh the bench of each device; of bench/peers.py clattn's own
-rows, with the medians of the limits that were measured beside them. None of these has samples that clattn's own rows have, or a hash,
-unless it was submitted.
+rows, with the medians of the limits that were measured beside them; a layer's bytes are not in these, so it is in the table alone.
     python3 bench/results_page.py build/clattn"""
 import glob
 import json
