@@ -107,7 +107,7 @@ PYTHON
 # Ended after its first case.
 env --default-signal=INT "$clattn" bench --submit stopped.json --max-ms 5 --cache-dir cold --quiet --verbose 2>stopped.txt &
 stopped=$!
-while kill -0 $stopped 2>/dev/null && ! grep -q ' kernel .* built in ' stopped.txt; do sleep 0.2; done
+while kill -0 $stopped 2>/dev/null && ! grep -qs ' kernel .* built in ' stopped.txt; do sleep 0.2; done
 kill -INT $stopped
 wait $stopped && complain "a bench that was ended ends well"
 [ ! -e stopped.json ] && grep -q 'holds [1-9].* the whole set or nothing' stopped.txt || complain "ended: $(tail -n 1 stopped.txt)"
