@@ -94,6 +94,7 @@ steps_of "fuzzers, 5 s each" sh tests/fuzz/check_fuzzers.sh 5
 if [ $all = on ]; then
     [ "${CLATTN_THOROUGH:-off}" = off ] || suite "device, every family" build thorough
     steps_of "kernels through the compilers of devices that are not here" sh tests/kernels/check_offline.sh build
+    steps_of "Debian packages" sh tests/package/check_debian_package.sh build
     build_targets="clattn tests/libclattn_layer.so tests/test_layer tests/test_errors_layer tests/test_linear tests/test_errors_linear"
     step "build without CLBlast, linked with OpenCL" build_folder build/no-clblast -Dclblast=disabled -Dopencl=link
     build_targets=
