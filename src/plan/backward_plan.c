@@ -169,9 +169,9 @@ static const tuned_row *find_row(const plan_input *in, const problem *p) {
                            .nq = p->n_q,
                            .share = INT_MAX,
                            .band = p->band ? p->band : INT_MAX};
-    uint64_t kernels = 0;
-    for (int i = 0; i < CLA_BACKWARD_FAMILIES; i++) kernels |= TUNED_BIT(cla_backward_families[i].id);
-    return cla_tuned_find(in->own, in->shipped, kernels, &key);
+    tuned_kernels kernels = {.has = {false}};
+    for (int i = 0; i < CLA_BACKWARD_FAMILIES; i++) kernels.has[cla_backward_families[i].id] = true;
+    return cla_tuned_find(in->own, in->shipped, &kernels, &key);
 }
 
 // Behind the reason for what is taken, why the engine that a row names or the device has is not.

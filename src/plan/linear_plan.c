@@ -11,14 +11,19 @@ static const tuned_row *linear_row(const plan_input *in, const linear_problem *p
                            .d = (int)(p->reduction < INT32_MAX ? p->reduction : INT32_MAX),
                            .nq = (int)(p->rows < INT32_MAX ? p->rows : INT32_MAX),
                            .band = INT32_MAX};
-    uint64_t kernels =
-        TUNED_BIT(TUNED_CLBLAST) | TUNED_BIT(KERNEL_LINEAR_ROWS) | TUNED_BIT(KERNEL_LINEAR_TILES);
-    if (in->device->is_cpu) kernels |= TUNED_BIT(KERNEL_LINEAR_LANES) | TUNED_BIT(KERNEL_LINEAR_FEW_LANES);
-    if (!cla_family_linear_matrix_can(in, p)) return cla_tuned_find(rows, NULL, kernels, &key);
-    const tuned_row *row = cla_tuned_find(rows, NULL, kernels | TUNED_BIT(KERNEL_LINEAR_MATRIX), &key);
+    const bool is_cpu = in->device->is_cpu;
+    const tuned_kernels kernels = {.has = {[TUNED_CLBLAST] = true,
+                                           [KERNEL_LINEAR_ROWS] = true,
+                                           [KERNEL_LINEAR_TILES] = true,
+                                           [KERNEL_LINEAR_LANES] = is_cpu,
+                                           [KERNEL_LINEAR_FEW_LANES] = is_cpu}};
+    tuned_kernels with_matrix = kernels;
+    with_matrix.has[KERNEL_LINEAR_MATRIX] = true;
+    if (!cla_family_linear_matrix_can(in, p)) return cla_tuned_find(rows, NULL, &kernels, &key);
+    const tuned_row *row = cla_tuned_find(rows, NULL, &with_matrix, &key);
     const bool asks_for_amx =
         row && row->id == KERNEL_LINEAR_MATRIX && row->knobs.matrix_engine == MATRIX_ENGINE_AMX;
-    return asks_for_amx && !(in->probes.proven >> PROBE_AMX & 1u) ? cla_tuned_find(rows, NULL, kernels, &key)
+    return asks_for_amx && !(in->probes.proven >> PROBE_AMX & 1u) ? cla_tuned_find(rows, NULL, &kernels, &key)
                                                                   : row;
 }
 

@@ -134,7 +134,8 @@ const int *cla_planner_clblast_row(const clattn_context *context, int kernel) {
     const clattn_capabilities *of = &context->capabilities;
     const plan_input in = cla_planner_linear_input(context);
     const tuned_key key = {.cpu = of->is_cpu, .lanes = cla_plan_lanes_key(&in), .band = INT32_MAX};
-    const tuned_row *row =
-        cla_tuned_find(&context->planner->own, NULL, TUNED_BIT(TUNED_CLBLAST_KERNELS + kernel), &key);
+    tuned_kernels kernels = {.has = {false}};
+    kernels.has[TUNED_CLBLAST_KERNELS + kernel] = true;
+    const tuned_row *row = cla_tuned_find(&context->planner->own, NULL, &kernels, &key);
     return row ? row->clblast : NULL;
 }

@@ -34,11 +34,11 @@ static const tuned_row *find_row(const plan_input *in, const problem *p, clattn_
                            .band = p->band ? p->band : INT_MAX,
                            .tall = prefers_tall(in)};
     const unsigned wants = cla_family_wants(p);
-    uint64_t kernels = 0;
+    tuned_kernels kernels = {.has = {false}};
     for (int i = 0; i < cla_family_count; i++)
         if (cla_families[i]->path == path && !cla_family_lacks(cla_families[i], p, wants))
-            kernels |= TUNED_BIT(cla_families[i]->id);
-    return cla_tuned_find(in->own, in->shipped, kernels, &key);
+            kernels.has[cla_families[i]->id] = true;
+    return cla_tuned_find(in->own, in->shipped, &kernels, &key);
 }
 
 // Whether a is predicted to take less time: what both are known of decides.

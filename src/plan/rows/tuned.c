@@ -197,18 +197,16 @@ static bool holds(const tuned_row *r, const tuned_key *key) {
     return true;
 }
 
-_Static_assert(TUNED_CLBLAST_KERNELS + CLBLAST_KERNELS <= 64, "all kernels of rows are bits of a uint64_t");
-
-static const tuned_row *find_in(const tuned_rows *rows, uint64_t kernels, const tuned_key *key) {
+static const tuned_row *find_in(const tuned_rows *rows, const tuned_kernels *kernels, const tuned_key *key) {
     for (int i = 0; rows && i < rows->count; i++) {
         const tuned_row *r = &rows->rows[i];
-        if ((kernels >> r->id & 1) && holds(r, key)) return r;
+        if (kernels->has[r->id] && holds(r, key)) return r;
     }
     return NULL;
 }
 
-const tuned_row *cla_tuned_find(const tuned_rows *own, const tuned_rows *shipped, uint64_t kernels,
-                                const tuned_key *key) {
+const tuned_row *cla_tuned_find(const tuned_rows *own, const tuned_rows *shipped,
+                                const tuned_kernels *kernels, const tuned_key *key) {
     const tuned_row *r = find_in(own, kernels, key);
     return r ? r : find_in(shipped, kernels, key);
 }

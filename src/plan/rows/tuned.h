@@ -63,13 +63,14 @@ static inline bool cla_tuned_parse(const char *text, tuned_rows *rows, char *why
 }
 void cla_tuned_free(tuned_rows *rows);
 
-// A kernel, or a word in its place, as a bit.
-#define TUNED_BIT(id) ((uint64_t)1 << (id))
+// A set of kernels, and of the words in the place of some, by their ids.
+typedef struct tuned_kernels {
+    bool has[TUNED_CLBLAST_KERNELS + CLBLAST_KERNELS];
+} tuned_kernels;
 
-// The first row for one of the kernels in the bit set `kernels` (TUNED_BIT) that fits, in the caller's rows,
-// then in the shipped ones; NULL where none does.
-const tuned_row *cla_tuned_find(const tuned_rows *own, const tuned_rows *shipped, uint64_t kernels,
-                                const tuned_key *key);
+// The first row for one of these kernels that fits, in the caller's rows, then in the shipped ones; NULL where none does.
+const tuned_row *cla_tuned_find(const tuned_rows *own, const tuned_rows *shipped,
+                                const tuned_kernels *kernels, const tuned_key *key);
 
 // The rows that the library ships, as text.
 extern const char clattn_tuned_rows_text[];
