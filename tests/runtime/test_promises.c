@@ -282,12 +282,12 @@ static clattn_attention_params small_call(void) {
 // As many as there is room for are written, and no more; the number is that of all.
 START_TEST(families_in_little_room) {
     const clattn_attention_params p = small_call();
-    clattn_family all[16], few[16];
+    clattn_family all[32], few[32];
     size_t count = 0, again = 0;
     clattn_context *c = harness()->context;
     ck_assert_int_eq(clattn_attention_families(c, &p, NULL, 0, &count), CLATTN_OK);
-    ck_assert_uint_ge(count, 3);
-    ck_assert_int_eq(clattn_attention_families(c, &p, all, 16, &again), CLATTN_OK);
+    ck_assert(count >= 3 && count < 32);
+    ck_assert_int_eq(clattn_attention_families(c, &p, all, 32, &again), CLATTN_OK);
     ck_assert_uint_eq(count, again);
     for (size_t room = 0; room <= count; room++) {
         memset(few, 0x5a, sizeof few);
