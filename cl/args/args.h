@@ -296,6 +296,15 @@ typedef struct shift_args {
 } shift_args;
 ARGS_SIZE(shift_args, 112);
 
+// hadamard.cl: y = x H / sqrt(block), of which scale is the factor.
+#define HADAMARD_MOST_BLOCK 1024
+typedef struct hadamard_args {
+    args_view x, y;                 // [B, H, N, D]
+    args_i32 blocks, block, unused; // of a row, and numbers of each
+    args_f32 scale;
+} hadamard_args;
+ARGS_SIZE(hadamard_args, 96);
+
 // y[b,r,c] = x[b,r,c] + bias[c], converting storage types; the bias is optional (ARGS_BIAS).
 typedef struct convert_args {
     args_i64 x_offset, x_batch, x_row, y_offset, y_batch, y_row, bias_offset;

@@ -103,6 +103,37 @@ CLATTN_API clattn_status clattn_rope_prepare(clattn_context *context, const clat
 CLATTN_API clattn_status clattn_rope_enqueue(clattn_context *context, cl_command_queue queue,
                                              const clattn_rope_params *params, cl_uint wait_count,
                                              const cl_event *wait_list, cl_event *event);
+/* -------------------------------------------------------------------------------------- Hadamard --- */
+
+/* Multiply rows by the normalised Hadamard matrix, out of place, or in place where y is x, field by field: y = x H / sqrt(n), with
+ * H[i][j] = (-1)^popcount(i & j), in each block of n columns by itself. The matrix is its own inverse, so that a second call turns
+ * back. A cache of 4 or 8 bits loses less of rows whose largest numbers are spread so: q and new keys are multiplied alike, behind
+ * RoPE, which leaves each q k as it was; new values are multiplied, and out is multiplied back.
+ * Source: Sylvester's construction; Ashkboos et al. 2024, "QuaRot", section 4; llama.cpp's rotated caches, for the idea. */
+typedef struct clattn_hadamard_params {
+    clattn_tensor x; /* [B, H, N, D], f32, f16 or bf16 */
+    clattn_tensor y; /* [B, H, N, D], any of these types; x itself, or apart from it */
+    int block;       /* n: a power of two that divides D, 2 to 1024; 0: the largest of them. D is even. */
+    const clattn_progress *progress; /* optional: as in clattn_attention_params */
+} clattn_hadamard_params;
+
+/* Compile ahead what the call needs. Buffers may be NULL (an optional tensor counts as present when its rank is not 0).
+ * Threads: any.   Blocking: while the driver compiles.   Returns: as clattn_hadamard_enqueue. */
+CLATTN_API clattn_status clattn_hadamard_prepare(clattn_context *context,
+                                                 const clattn_hadamard_params *params);
+
+/* Enqueue it on the caller's queue, in-order or out-of-order; wait_list and event as in clattn_attention_enqueue. B, H or N of 0
+ * does nothing and succeeds. It takes no scratch memory.
+ * Lifetime  buffers must live until the commands are done.
+ * Threads   any, one queue a thread.
+ * Blocking  never for the result, unless with `progress`; a kernel not yet compiled is compiled now.
+ * Returns   INVALID_ARGUMENT  a rank, shape, type, stride, block, buffer or handle is wrong, or y lies partly over x; nothing was
+ *                             enqueued
+ *           CANCELLED         by params->progress
+ *           OUT_OF_MEMORY, BUILD_FAILED, DEVICE_LOST, DRIVER */
+CLATTN_API clattn_status clattn_hadamard_enqueue(clattn_context *context, cl_command_queue queue,
+                                                 const clattn_hadamard_params *params, cl_uint wait_count,
+                                                 const cl_event *wait_list, cl_event *event);
 #ifdef __cplusplus
 }
 #endif

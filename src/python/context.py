@@ -173,6 +173,11 @@ def _rope(g):
     return _Form(clattn_rope_params(), _sizes(x.shape[0], x.shape[1]), x, [_out(g, "y", x.shape, x.dtype)])
 
 
+def _hadamard(g):
+    x = _given(g, "x", "[B, H, N, D]")
+    return _Form(clattn_hadamard_params(), {}, x, [_out(g, "y", x.shape, x.dtype)])
+
+
 def _append(g):
     new = _given(g, "k_new" if g.get("k_new") is not None else "v_new", "[B, Hkv, n, D]")
     return _Form(clattn_append_params(), _sizes(new.shape[0]), new, written=("k", "v", "k_scale", "v_scale"))
@@ -491,6 +496,11 @@ class Context(_Closed):
         """RoPE of x [B, H, N, D]: y of x's type, or of the type that y names, or into y; in place where y is x, a Buffer. The fields of
         clattn_rope are keywords: layout, base, position, positions and so on."""
         return self._run("clattn_rope_enqueue", _rope, {"x": x, "y": y, **options})
+
+    def hadamard(self, x, *, y=None, **options):
+        """Rows of x [B, H, N, D] times the normalised Hadamard matrix, in blocks of columns, which is its own inverse: y of x's type, or of
+        the type that y names, or into y; in place where y is x, a Buffer."""
+        return self._run("clattn_hadamard_enqueue", _hadamard, {"x": x, "y": y, **options})
 
     def append(self, k_new=None, v_new=None, *, k=None, v=None, **options):
         """New rows [B, Hkv, n, D] into caches k and v [B, Hkv, capacity, D], which are Buffers."""

@@ -40,6 +40,9 @@ START_TEST(rotary_call) {
     ck_assert(clattn_rope_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL) == CLATTN_OK);
     p.rope.positions = p.cos = p.sin = (clattn_tensor){0};
     ck_assert(clattn_rope_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL) == CLATTN_OK);
+    const clattn_hadamard_params turned = {.x = all[0].view, .y = all[1].view, .block = 4};
+    ck_assert(clattn_hadamard_enqueue(harness()->context, harness()->queue, &turned, 0, NULL, NULL) ==
+              CLATTN_OK);
     clFinish(harness()->queue);
     for (int n = 0; n < 4; n++) guarded_release(&all[n]);
 }

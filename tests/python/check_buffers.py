@@ -211,6 +211,12 @@ def caches():
         close(got[0], clattn.rope(rows[:1, :, :1], position=6, **how)[0], f"a shifted key of {dtype}", tolerance)
         close(got[1], clattn.rope(rows[1:, :, :1], position=9, **how)[0], f"a key of {dtype} that stays", tolerance)
     refused("clattn.Buffer", clattn.shift, rows, delta=1, rope=how)
+    kept, x = clattn.Buffer(rows), clattn.Buffer(rows)
+    clattn.hadamard(x, y=x, block=4)
+    signs = np.array([[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]]) / 2
+    close(x.numpy(), (rows.reshape(-1, 4) @ signs).reshape(rows.shape), "Hadamard's matrix in place", 1e-6)
+    close(clattn.hadamard(clattn.hadamard(kept)).numpy(), rows, "Hadamard's matrix twice", 1e-6)
+    refused("block: 3 of D = 32", clattn.hadamard, rows, block=3)
     ring = clattn.Buffer.zeros((1, 1, 4, 8))
     for at in range(6):
         clattn.append(np.full((1, 1, 1, 8), at, np.float32), k=ring, start=at, circular=True)

@@ -37,7 +37,7 @@ def names():
         check(there, f"{name} cannot be reached from Python")
     check(clattn.version() == "0.2.0" or clattn.version().count(".") == 2, "version")
     for call, fields in (("attention", ("softcap", "k_new", "cascade")), ("layer", ("w_gate", "norm")), ("rope", ("base", "cos")),
-        ("append", ("circular",)), ("shift", ("deltas",)),
+        ("append", ("circular",)), ("shift", ("deltas",)), ("hadamard", ("block",)),
                          ("linear", ("packed",)), ("layer_kv", ("k_norm",))):
         text = getattr(clattn, call).__doc__
         check(all(field in text for field in fields) and all(field in text
@@ -202,6 +202,7 @@ def plans():
         small = numbers(1, 2, 3, 16)
         cache = clattn.Buffer.zeros((1, 2, 8, 16), context=context)
         for prepare in (lambda: context.attention_prepare(small, small, small), lambda: context.rope_prepare(small, layout="half"),
+            lambda: context.hadamard_prepare(small),
             lambda: context.linear_prepare(x, w, projection="native"),
                         lambda: context.append_prepare(small, small, k=cache, v=cache),
                         lambda: context.shift_prepare(cache, delta=1, rope={"layout": "half"}), lambda: context.layer_prepare(x, **options)):

@@ -1,5 +1,6 @@
 """tests/examples/smollm2.py against the whole model written once more (whole_llama.py): on a made-up one of the same architecture, or
 on a GGUF file.   check_decoder.py BUILD [MODEL.gguf]"""
+import json
 import os
 import sys
 
@@ -35,6 +36,31 @@ def compare(weights, options, prompt, count, tolerance, **own):
           f"{errors[2]:.2g} in the steps; the same tokens")
 
 
+def rotated():
+    """A real layer over a cache in blocks: with q, k and v times Hadamard's matrix, and out turned back, less than half of the error."""
+    data = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "smollm2_layer0")
+    with open(data + ".safetensors", "rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        stored = np.frombuffer(file.read(), np.uint8)
+    x = np.load(data + "_x.npy")
+
+    def heads(name):
+        entry = header[f"model.layers.0.self_attn.{name}_proj.weight"]
+        w = stored[slice(*entry["data_offsets"])].view(np.float32).reshape(entry["shape"])
+        return (x @ w.T).reshape(1, x.shape[1], -1, 64).transpose(0, 2, 1, 3)
+    q, k, v = clattn.rope(heads("q"), layout="half"), clattn.rope(heads("k"), layout="half"), heads("v")
+    want = clattn.attention(q, k, v, causal=True)
+    for word in ("q8_0", "q4_0"):
+        cache = [clattn.Buffer.zeros((*k.shape[:3], k.shape[3] // 32), word) for _ in range(4)]
+        clattn.append(k, v, k=cache[0], v=cache[1])
+        clattn.append(clattn.hadamard(k), clattn.hadamard(v), k=cache[2], v=cache[3])
+        plain = clattn.attention(q, *cache[:2], causal=True)
+        turned = clattn.hadamard(clattn.attention(clattn.hadamard(q), *cache[2:], causal=True))
+        errors = [float(((out - want) ** 2).sum() / (want ** 2).sum()) for out in (plain, turned)]
+        check(errors[1] < 0.5 * errors[0] < 0.05, f"{word}: {errors}")
+        print(f"layer 0 of SmolLM2 over a cache of {word}: NMSE {errors[0]:.2g}, through Hadamard's matrix {errors[1]:.2g}")
+
+
 if len(sys.argv) > 2:
     loaded = smollm2.read(sys.argv[2])
     compare(*loaded[:2], smollm2.PROMPT, 40, 2e-5)
@@ -44,5 +70,6 @@ else:
     for word in ("q8_0", "q4_0"):
         kept = {name: clattn.to_blocks(w, word) if w.ndim == 2 else w for name, w in weights.items()}
         compare(kept, options, [3, 14, 15, 92, 65, 35], 12, 2e-6)
+    rotated()
     refused("the cache holds 4 tokens", smollm2.Decoder(weights, **options, capacity=4).step, [1, 2, 3, 4, 5])
 print(f"{python_checks.checks} checks of the decoder")

@@ -65,6 +65,8 @@ static clattn_packed some_packed;
     ENQUEUED(X, merge, "out_a")                                                                              \
     ENQUEUED(X, rope, "x")                                                                                   \
     X(rope_prepare_params, clattn_rope_prepare(c, NULL), "params")                                           \
+    ENQUEUED(X, hadamard, "x")                                                                               \
+    X(hadamard_prepare_params, clattn_hadamard_prepare(c, NULL), "params")                                   \
     ENQUEUED(X, append, "k_new")                                                                             \
     X(append_prepare_params, clattn_append_prepare(c, NULL), "params")                                       \
     ENQUEUED(X, shift, "k: ")                                                                                \

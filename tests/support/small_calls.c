@@ -9,6 +9,7 @@ enum { BATCH = 2, HEADS = 2, ROWS = 5, CAPACITY = 9, SIZE = 8, WIDTH = 12 };
 const char *const small_names[SMALL_CALLS] = {"append",
                                               "shift",
                                               "rope",
+                                              "hadamard",
                                               "dropout mask",
                                               "block mask",
                                               "layer's keys",
@@ -71,6 +72,13 @@ static void open_rope(struct small_call *c, struct place *place) {
                                    .rope = {.layout = CLATTN_ROPE_INTERLEAVED, .rotary_dim = 6},
                                    .offsets = starts};
     c->rope.y = add(c, place, WRITTEN, y);
+}
+
+static void open_hadamard(struct small_call *c, struct place *place) {
+    const struct guarded_shape x = {CLATTN_TYPE_F16, 4, {BATCH, HEADS, ROWS, WIDTH}, LAYOUT_PADDED},
+                               y = {CLATTN_TYPE_F32, 4, {BATCH, HEADS, ROWS, WIDTH}, LAYOUT_BSHD};
+    c->hadamard.x = add(c, place, READ, x);
+    c->hadamard.y = add(c, place, WRITTEN, y);
 }
 
 static void open_dropout(struct small_call *c, struct place *place) {
@@ -203,10 +211,10 @@ static void open_layer_forward(struct small_call *c, struct place *place) {
 
 void small_open(struct small_call *c, int which, struct place *place) {
     static void (*const open[SMALL_CALLS])(struct small_call *, struct place *) = {
-        open_append,          open_shift,          open_rope,         open_dropout,
-        open_block_mask,      open_layer_kv,       open_norm,         open_activation,
-        open_embedding,       open_argmax,         open_sample,       open_backward,
-        open_linear_backward, open_layer_backward, open_layer_forward};
+        open_append,     open_shift,           open_rope,           open_hadamard,
+        open_dropout,    open_block_mask,      open_layer_kv,       open_norm,
+        open_activation, open_embedding,       open_argmax,         open_sample,
+        open_backward,   open_linear_backward, open_layer_backward, open_layer_forward};
     *c = (struct small_call){.which = which};
     open[which](c, place);
 }
@@ -224,6 +232,8 @@ clattn_status small_enqueue(const struct small_call *c, clattn_context *context,
         return clattn_shift_enqueue(context, queue, &c->shift, count, list, event);
     case SMALL_ROPE:
         return clattn_rope_enqueue(context, queue, &c->rope, count, list, event);
+    case SMALL_HADAMARD:
+        return clattn_hadamard_enqueue(context, queue, &c->hadamard, count, list, event);
     case SMALL_DROPOUT_MASK:
         return clattn_dropout_mask_enqueue(context, queue, &c->dropout, count, list, event);
     case SMALL_BLOCK_MASK:
@@ -257,6 +267,7 @@ void small_empty(struct small_call *c) {
     c->append.lengths = NULL;
     c->shift.k.shape[1] = c->shift.k_scale.shape[1] = 0;
     c->rope.x.shape[1] = c->rope.y.shape[1] = 0;
+    c->hadamard.x.shape[1] = c->hadamard.y.shape[1] = 0;
     c->dropout.mask.shape[2] = 0;
     c->attention.q.shape[2] = c->attention.out.shape[2] = blocks->shape[2] = 0;
     c->layer_kv.y.shape[1] = c->layer_kv.k.shape[2] = c->layer_kv.v.shape[2] = 0;
@@ -277,7 +288,7 @@ void small_empty(struct small_call *c) {
 }
 
 void small_spoil(struct small_call *c) {
-    c->append.k.rank = c->shift.k.rank = c->rope.y.rank = c->dropout.mask.rank =
+    c->append.k.rank = c->shift.k.rank = c->rope.y.rank = c->hadamard.y.rank = c->dropout.mask.rank =
         c->attention.score.block_mask.rank = c->layer_kv.k.rank = c->norm.out.rank = c->activation.out.rank =
             c->embedding.out.rank = c->argmax.x.rank = c->sample.x.rank = c->backward.dq.rank =
                 c->linear_backward.dx.rank = c->layer_backward.forward.x.rank = 2;

@@ -1,6 +1,7 @@
 // small_calls.h: the calls beside attention, layer and linear, each ready on small tensors of its own: new rows into a cache, a shift of
-// its keys, RoPE alone, dropout's mask, a block mask, the keys and values of a layer, those of block.h, and gradients. For suites that
-// ask of every call the same: events, faults, threads, guard pages. Leaves out what is right: each call's own suite says it.
+// its keys, RoPE and Hadamard's matrix alone, dropout's mask, a block mask, the keys and values of a layer, those of block.h, and
+// gradients. For suites that ask of every call the same: events, faults, threads, guard pages. Leaves out what is right: each call's own
+// suite says it.
 #ifndef CLATTN_TESTS_SMALL_CALLS_H
 #define CLATTN_TESTS_SMALL_CALLS_H
 
@@ -10,6 +11,7 @@ enum {
     SMALL_APPEND,
     SMALL_SHIFT,
     SMALL_ROPE,
+    SMALL_HADAMARD,
     SMALL_DROPOUT_MASK,
     SMALL_BLOCK_MASK,
     SMALL_LAYER_KV,
@@ -33,6 +35,7 @@ struct small_call {
     clattn_append_params append;
     clattn_shift_params shift;
     clattn_rope_params rope;
+    clattn_hadamard_params hadamard;
     clattn_dropout_mask_params dropout;
     clattn_attention_params attention;
     clattn_layer_kv_params layer_kv;

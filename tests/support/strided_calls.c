@@ -318,6 +318,16 @@ static void open_rope(struct strided_call *c) {
     c->enqueue = turn;
 }
 
+ENQUEUE(hadamard, hadamard, hadamard)
+
+static void open_hadamard(struct strided_call *c) {
+    clattn_hadamard_params *p = &c->hadamard;
+    const struct sizes s = sizes_of(c);
+    ADD(clattn_hadamard_params, p->, x, READ, F32, 4, s.b, s.h, s.n, s.d);
+    ADD(clattn_hadamard_params, p->, y, WRITTEN, F32, 4, s.b, s.h, s.n, s.d);
+    c->enqueue = hadamard;
+}
+
 ENQUEUE(merge, merge, merge)
 
 static void open_merge(struct strided_call *c) {
@@ -532,6 +542,7 @@ static const struct {
              {"append", open_append},
              {"shift", open_shift},
              {"rope", open_rope},
+             {"hadamard", open_hadamard},
              {"merge", open_merge},
              {"dropout mask", open_dropout_mask},
              {"block mask", open_block_mask},

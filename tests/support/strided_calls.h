@@ -36,6 +36,7 @@ struct strided_call {
         clattn_pack_params pack;
         clattn_append_params append;
         clattn_shift_params shift;
+        clattn_hadamard_params hadamard;
         clattn_rope_params rope;
         clattn_merge_params merge;
         clattn_dropout_mask_params dropout;

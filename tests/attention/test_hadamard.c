@@ -1,0 +1,141 @@
+// test_hadamard.c: clattn_hadamard_enqueue beside the matrix in double precision, element by element of its definition: storage types,
+// layouts, sizes of blocks, in place and out of place, and as a device that is no CPU, whose blocks have work-groups. Leaves out what is
+// refused (test_errors_hadamard.c), and waiting, threads and empty calls (small_calls.h).
+#define _GNU_SOURCE
+#include "support/case_assert.h"
+#include "support/harness.h"
+#include "support/next_function.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "evidence/reference/reference.h"
+#include "evidence/reference/storage.h"
+
+enum { BATCH = 2, HEADS = 3, ROWS = 5 };
+
+static bool is_gpu;        // what the device says to be
+static clattn_context *on; // a context of such a device
+
+CL_API_ENTRY cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size,
+                                                void *value, size_t *size_ret) {
+    cl_int (*real)(cl_device_id, cl_device_info, size_t, void *, size_t *);
+    *(void **)&real = next("clGetDeviceInfo");
+    const cl_int code = real(device, what, size, value, size_ret);
+    if (code == CL_SUCCESS && what == CL_DEVICE_TYPE && is_gpu && value)
+        *(cl_device_type *)value = CL_DEVICE_TYPE_GPU;
+    return code;
+}
+
+typedef struct turning {
+    clattn_type x, y;
+    enum layout layout;
+    bool in_place;
+    int size, block, means; // columns, the block that is asked for, and what it means
+} turning;
+
+// y = x H / sqrt(n), of one block.
+static void multiply(const double *x, int n, double *y) {
+    for (int j = 0; j < n; j++) {
+        y[j] = 0;
+        for (int i = 0; i < n; i++) y[j] += (__builtin_popcount((unsigned)(i & j)) & 1 ? -1 : 1) * x[i];
+        y[j] /= sqrt(n);
+    }
+}
+
+static void run(const turning *t) {
+    struct random random = {42};
+    const int64_t count = (int64_t)BATCH * HEADS * ROWS * t->size;
+    const struct guarded_shape x = {t->x, 4, {BATCH, HEADS, ROWS, t->size}, t->layout},
+                               y = {t->y, 4, {BATCH, HEADS, ROWS, t->size}, LAYOUT_BSHD};
+    double *values = case_random(&random, count, t->x, 2), *got = reference_alloc(count),
+           *expected = reference_alloc(count);
+    struct guarded from = guarded_input(harness_place(), &x, values),
+                   to = t->in_place ? guarded_in_out(harness_place(), &x, values)
+                                    : guarded_output(harness_place(), &y);
+    const clattn_hadamard_params p = {
+        .x = t->in_place ? to.view : from.view, .y = to.view, .block = t->block};
+    ck_assert_msg(clattn_hadamard_prepare(on, &p) == CLATTN_OK &&
+                      clattn_hadamard_enqueue(on, harness()->queue, &p, 0, NULL, NULL) == CLATTN_OK,
+                  "%s", harness_log_text());
+    ck_assert_msg(guarded_read(&to, harness()->queue, got), "bytes around y changed");
+    ck_assert_msg(guarded_intact(&from, harness()->queue), "x changed");
+    double largest = 0;
+    for (int64_t n = 0; n < count; n += t->means) multiply(values + n, t->means, expected + n);
+    for (int64_t n = 0; n < count; n++) largest = fmax(largest, fabs(expected[n]));
+    // One rounding to y's type, and at most eleven in float32.
+    for (int64_t n = 0; n < count; n++)
+        ck_assert_msg(
+            fabs(got[n] - expected[n]) <= storage_roundoff(t->y) * fabs(expected[n]) + 1e-6 * largest,
+            "D %d, block %d, element %lld: %g, not %g", t->size, t->block, (long long)n, got[n], expected[n]);
+    guarded_release(&from);
+    guarded_release(&to);
+    free(values), free(got), free(expected);
+}
+
+#define TYPES 9
+START_TEST(types) {
+    const turning t = {.x = (clattn_type)(_i / 3),
+                       .y = (clattn_type)(_i % 3),
+                       .layout = (enum layout)(_i % LAYOUT_COUNT),
+                       .size = 96,
+                       .means = 32};
+    turning in_place = t;
+    run(&t);
+    in_place.y = t.x, in_place.in_place = true;
+    run(&in_place);
+}
+END_TEST
+
+static const struct {
+    int size, block, means;
+} sizes[] = {{2, 0, 2},   {80, 0, 16},  {64, 64, 64},    {128, 32, 32},
+             {256, 2, 2}, {576, 0, 64}, {1024, 0, 1024}, {2048, 0, 1024}};
+enum { SIZES = sizeof sizes / sizeof sizes[0] };
+
+START_TEST(blocks) {
+    run(&(turning){.size = sizes[_i].size, .block = sizes[_i].block, .means = sizes[_i].means});
+}
+END_TEST
+
+// A large number in each row is spread over its block, which is what rotated caches are for.
+START_TEST(spreads) {
+    const struct guarded_shape shape = {CLATTN_TYPE_F32, 4, {1, 1, 1, 64}, LAYOUT_DENSE};
+    double values[64] = {[17] = 80}, got[64];
+    struct guarded x = guarded_in_out(harness_place(), &shape, values);
+    const clattn_hadamard_params p = {.x = x.view, .y = x.view};
+    for (int turn = 0; turn < 2; turn++) {
+        ck_assert(clattn_hadamard_enqueue(on, harness()->queue, &p, 0, NULL, NULL) == CLATTN_OK);
+        ck_assert(guarded_read(&x, harness()->queue, got));
+        for (int n = 0; n < 64; n++)
+            ck_assert_double_eq_tol(turn ? got[n] : fabs(got[n]), turn ? values[n] : 10, 1e-4);
+    }
+    guarded_release(&x);
+}
+END_TEST
+
+static void begin_cpu(void) {
+    on = harness()->context;
+}
+static void begin_gpu(void) {
+    is_gpu = true;
+    on = harness_open((clattn_context_params){.context = harness()->opencl, .log = harness_log()});
+    is_gpu = false;
+    ck_assert(!clattn_context_capabilities(on)->is_cpu);
+}
+static void end_gpu(void) {
+    clattn_context_destroy(on);
+}
+
+int main(void) {
+    Suite *suite = suite_create("hadamard");
+    TCase *group = harness_add(suite, "as the device is", (const TTest *const[]){spreads, NULL}),
+          *in_groups = harness_add(suite, "as no CPU", (const TTest *const[]){NULL});
+    tcase_add_unchecked_fixture(group, begin_cpu, NULL);
+    tcase_add_unchecked_fixture(in_groups, begin_gpu, end_gpu);
+    tcase_add_loop_test(group, types, 0, TYPES);
+    tcase_add_loop_test(group, blocks, 0, SIZES);
+    harness_add_loop(in_groups, types, TYPES);
+    harness_add_loop(in_groups, blocks, SIZES);
+    return harness_run(suite);
+}
