@@ -34,7 +34,7 @@ DEVICES = {"sm_80": ["a100"], "sm_90": ["h100"], "sm_120": ["rtx4060"], "gfx90a"
 ALL = ("sm_90", "gfx942", "spirv")
 SOME = set("""prefill-d64 prefill-d128 prefill-d64-f16 prefill-d128-f16 prefill-d64-bf16 prefill-d128-bf16 prefill-d128-i8 every-op
 decode-d64 decode-d128 decode-d128-f16 decode-d128-bf16 decode-d128-i8 decode-mqa weights-f16 token token-f16 token-bf16 few-f16 bert
-bert-f16 llama llama-bf16 rope merge convert block""".split())
+bert-f16 llama llama-bf16 rope append shift hadamard merge convert block""".split())
 GRADIENTS = {"prefill-d64", "prefill-d128", "prefill-d64-bf16", "prefill-d128-f16", "every-op"}
 PRODUCTS = 3   # loops whose shares are kept: with at least half as many multiply-adds as the first
 POINT = 1.0    # of 100, that a share may fall

@@ -124,19 +124,26 @@ static void tell_rest(const absent_device *d) {
     static const clattn_type types[] = {CLATTN_TYPE_F32, CLATTN_TYPE_F16, CLATTN_TYPE_BF16};
     for (int i = 0; i < 3; i++) {
         const int type = (int)types[i];
-        const program_spec rope = {.id = KERNEL_ROPE, .knobs = {.type_q = type, .type_out = type}},
-                           append = {.id = KERNEL_APPEND,
-                                     .knobs = {.type_q = type,
-                                               .type_kv = CLATTN_TYPE_I8,
-                                               .rope = 1,
-                                               .work_group = 32}},
-                           merge = {.id = KERNEL_MERGE, .knobs = {.type_out = type}},
-                           from = {.id = KERNEL_CONVERT, .knobs = {.type_q = type}},
-                           to = {.id = KERNEL_CONVERT, .knobs = {.type_out = type, .type_bias = type}};
+        const program_spec
+            rope = {.id = KERNEL_ROPE, .knobs = {.type_q = type, .type_out = type}},
+            append = {.id = KERNEL_APPEND,
+                      .knobs = {.type_q = type, .type_kv = CLATTN_TYPE_I8, .rope = 1, .work_group = 32}},
+            shift = {.id = KERNEL_SHIFT,
+                     .knobs = {.type_kv = i == 0   ? CLATTN_TYPE_I8
+                                          : i == 1 ? CLATTN_TYPE_Q8_0
+                                                   : type,
+                               .rope = 1,
+                               .work_group = 32}},
+            hadamard = {.id = KERNEL_HADAMARD, .knobs = {.type_q = type, .type_out = type, .work_group = 32}},
+            merge = {.id = KERNEL_MERGE, .knobs = {.type_out = type}},
+            from = {.id = KERNEL_CONVERT, .knobs = {.type_q = type}},
+            to = {.id = KERNEL_CONVERT, .knobs = {.type_out = type, .type_bias = type}};
         static const enum kernel_id rows[] = {KERNEL_ROW_NORM, KERNEL_ACTIVATE, KERNEL_EMBED, KERNEL_ARGMAX,
                                               KERNEL_SAMPLE};
         tell(d, "rope", &rope, 0, 0, "rope");
         tell(d, "append", &append, 32, 0, "append");
+        tell(d, "shift", &shift, 32, sizeof(float) * SHIFT_MOST_BLOCK_WIDTH, "shift");
+        tell(d, "hadamard", &hadamard, 32, sizeof(float) * HADAMARD_MOST_BLOCK, "hadamard");
         tell(d, "merge", &merge, 0, 0, "merge");
         tell(d, "convert", &from, 0, 0, "convert");
         tell(d, "convert", &to, 0, 0, "convert");

@@ -27,8 +27,8 @@ for format in csv json jsonl sql; do bench -o $format >"$work/out.$format"; done
 bench --quiet --save "$work/b.csv" >"$work/nothing"
 [ ! -s "$work/nothing" ] || { echo "--quiet printed"; exit 1; }
 cache=off
+how= # CLBlast is measured in what follows, which takes half a minute of unoptimised kernels
 bench --op decode,layer,attend-backward --causal both -o json >"$work/more.json"
-how=
 bench --op linear,layer --dtype f32,bf16 --projection auto,clblast,native -o json >"$work/projections.json"
 bench --op linear --d-model 40 -n 1,33 -b 3 -o json >"$work/linear.json"
 bench --op linear,layer --precision exact,split --packed both -o json >"$work/packed.json"
