@@ -56,6 +56,7 @@ later "program: real layers, refusals, JSON" env $plainly sh tests/program/check
 later "examples" env $plainly sh tests/package/check_examples.sh build
 later "options: each with its effect, checks that check" env $plainly sh tests/program/check_options.sh build
 later "options: what is refused" sh tests/program/check_refusals.sh build
+later "cookbook of masks and scores" env $plainly python3 tests/mods/check_cookbook.py build
 later "folders of published kinds of models, by numpy" env $plainly python3 tests/program/check_models.py build
 later "decode reads K and V once" sh tests/kernels/check_decode_loads.sh build
 later "help, manual pages, completions" sh tests/program/check_shells.sh build

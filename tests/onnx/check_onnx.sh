@@ -20,6 +20,7 @@ if [ ! -x "$folder/python/bin/pip" ] || ! "$folder/python/bin/python" -c 'import
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+"$folder/python/bin/python" tests/source/check_porting.py # of whose tables this Python knows ONNX's operator
 "$folder/python/bin/python" tests/onnx/onnx_cases.py "$work" || { echo "onnx_cases.py failed"; exit 1; }
 share=quick
 [ "${CLATTN_THOROUGH:-off}" = off ] || share=

@@ -1,0 +1,101 @@
+"""Every recipe of docs/cookbook.md beside NumPy, which is told here what each means, with and without a block mask of it.
+check_cookbook.py BUILD"""
+import os
+import re
+import sys
+
+import numpy as np
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+import python_checks  # noqa: E402
+from python_checks import check, clattn, softmax  # noqa: E402
+
+BATCH, HEADS, ROWS, SIZE = 2, 3, 96, 16
+random = np.random.default_rng(7)
+i, j = np.arange(ROWS)[:, None], np.arange(ROWS)[None, :]
+documents = np.sort(random.integers(0, 5, (BATCH, ROWS)), 1).astype(np.int32)
+prefixes, pads = np.array([0, 11], np.int32), np.array([9, 40], np.int32)
+intervals = np.array([[0, 70], [10, 50], [30, 96]], np.int32)
+blocks = np.eye(6, dtype=bool) | (random.random((HEADS, 6, 6)) < 0.3)
+slopes = np.array([0.5, 0.25, 0.125], np.float32)
+bias, products = (random.standard_normal(shape).astype(np.float32) for shape in ((HEADS, 32), (BATCH, HEADS, ROWS, ROWS)))
+
+
+def near(places, sizes, window):
+    """Whether key j is in the window around row i that is moved to lie in the picture. An even window has one more before it."""
+    seen = np.ones((len(places[0]),) * 2, bool)
+    for place, size, width in zip(places, sizes, window):
+        first = np.clip(place - width // 2, 0, size - width)
+        seen &= (place[None] >= first[:, None]) & (place[None] < first[:, None] + width)
+    return seen
+
+
+def tiled(counts, tiles):
+    """The coordinates of tokens that lie tile by tile."""
+    grid = np.indices([n // t for n, t in zip(counts, tiles)] + list(tiles)).reshape(2 * len(counts), -1)
+    return [grid[n] * tiles[n] + grid[len(counts) + n] for n in range(len(counts))]
+
+
+def bits(numbers, first):
+    return sum((numbers >> first + 2 * n & 1) << n for n in range(3))
+
+
+def bucket(distance):
+    """transformers' relative_position_bucket of T5, both directions, 32 buckets, up to 128."""
+    far = 8 + (np.log(np.maximum(np.abs(distance), 1) / 8) / np.log(16) * 8).astype(int)
+    return np.where(distance > 0, 16, 0) + np.where(np.abs(distance) < 8, np.abs(distance), np.minimum(far, 15))
+
+
+token = np.arange(ROWS)
+picture, video = tiled((8, 8), (2, 2)), tiled((4, 6, 4), (1, 2, 2))
+in_tiles = np.ones((ROWS, ROWS), bool)
+in_tiles[:64, :64] = [[all(abs(min(max(a[n] // 2, 1), 2) - c[n] // 2) <= 1 for n in (0, 1)) for c in zip(*picture)] for a in zip(*picture)]
+frames = [place // size for place, size in zip(video, (1, 2, 2))]
+# What is seen, or a score becomes, of each recipe, and its buffers.
+MEANS = {
+    "Causal": (j <= i,),
+    "Sliding window": ((j <= i) & (j > i - 6),),
+    "Dilated sliding window": (np.isin(i - j, (-6, -4, -2, 0, 2, 4, 6)),),
+    "Prefix": (np.stack([j <= np.maximum(i, n - 1) for n in prefixes])[:, None], prefixes),
+    "Documents": ((documents[:, :, None] == documents[:, None])[:, None], documents),
+    "Causal documents": ((documents[:, :, None] == documents[:, None])[:, None] & (j <= i), documents),
+    "Attention sinks": ((j <= i) & ((j >= i - 5) | (j < 3)),),
+    "Neighbourhood": (near((token // 8, token % 8), (12, 8), (3, 3)),),
+    "Tiled neighbourhood": (near(tiled((12, 8), (2, 4)), (12, 8), (3, 3)),),
+    "Neighbourhood along a Morton curve": (near((bits(token[:64], 1), bits(token[:64], 0)), (8, 8), (3, 3)),),
+    "Sliding tiles": (in_tiles,),
+    "Sliding tiles of a video": (near(frames, (4, 3, 2), (3, 2, 1)),),
+    "Pictures between text": ((i >= np.repeat(intervals[:, 0], 32)) & (i < np.repeat(intervals[:, 1], 32)), intervals),
+    "Frames near each other": ((i < 5) | (j < 18) | (np.abs(i - j) <= 25),),
+    "The same place in all frames": ((i < 5) | (j < 5) | (np.abs((i - 5) % 13 - (j - 5) % 13) <= 2),),
+    "Padding on the left": ((j >= pads[:, None, None])[:, None], pads),
+    "Random blocks": (np.repeat(np.repeat(blocks, 16, 1), 16, 2), blocks),
+    "ALiBi": (lambda s: s - slopes[:, None, None] * np.abs(i - j), slopes),
+    "Soft cap": (lambda s: 20 * np.tanh(s / 20),),
+    "Relative positions": (lambda s: s + 0.125 * (j - i),),
+    "T5's buckets": (lambda s: s + bias[:, bucket(j - i)], bias),
+    "Latent attention's positions": (lambda s: s + products, products),
+}
+
+with open("docs/cookbook.md") as file:
+    recipes = {name: (kind, text) for name, kind, text in
+               re.findall(r"^### ([^\n]+)\n(?:(?!^#)[^`]|`(?!``))*```mod\n(mask_mod|score_mod): (.*?)\n```", file.read(), re.S | re.M)}
+check(list(recipes) == list(MEANS), f"recipes and what they mean differ: {set(recipes) ^ set(MEANS) or 'their order'}")
+tensors = [2 * random.standard_normal((BATCH, HEADS, ROWS, SIZE)).astype(np.float32) for _ in "qkv"]
+for name, (kind, text) in recipes.items():
+    means, *buffers = MEANS[name]
+    q, k, v = (x[:, :, :means.shape[-1]] if kind == "mask_mod" else x for x in tensors)
+    scores = q.astype(np.float64) @ k.astype(np.float64).transpose(0, 1, 3, 2) / 4
+    changed = np.where(means, scores, -np.inf) if kind == "mask_mod" else means(scores)
+    check(kind == "score_mod" or 0.01 < np.mean(means) < 0.99, f"{name}: it hides nothing, or all")
+    with np.errstate(invalid="ignore"):
+        want = np.nan_to_num(softmax(changed)) @ v.astype(np.float64)
+    given = {kind: text, "mod_buffers": buffers} if buffers else {kind: text}
+    if kind == "mask_mod":
+        got = [clattn.attention(q, k, v, **given), clattn.attention(q, k, v, **given, block_mask=clattn.block_mask(q, k, **given))]
+    else:
+        got = [clattn.attention(q, k, v, **given)]
+    for n, out in enumerate(got):
+        error = np.abs(out - want).max()
+        check(error < 1e-5, f"{name}{', by its block mask' if n else ''}: {error:.3g} apart")
+print(f"counted: {len(recipes)} recipes, {python_checks.checks} checks")
