@@ -1,0 +1,26 @@
+vcpkg_download_distfile(ARCHIVE
+    URLS "@URL@"
+    FILENAME "clattn-@VERSION@.tar.xz"
+    SHA512 @SHA512@)
+vcpkg_extract_source_archive(SOURCE_PATH ARCHIVE "${ARCHIVE}")
+
+set(OPTIONS -Dtests=disabled -Dmpi=disabled -Dpng=disabled -Dfonts=disabled)
+foreach(PAIR "clblast=clblast" "tools=tool")
+    string(REPLACE "=" ";" PAIR "${PAIR}")
+    list(GET PAIR 0 FEATURE)
+    list(GET PAIR 1 OPTION)
+    if("${FEATURE}" IN_LIST FEATURES)
+        list(APPEND OPTIONS "-D${OPTION}=enabled")
+    else()
+        list(APPEND OPTIONS "-D${OPTION}=disabled")
+    endif()
+endforeach()
+vcpkg_configure_meson(SOURCE_PATH "${SOURCE_PATH}" OPTIONS ${OPTIONS})
+vcpkg_install_meson()
+vcpkg_fixup_pkgconfig()
+vcpkg_cmake_config_fixup(CONFIG_PATH lib/cmake/clattn)
+if("tools" IN_LIST FEATURES)
+    vcpkg_copy_tools(TOOL_NAMES clattn AUTO_CLEAN)
+endif()
+file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/debug/include" "${CURRENT_PACKAGES_DIR}/debug/share")
+vcpkg_install_copyright(FILE_LIST "${SOURCE_PATH}/LICENSE" "${SOURCE_PATH}/NOTICE")
