@@ -41,16 +41,16 @@ static int choose(int number, const clattn_device *all, size_t count) {
 }
 
 struct device *device_open(int number, char why[LINE]) {
-    clattn_device all[64];
+    clattn_device all[DEVICES];
     size_t count = 0;
     struct device *device = calloc(1, sizeof *device);
     clattn_context_params params = {.log = keeping};
     line[0] = '\0';
     snprintf(why, LINE, "out of memory");
     if (device == NULL) return NULL;
-    clattn_status status = clattn_device_list(all, 64, &count, &keeping);
+    clattn_status status = clattn_device_list(all, DEVICES, &count, &keeping);
     if (status == CLATTN_OK) {
-        if (count > 64) count = 64;
+        if (count > DEVICES) count = DEVICES;
         device->number = choose(number, all, count);
         if (device->number < 0) snprintf(line, LINE, "there is no device %d, of %zu", number, count);
     }

@@ -249,10 +249,10 @@ static OrtStatus *asked_device(const OrtApi *api, const OrtSessionOptions *optio
     if (status || !has) return status;
     const bool read = said(api, api->GetSessionConfigEntry(options, "clattn.device", text, &size));
     const size_t digits = strspn(text, "0123456789");
-    if (!read || digits == 0 || digits > 2 || text[digits] != '\0')
+    for (size_t n = 0; n < digits && n < 2; n++) *number = (n ? 10 * *number : 0) + text[n] - '0';
+    if (!read || digits == 0 || digits > 2 || text[digits] != '\0' || *number >= DEVICES)
         return api->CreateStatus(ORT_INVALID_ARGUMENT,
                                  "clattn.device: the number of a device is wanted, 0 to 63");
-    *number = text[1] ? (text[0] - '0') * 10 + text[1] - '0' : text[0] - '0';
     return NULL;
 }
 

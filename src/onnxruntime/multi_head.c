@@ -103,6 +103,15 @@ static void bind_padding(struct call *call, clattn_attention_params *p, int64_t 
                                        rows, keys);
 }
 
+static void bind_tap(struct call *call, clattn_attention_params *p, int64_t keys) {
+    const int64_t shape[4] = {p->q.shape[0], p->q.shape[1], p->q.shape[2], keys};
+    const struct array tap = call_output(call, 3, 4, shape);
+    if (tap.data == NULL) return;
+    if (tap.type != CLATTN_TYPE_F32) call_refuse(call, "output_qk is made of float32 alone");
+    p->scores = clattn_tensor_dense(call_writes(call, tap.data, tap.bytes, false), tap.type, 4, shape);
+    p->scores_at = CLATTN_TAP_MASKED;
+}
+
 static void compute(struct call *call) {
     const struct attributes *a = &call->kernel->attributes;
     clattn_attention_params p = {0};
@@ -112,14 +121,14 @@ static void compute(struct call *call) {
         call_refuse(call, "past_sequence_length and cache_indirection are not taken: past is [B, H, P, D]");
     if (!call_good(call)) return;
     const int64_t before = past_bind(call, PAST, past, &p.kv), keys = before + p.kv.k.shape[2];
-    const int64_t *s = p.q.shape, dv = p.kv.v.shape[3], shape[3] = {s[0], s[2], s[1] * dv},
-                  tapped[4] = {s[0], s[1], s[2], keys};
+    const int64_t *s = p.q.shape, dv = p.kv.v.shape[3], shape[3] = {s[0], s[2], s[1] * dv};
     const struct array out = call_output(call, 0, 3, shape), added = call_input(call, ADDED);
-    if (call_output(call, 3, 4, tapped).data) call_refuse(call, "its fourth output is not made");
+    bind_tap(call, &p, keys);
     p.score.scale = a->scale;
     p.score.causal = a->unidirectional != 0;
     p.score.alignment = CLATTN_ALIGN_OFFSET;
-    p.score.offset = (int32_t)before;
+    p.score.offset = (int32_t)
+        before; // where ONNX Runtime lets the last row see all keys if there are more of them than rows
     bind_padding(call, &p, keys);
     if (added.data) p.score.bias = call_view(call, &added);
     past_join(call, 1, &past[0], &p.kv.k, rows[KEY].data);
