@@ -66,7 +66,12 @@ typedef struct OrtApi {
     void (*ReleaseStatus)(OrtStatus *status);
     ort_unused *unused94[5];
     void (*ReleaseTensorTypeAndShapeInfo)(OrtTensorTypeAndShapeInfo *info);
-    ort_unused *unused100[137];
+    ort_unused *unused100[130];
+    OrtStatus *(*KernelInfo_GetInputCount)(const OrtKernelInfo *info, size_t *count);
+    OrtStatus *(*KernelInfo_GetOutputCount)(const OrtKernelInfo *info, size_t *count);
+    OrtStatus *(*KernelInfo_GetInputName)(const OrtKernelInfo *info, size_t index, char *text, size_t *size);
+    OrtStatus *(*KernelInfo_GetOutputName)(const OrtKernelInfo *info, size_t index, char *text, size_t *size);
+    ort_unused *unused234[3];
     OrtStatus *(*HasSessionConfigEntry)(const OrtSessionOptions *options, const char *key, int *found);
     OrtStatus *(*GetSessionConfigEntry)(const OrtSessionOptions *options, const char *key, char *text,
                                         size_t *size);
@@ -82,6 +87,7 @@ ORT_SLOT(KernelInfoGetAttribute_float, 85);
 ORT_SLOT(KernelContext_GetOutput, 91);
 ORT_SLOT(ReleaseStatus, 93);
 ORT_SLOT(ReleaseTensorTypeAndShapeInfo, 99);
+ORT_SLOT(KernelInfo_GetInputCount, 230);
 ORT_SLOT(GetSessionConfigEntry, 238);
 
 typedef struct OrtApiBase {

@@ -5,12 +5,16 @@
 
 #include "onnxruntime/past.h"
 
-static const char *refuses(const struct attributes *a) {
+static const char *refuses(const struct kernel *kernel) {
+    const struct attributes *a = &kernel->attributes;
     if (a->qk_matmul_output_mode < 0 || a->qk_matmul_output_mode > 3)
         return "qk_matmul_output_mode is 0 to 3";
     if (a->scale_given && (!isfinite(a->scale) || a->scale == 0))
         return "scale is a finite number but 0, or absent";
     if (!(a->softcap >= 0)) return "softcap is 0, which is none, or above it";
+    if (kernel->outputs >> 3 & 1u && a->qk_matmul_output_mode != CLATTN_TAP_SOFTMAX &&
+        kernel->op->types[0] != ORT_TYPE_F32)
+        return "before the softmax (modes 0 to 2) there is qk_matmul_output of float32 alone";
     return NULL;
 }
 
@@ -88,10 +92,6 @@ static void bind_tap(struct call *call, clattn_attention_params *p, int64_t keys
     const int64_t shape[4] = {p->q.shape[0], p->q.shape[1], p->q.shape[2], keys};
     const struct array tap = call_output(call, 3, 4, shape);
     if (tap.data == NULL) return;
-    if (mode != CLATTN_TAP_SOFTMAX && tap.type != CLATTN_TYPE_F32) {
-        call_refuse(call, "qk_matmul_output of this type is taken after the softmax alone: mode 3");
-        return;
-    }
     *(mode == CLATTN_TAP_SOFTMAX ? &p->weights : &p->scores) =
         clattn_tensor_dense(call_writes(call, tap.data, tap.bytes, false), tap.type, 4, shape);
     p->scores_at = (clattn_tap)mode;

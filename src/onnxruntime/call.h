@@ -45,7 +45,7 @@ void call_check(struct call *call, clattn_status status);
 
 // An input of the node; its data is NULL where there is none, or where the call has failed.
 struct array call_input(struct call *call, size_t index);
-// An output, made with these sizes; its data is NULL where nobody wants it, or it has no elements.
+// An output, made with these sizes; its data is NULL where nobody wants it, or it has no elements, and nothing is to be computed.
 struct array call_output(struct call *call, size_t index, int rank, const int64_t *shape);
 
 // Memory of the device with what the host's holds: to be read; to be written, and then read back into it by call_end; `filled`: it has

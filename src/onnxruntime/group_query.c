@@ -5,17 +5,35 @@
 
 #include "onnxruntime/call.h"
 
-enum { QUERY, KEY, VALUE, PAST_KEY, PAST_VALUE, LENGTHS, TOTAL, COS, SIN, POSITIONS, ADDED, SINK };
+enum {
+    QUERY,
+    KEY,
+    VALUE,
+    PAST_KEY,
+    PAST_VALUE,
+    LENGTHS,
+    TOTAL,
+    COS,
+    SIN,
+    POSITIONS,
+    ADDED,
+    SINK,
+    KEY_SCALE,
+    VALUE_SCALE
+};
 
 static bool quantized(const char *type) {
     return type[0] && strcmp(type, "NONE") != 0;
 }
 
-static const char *refuses(const struct attributes *a) {
+static const char *refuses(const struct kernel *kernel) {
+    const struct attributes *a = &kernel->attributes;
     if (a->num_heads < 1 || a->kv_num_heads < 1 || a->num_heads % a->kv_num_heads)
         return "num_heads is a multiple of kv_num_heads, which is at least 1";
     if (quantized(a->k_quant_type) || quantized(a->v_quant_type))
         return "k_quant_type and v_quant_type are NONE: the cache has the type of query";
+    if (kernel->inputs & (1u << KEY_SCALE | 1u << VALUE_SCALE))
+        return "k_scale and v_scale are not taken: the cache has the type of query";
     if (a->qk_output) return "qk_output is 0: scores are not returned";
     if (!isfinite(a->scale) || !(a->softcap >= 0)) return "scale is finite, softcap at least 0";
     if (a->local_window_size == 0 || a->local_window_size > INT32_MAX)

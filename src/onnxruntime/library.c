@@ -138,6 +138,20 @@ static void read_attributes(const OrtApi *api, const OrtKernelInfo *info, struct
     text_attribute(api, info, "v_quant_type", to->v_quant_type);
 }
 
+typedef OrtStatus *count_of(const OrtKernelInfo *info, size_t *count);
+typedef OrtStatus *name_of(const OrtKernelInfo *info, size_t index, char *text, size_t *size);
+
+// A bit for each input or output that has a name.
+static unsigned present(const OrtApi *api, const OrtKernelInfo *info, count_of *counts, name_of *names) {
+    unsigned bits = 0;
+    size_t count = 0, size = 0;
+    if (!said(api, counts(info, &count))) return 0;
+    for (size_t n = 0; n < count && n < 32; n++)
+        if (said(api, names(info, n, NULL, &size)) && size > 1)
+            bits |= 1u << n; // size counts the 0 at its end
+    return bits;
+}
+
 static OrtStatus *op_create(const OrtCustomOp *op, const OrtApi *api, const OrtKernelInfo *info,
                             void **made) {
     char text[LINE];
@@ -147,7 +161,9 @@ static OrtStatus *op_create(const OrtCustomOp *op, const OrtApi *api, const OrtK
     kernel->op = own(op);
     kernel->api = api;
     read_attributes(api, info, &kernel->attributes);
-    const char *const why = own(op)->is->refuses(&kernel->attributes);
+    kernel->inputs = present(api, info, api->KernelInfo_GetInputCount, api->KernelInfo_GetInputName);
+    kernel->outputs = present(api, info, api->KernelInfo_GetOutputCount, api->KernelInfo_GetOutputName);
+    const char *const why = own(op)->is->refuses(kernel);
     if (why) {
         snprintf(text, sizeof text, "clattn %s: %s", own(op)->is->name, why);
         free(kernel);

@@ -6,9 +6,15 @@
 
 enum { QUERY, KEY, VALUE, BIAS, PADDING, ADDED, PAST, PAST_LENGTH = 8, INDIRECTION };
 
-static const char *refuses(const struct attributes *a) {
+static const char *refuses(const struct kernel *kernel) {
+    const struct attributes *a = &kernel->attributes;
+    const bool f32 = kernel->op->types[0] == ORT_TYPE_F32;
     if (a->num_heads < 1) return "num_heads is at least 1";
     if (!(a->mask_filter_value <= -1000)) return "mask_filter_value is -1000 or less: keys are hidden";
+    if (kernel->inputs & (1u << PAST_LENGTH | 1u << INDIRECTION))
+        return "past_sequence_length and cache_indirection are not taken: past is [B, H, P, D]";
+    if (kernel->inputs & 1u << BIAS && !f32) return "bias is taken of float32 alone";
+    if (kernel->outputs & 1u << 3 && !f32) return "output_qk is made of float32 alone";
     return NULL;
 }
 
@@ -43,8 +49,8 @@ static void add_biases(struct call *call, struct array rows[3]) {
     int64_t wanted = 0;
     if (bias.data == NULL) return;
     for (int n = 0; n < 3; n++) {
-        if (rows[n].data == NULL || rows[n].rank != 3 || bias.type != CLATTN_TYPE_F32) {
-            call_refuse(call, "bias is taken of float32, with query, key and value of [B, N, H * D]");
+        if (rows[n].data == NULL || rows[n].rank != 3) {
+            call_refuse(call, "bias goes with query, key and value of [B, N, H * D]");
             return;
         }
         wanted += rows[n].shape[2];
@@ -107,7 +113,6 @@ static void bind_tap(struct call *call, clattn_attention_params *p, int64_t keys
     const int64_t shape[4] = {p->q.shape[0], p->q.shape[1], p->q.shape[2], keys};
     const struct array tap = call_output(call, 3, 4, shape);
     if (tap.data == NULL) return;
-    if (tap.type != CLATTN_TYPE_F32) call_refuse(call, "output_qk is made of float32 alone");
     p->scores = clattn_tensor_dense(call_writes(call, tap.data, tap.bytes, false), tap.type, 4, shape);
     p->scores_at = CLATTN_TAP_MASKED;
 }
@@ -117,8 +122,6 @@ static void compute(struct call *call) {
     clattn_attention_params p = {0};
     struct array rows[3], past[2];
     bind_rows(call, rows, &p);
-    if (call_input(call, PAST_LENGTH).data || call_input(call, INDIRECTION).data)
-        call_refuse(call, "past_sequence_length and cache_indirection are not taken: past is [B, H, P, D]");
     if (!call_good(call)) return;
     const int64_t before = past_bind(call, PAST, past, &p.kv), keys = before + p.kv.k.shape[2];
     const int64_t *s = p.q.shape, dv = p.kv.v.shape[3], shape[3] = {s[0], s[2], s[1] * dv};

@@ -7,6 +7,7 @@
 
 struct call;
 struct device;
+struct kernel;
 
 // The attributes of all operators, by ONNX's names; each operator reads its own.
 struct attributes {
@@ -26,8 +27,8 @@ struct operator{
     // A letter for each input and output: 1 or 2, the first or second type of the operator; * any; i and l int32 and int64; f float32.
     const char *inputs, *outputs;
     unsigned required; // a bit for each input that no node leaves out; of outputs it is the first
-    // What the attributes ask for that is not done: a line that says what is; NULL: nothing.
-    const char *(*refuses)(const struct attributes *attributes);
+    // What the node asks for that is not done: a line that says what is; NULL: nothing, so far as it shows before there are tensors.
+    const char *(*refuses)(const struct kernel *kernel);
     void (*compute)(struct call * call);
 };
 
@@ -44,6 +45,7 @@ struct kernel {
     const struct op *op;
     const OrtApi *api;
     struct attributes attributes;
+    unsigned inputs, outputs; // a bit for each that it has
 };
 
 extern const struct operator operator_attention, operator_rotary_embedding, operator_tensor_scatter,

@@ -3,7 +3,8 @@
 
 #include "onnxruntime/call.h"
 
-static const char *refuses_rotation(const struct attributes *a) {
+static const char *refuses_rotation(const struct kernel *kernel) {
+    const struct attributes *a = &kernel->attributes;
     if (a->rotary_embedding_dim < 0 || a->rotary_embedding_dim % 2 || a->rotary_embedding_dim > 1 << 20)
         return "rotary_embedding_dim is even and at least 0";
     return NULL;
@@ -53,8 +54,9 @@ const struct operator operator_rotary_embedding = {
     .compute = rotate,
 };
 
-static const char *refuses_scatter(const struct attributes *a) {
-    if (a->mode[0] && strcmp(a->mode, "linear") != 0 && strcmp(a->mode, "circular") != 0)
+static const char *refuses_scatter(const struct kernel *kernel) {
+    const char *mode = kernel->attributes.mode;
+    if (mode[0] && strcmp(mode, "linear") != 0 && strcmp(mode, "circular") != 0)
         return "mode is linear or circular";
     return NULL;
 }
