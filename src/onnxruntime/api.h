@@ -19,6 +19,14 @@ typedef struct OrtKernelInfo OrtKernelInfo;
 typedef struct OrtKernelContext OrtKernelContext;
 typedef struct OrtShapeInferContext OrtShapeInferContext;
 typedef struct OrtCustomOp OrtCustomOp;
+// Of graphs, for provider_api.h.
+typedef struct OrtGraph OrtGraph;
+typedef struct OrtNode OrtNode;
+typedef struct OrtValueInfo OrtValueInfo;
+typedef struct OrtTypeInfo OrtTypeInfo;
+typedef struct OrtOpAttr OrtOpAttr;
+typedef struct OrtHardwareDevice OrtHardwareDevice;
+struct OrtEpApi;
 
 enum { ORT_FAIL = 1, ORT_INVALID_ARGUMENT = 2, ORT_NOT_IMPLEMENTED = 9 };
 
@@ -33,6 +41,8 @@ enum {
     ORT_TYPE_BF16 = 16
 };
 
+enum { ORT_ATTRIBUTE_INT = 1, ORT_ATTRIBUTE_FLOAT = 3, ORT_ATTRIBUTE_STRING = 5 };
+
 enum { ORT_REQUIRED = 0, ORT_OPTIONAL = 1 };
 
 typedef void ort_unused(void);
@@ -45,7 +55,9 @@ typedef struct OrtApi {
     OrtStatus *(*AddCustomOpDomain)(OrtSessionOptions *options, OrtCustomOpDomain *domain);
     ort_unused *unused29[22];
     OrtStatus *(*GetTensorMutableData)(OrtValue *value, void **data);
-    ort_unused *unused52[8];
+    ort_unused *unused52[3];
+    OrtStatus *(*CastTypeInfoToTensorInfo)(const OrtTypeInfo *info, const OrtTensorTypeAndShapeInfo **tensor);
+    ort_unused *unused56[4];
     OrtStatus *(*GetTensorElementType)(const OrtTensorTypeAndShapeInfo *info, int *type);
     OrtStatus *(*GetDimensionsCount)(const OrtTensorTypeAndShapeInfo *info, size_t *count);
     OrtStatus *(*GetDimensions)(const OrtTensorTypeAndShapeInfo *info, int64_t *sizes, size_t count);
@@ -75,12 +87,35 @@ typedef struct OrtApi {
     OrtStatus *(*HasSessionConfigEntry)(const OrtSessionOptions *options, const char *key, int *found);
     OrtStatus *(*GetSessionConfigEntry)(const OrtSessionOptions *options, const char *key, char *text,
                                         size_t *size);
+    // Those that follow are of version 24, for the provider.
+    ort_unused *unused239[33];
+    OrtStatus *(*ReadOpAttr)(const OrtOpAttr *attribute, int type, void *value, size_t most, size_t *bytes);
+    ort_unused *unused273[17];
+    OrtStatus *(*GetValueInfoTypeInfo)(const OrtValueInfo *value, const OrtTypeInfo **type);
+    ort_unused *unused291[16];
+    int (*HardwareDevice_Type)(const OrtHardwareDevice *device);
+    ort_unused *unused308[9];
+    const struct OrtEpApi *(*GetEpApi)(void);
+    ort_unused *unused318[26];
+    OrtStatus *(*Graph_GetNumNodes)(const OrtGraph *graph, size_t *count);
+    OrtStatus *(*Graph_GetNodes)(const OrtGraph *graph, const OrtNode **nodes, size_t count);
+    ort_unused *unused346[4];
+    OrtStatus *(*Node_GetOperatorType)(const OrtNode *node, const char **name);
+    OrtStatus *(*Node_GetDomain)(const OrtNode *node, const char **name);
+    ort_unused *unused352[1];
+    OrtStatus *(*Node_GetNumInputs)(const OrtNode *node, size_t *count);
+    OrtStatus *(*Node_GetInputs)(const OrtNode *node, const OrtValueInfo **values, size_t count);
+    OrtStatus *(*Node_GetNumOutputs)(const OrtNode *node, size_t *count);
+    OrtStatus *(*Node_GetOutputs)(const OrtNode *node, const OrtValueInfo **values, size_t count);
+    ort_unused *unused357[4];
+    OrtStatus *(*Node_GetAttributeByName)(const OrtNode *node, const char *name, const OrtOpAttr **attribute);
 } OrtApi;
 
 #define ORT_SLOT(name, number)                                                                               \
     static_assert(offsetof(OrtApi, name) == (number) * sizeof(ort_unused *), "the place of " #name)
 ORT_SLOT(CreateCustomOpDomain, 26);
 ORT_SLOT(GetTensorMutableData, 51);
+ORT_SLOT(CastTypeInfoToTensorInfo, 55);
 ORT_SLOT(GetTensorElementType, 60);
 ORT_SLOT(GetTensorTypeAndShape, 65);
 ORT_SLOT(KernelInfoGetAttribute_float, 85);
@@ -89,6 +124,13 @@ ORT_SLOT(ReleaseStatus, 93);
 ORT_SLOT(ReleaseTensorTypeAndShapeInfo, 99);
 ORT_SLOT(KernelInfo_GetInputCount, 230);
 ORT_SLOT(GetSessionConfigEntry, 238);
+ORT_SLOT(ReadOpAttr, 272);
+ORT_SLOT(GetValueInfoTypeInfo, 290);
+ORT_SLOT(HardwareDevice_Type, 307);
+ORT_SLOT(GetEpApi, 317);
+ORT_SLOT(Graph_GetNumNodes, 344);
+ORT_SLOT(Node_GetInputs, 354);
+ORT_SLOT(Node_GetAttributeByName, 361);
 
 typedef struct OrtApiBase {
     const OrtApi *(*GetApi)(uint32_t version); // NULL: it has no such version

@@ -122,9 +122,10 @@ static void compute(struct call *call) {
     call_check(call, clattn_attention_enqueue(call->device->context, call->queue, &p, 0, NULL, NULL));
 }
 
-const struct operator operator_attention = {
+const struct operation operator_attention = {
     .domain = "",
     .name = "Attention",
+    .opsets = {23, 25},
     .inputs = "122*22l",
     .outputs = "1221",
     .required = 7,

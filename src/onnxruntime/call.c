@@ -216,7 +216,8 @@ static void bring_back(struct call *call, const struct held *held) {
     if (code != CL_SUCCESS) call_refuse(call, "the result could not be read (%d)", (int)code);
 }
 
-OrtStatus *call_end(struct call *call) {
+// Waits for the device, and gives all back.
+static OrtStatus *end(struct call *call) {
     const struct device *device = call->device;
     for (int n = 0; n < call->count && call_good(call); n++)
         if (call->held[n].to) bring_back(call, &call->held[n]);
@@ -230,4 +231,15 @@ OrtStatus *call_end(struct call *call) {
         free(call->held[n].memory);
     }
     return call->status;
+}
+
+OrtStatus *call_node(const struct kernel *kernel, OrtKernelContext *context) {
+    const OrtApi *api = kernel->api;
+    struct call call = {.kernel = kernel, .device = kernel->op->device, .context = context};
+    call.status = api->KernelContext_GetInputCount(context, &call.inputs);
+    if (call_good(&call)) call.status = api->KernelContext_GetOutputCount(context, &call.outputs);
+    if (call_good(&call)) call.queue = device_take_queue(call.device);
+    if (call_good(&call) && call.queue == NULL) call_refuse(&call, "clCreateCommandQueue failed");
+    if (call_good(&call)) kernel->op->is->compute(&call);
+    return end(&call);
 }

@@ -48,13 +48,13 @@ struct array call_input(struct call *call, size_t index);
 // An output, made with these sizes; its data is NULL where nobody wants it, or it has no elements, and nothing is to be computed.
 struct array call_output(struct call *call, size_t index, int rank, const int64_t *shape);
 
-// Memory of the device with what the host's holds: to be read; to be written, and then read back into it by call_end; `filled`: it has
+// Memory of the device with what the host's holds: to be read; to be written, and then read back into it before call_node ends; `filled`: it has
 // numbers before. NULL: there are no bytes, or it fails.
 cl_mem call_reads(struct call *call, const void *data, size_t bytes);
 cl_mem call_writes(struct call *call, void *data, size_t bytes, bool filled);
 // Memory of the device alone, for what one step hands to the next.
 cl_mem call_scratch(struct call *call, size_t bytes);
-// Host memory until call_end.
+// Host memory until call_node ends.
 void *call_memory(struct call *call, size_t bytes);
 
 // The numbers of an array of int32 or int64, of which there must be `count`, as int32. Refuses those that do not fit, by `name`.
@@ -65,7 +65,7 @@ clattn_tensor call_rows(struct call *call, const struct array *array, int64_t he
 // A view of all its axes, of which there are at most four.
 clattn_tensor call_view(struct call *call, const struct array *array);
 
-// Waits for the device, and gives all back. Returns the call's status.
-OrtStatus *call_end(struct call *call);
+// Computes a node: from any number of threads at once, also of one kernel.
+OrtStatus *call_node(const struct kernel *kernel, OrtKernelContext *context);
 
 #endif

@@ -208,9 +208,10 @@ static void compute(struct call *call) {
     call_check(call, clattn_attention_enqueue(call->device->context, call->queue, &p, 0, NULL, NULL));
 }
 
-const struct operator operator_group_query_attention = {
+const struct operation operator_group_query_attention = {
     .domain = "com.microsoft",
     .name = "GroupQueryAttention",
+    .opsets = {1, 1},
     .inputs = "11111ii11l11ff",
     .outputs = "1111",
     .required = 1u | 1u << LENGTHS | 1u << TOTAL,

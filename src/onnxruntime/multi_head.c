@@ -142,9 +142,10 @@ static void compute(struct call *call) {
     call_check(call, clattn_attention_enqueue(call->device->context, call->queue, &p, 0, NULL, NULL));
 }
 
-const struct operator operator_multi_head_attention = {
+const struct operation operator_multi_head_attention = {
     .domain = "com.microsoft",
     .name = "MultiHeadAttention",
+    .opsets = {1, 1},
     .inputs = "1111i111ii",
     .outputs = "1111",
     .required = 1,

@@ -22,20 +22,22 @@ struct attributes {
     char mode[16], k_quant_type[16], v_quant_type[16];
 };
 
-struct operator{
+struct operation {
     const char *domain, *name;
+    int opsets[2]; // of the domain, the first and the last in which it came or changed
     // A letter for each input and output: 1 or 2, the first or second type of the operator; * any; i and l int32 and int64; f float32.
     const char *inputs, *outputs;
     unsigned required; // a bit for each input that no node leaves out; of outputs it is the first
     // What the node asks for that is not done: a line that says what is; NULL: nothing, so far as it shows before there are tensors.
     const char *(*refuses)(const struct kernel *kernel);
-    void (*compute)(struct call * call);
+    void (*compute)(struct call *call);
 };
 
 // An operator for its types on a device: what ONNX Runtime holds.
 struct op {
     OrtCustomOp ort; // first, so that one is the other
-    const struct operator* is;
+    const struct operation *is;
+    const OrtApi *api;
     struct device *device;
     int types[2];
 };
@@ -48,7 +50,7 @@ struct kernel {
     unsigned inputs, outputs; // a bit for each that it has
 };
 
-extern const struct operator operator_attention, operator_rotary_embedding, operator_tensor_scatter,
+extern const struct operation operator_attention, operator_rotary_embedding, operator_tensor_scatter,
     operator_multi_head_attention, operator_group_query_attention;
 
 #endif

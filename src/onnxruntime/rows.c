@@ -44,9 +44,10 @@ static void rotate(struct call *call) {
     call_check(call, clattn_rope_enqueue(call->device->context, call->queue, &p, 0, NULL, NULL));
 }
 
-const struct operator operator_rotary_embedding = {
+const struct operation operator_rotary_embedding = {
     .domain = "",
     .name = "RotaryEmbedding",
+    .opsets = {23, 23},
     .inputs = "111l",
     .outputs = "1",
     .required = 7,
@@ -94,9 +95,10 @@ static void scatter(struct call *call) {
     call_check(call, clattn_append_enqueue(call->device->context, call->queue, &p, 0, NULL, NULL));
 }
 
-const struct operator operator_tensor_scatter = {
+const struct operation operator_tensor_scatter = {
     .domain = "",
     .name = "TensorScatter",
+    .opsets = {24, 24},
     .inputs = "11l",
     .outputs = "1",
     .required = 3,
