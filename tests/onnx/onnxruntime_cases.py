@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Attention operators of ONNX Runtime on clattn: ONNX's own node cases of them, and those of com.microsoft beside ONNX Runtime's own
-kernels on the CPU. Run by check_onnxruntime.sh.
+"""Attention operators of ONNX Runtime on clattn, as custom operators and by the execution provider: ONNX's own node cases of them,
+and those of com.microsoft beside ONNX Runtime's own kernels on the CPU. Run by check_onnxruntime.sh.
 
     onnxruntime_cases.py LIBRARY           all checks; the last lines begin with "counted:". Exit status 1 where one failed, or few ran
     onnxruntime_cases.py LIBRARY wrong     the same with every expectation off by a little: all cases must fail
@@ -9,6 +9,7 @@ kernels on the CPU. Run by check_onnxruntime.sh.
 import concurrent.futures
 import ctypes
 import importlib
+import os
 import sys
 import time
 
@@ -19,7 +20,7 @@ import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 from onnx.backend.test.case import node as onnx_cases
 
-LIBRARY, WRONG = sys.argv[1], sys.argv[2:] == ["wrong"]
+LIBRARY, WRONG = os.path.abspath(sys.argv[1]), sys.argv[2:] == ["wrong"]
 MODULES = {"Attention": ("attention", 93), "RotaryEmbedding": ("rotaryembedding", 8), "TensorScatter": ("tensorscatter", 3)}
 BF16 = np.dtype(ml_dtypes.bfloat16)
 TYPES = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.float16): TensorProto.FLOAT16, BF16: TensorProto.BFLOAT16,
@@ -35,14 +36,31 @@ def fail(name, why):
     print(f"FAIL  {name}: {' '.join(str(why).split())[:240]}")
 
 
-def session(model, library=True, **entries):
+def session(model, way="operators", **entries):
+    """way: "operators", "provider", or "own" for ONNX Runtime's own kernels; entries: options of the module's."""
     options = ort.SessionOptions()
     options.log_severity_level = 4
+    if way == "provider":
+        options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+        options.add_provider_for_devices([device for device in ort.get_ep_devices() if device.ep_name == "clattn"], entries)
+        return ort.InferenceSession(model.SerializeToString(), options)
     for key, text in entries.items():
         options.add_session_config_entry("clattn." + key, text)
-    if library:
+    if way == "operators":
         options.register_custom_ops_library(LIBRARY)
     return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def taken_by_provider(made):
+    return [one.op_type for part in made.get_provider_graph_assignment_info() if part.ep_name == "clattn" for one in part.get_nodes()]
+
+
+def computed(model, feeds, way):
+    """The results by clattn, which must be who computes them."""
+    made = session(model, way)
+    if way == "provider":
+        assert taken_by_provider(made) == [model.graph.node[0].op_type], "the provider did not take the node"
+    return run(made, feeds)
 
 
 def given(a):
@@ -78,29 +96,35 @@ def array(value):
     return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else np.asarray(value)
 
 
-def onnx_case(case):
+def onnx_case(case, way):
     inputs, outputs = ([array(value) for value in values] for values in case.data_sets[0])
     names = [value.name for value in case.model.graph.input]
-    for got, wanted in zip(run(session(case.model), dict(zip(names, inputs))), outputs, strict=True):
+    for got, wanted in zip(computed(case.model, dict(zip(names, inputs)), way), outputs, strict=True):
         agree(got, wanted, max(case.rtol, BFLOAT16_RTOL) if wanted.dtype == BF16 else case.rtol, case.atol)
 
 
-def all_onnx_cases():
+def cases_of_onnx():
+    """(operator, its cases), of which there must be as many as are known."""
     for op, (module, wanted) in MODULES.items():
-        first, ran, before = len(onnx_cases._NodeTestCases), 0, len(failures)
+        first = len(onnx_cases._NodeTestCases)
         onnx_cases._TargetOpType = op
         importlib.import_module("onnx.backend.test.case.node." + module)
-        for case in onnx_cases._NodeTestCases[first:]:
-            nodes = case.model.graph.node
-            if len(nodes) == 1 and nodes[0].op_type == op:
-                ran += 1
-                try:
-                    onnx_case(case)
-                except Exception as error:
-                    fail(case.name, error)
-        if ran < wanted:
-            fail(op, f"{ran} cases, {wanted} are wanted")
-        print(f"counted: ONNX {op} through ONNX Runtime: {ran} cases, {len(failures) - before} failed")
+        found = [case for case in onnx_cases._NodeTestCases[first:]
+                 if [one.op_type for one in case.model.graph.node] == [op]]
+        if len(found) < wanted:
+            fail(op, f"{len(found)} cases, {wanted} are wanted")
+        yield op, found
+
+
+def all_onnx_cases(found, way):
+    for op, cases in found:
+        before = len(failures)
+        for case in cases:
+            try:
+                onnx_case(case, way)
+            except Exception as error:
+                fail(f"{case.name} by {way}", error)
+        print(f"counted: ONNX {op} through ONNX Runtime's {way}: {len(cases)} cases, {len(failures) - before} failed")
 
 
 def node(op, inputs, outputs, opset=21, domain="", **attributes):
@@ -185,30 +209,30 @@ OPTIONS = {
 }
 
 
-def beside_own(make, seed, dtype=F32, **options):
+def beside_own(make, way, seed, dtype=F32, **options):
     """What clattn computes beside ONNX Runtime's own kernel; of bfloat16, which that does not have, its float32 on the same numbers."""
     (model, feeds), (own_model, own_feeds), seen = make(np.random.default_rng(seed), dtype, **options)
-    got = run(session(model), feeds)
+    got = computed(model, feeds, way)
     if dtype == BF16:
         own_feeds = {name: a.astype(np.float32) if a.dtype == BF16 else a for name, a in own_feeds.items()}
         for value in list(own_model.graph.input) + list(own_model.graph.output):
             if value.type.tensor_type.elem_type == TensorProto.BFLOAT16:
                 value.type.tensor_type.elem_type = TensorProto.FLOAT
-    wanted = run(session(own_model, library=False), own_feeds)
+    wanted = run(session(own_model, "own"), own_feeds)
     for n, (a, b) in enumerate(zip(got, wanted, strict=True)):
         b = b.astype(dtype)
         agree(np.where(seen[n], a, a * 0) if seen else a, np.where(seen[n], b, b * 0) if seen else b, *NEAR[dtype])
 
 
-def all_beside_own():
+def all_beside_own(way):
     for (make, options), name in zip(OPTIONS.items(), ("MultiHeadAttention", "GroupQueryAttention")):
         before = len(failures)
         for seed, option in enumerate(options):
             try:
-                beside_own(make, seed, **option)
+                beside_own(make, way, seed, **option)
             except Exception as error:
-                fail(f"{name} {option}", error)
-        print(f"counted: {name} beside ONNX Runtime's own: {len(options)} cases, {len(failures) - before} failed")
+                fail(f"{name} {option} by {way}", error)
+        print(f"counted: {name} by {way} beside ONNX Runtime's own: {len(options)} cases, {len(failures) - before} failed")
 
 
 def refused(name, wanted, does):
@@ -271,6 +295,33 @@ def all_refusals():
     print(f"counted: refusals of clattn through ONNX Runtime: {count + 4}, {len(failures) - before} failed")
 
 
+def left_to_others():
+    """What the operators refuse the provider leaves to ONNX Runtime's own kernels; a device that is not there it refuses."""
+    model, _, _ = multi_head(np.random.default_rng(0), F32, mask_filter_value=-2.0, pad="keys")
+    made = session(model[0], "provider")
+    if taken_by_provider(made):
+        fail("left to others", "the provider took a node that it refuses")
+    for got, wanted in zip(run(made, model[1]), run(session(model[0], "own"), model[1]), strict=True):
+        agree(got, wanted, 0, 0)
+    refused("provider, device 63", "there is no device 63", lambda: session(model[0], "provider", device="63"))
+    refused("provider, device x", "ep.clattn.device: the number", lambda: session(model[0], "provider", device="x"))
+    if taken_by_provider(session(multi_head(np.random.default_rng(0), F32)[0][0], "provider", device="0")) != ["MultiHeadAttention"]:
+        fail("provider, device 0", "it did not take the node")
+
+
+def short_masks():
+    """A mask that ends before the last key hides the rest, in every type."""
+    r = np.random.default_rng(0)
+    q, k, v = (r.standard_normal((1, 2, n, 8)).astype(np.float32) for n in (3, 6, 6))
+    for mask in (r.random((3, 4)) < 0.7, *(r.standard_normal((3, 4)).astype(dtype) for dtype in NEAR)):
+        try:
+            whole, cut = (run(session(model), feeds)[0] for model, feeds in (
+                node("Attention", [("q", q), ("k", k[:, :, :n]), ("v", v[:, :, :n]), ("m", mask)], ["y"], opset=23) for n in (6, 4)))
+            agree(whole, cut, *NEAR[F32])
+        except Exception as error:
+            fail(f"a short mask of {mask.dtype}", error)
+
+
 def nothing_to_do():
     """Sizes of zero: no rows give no rows, no keys give zeros; a past without rows is none."""
     for name, shapes, wanted in (("items", [(0, 2, 3, 8)] * 3, (0, 2, 3, 8)), ("rows", [(1, 2, 0, 8)] + [(1, 2, 3, 8)] * 2, (1, 2, 0, 8)),
@@ -287,16 +338,19 @@ def nothing_to_do():
 
 
 def old_version():
-    """An ONNX Runtime whose table has no version 17, and one of version 1 that makes statuses."""
+    """An ONNX Runtime whose table has no version that is wanted, and one of version 1 that makes statuses."""
     heard, pointer = [], ctypes.c_void_p
     status_of = ctypes.CFUNCTYPE(pointer, ctypes.c_int, ctypes.c_char_p)(lambda code, text: heard.append((code, text)) or 1)
     table = (pointer * 1)(ctypes.cast(status_of, pointer))
     api_of = ctypes.CFUNCTYPE(pointer, ctypes.c_uint32)(lambda version: ctypes.addressof(table) if version == 1 else None)
     base = (pointer * 2)(ctypes.cast(api_of, pointer), None)
-    register = ctypes.CDLL(LIBRARY).RegisterCustomOps
-    register.restype, register.argtypes = pointer, [pointer, pointer]
-    if register(None, ctypes.addressof(base)) != 1 or heard != [(9, b"clattn: ONNX Runtime 1.17 or later is wanted")]:
-        fail("an old version", heard)
+    library, count, factories = ctypes.CDLL(LIBRARY), ctypes.c_size_t(9), (pointer * 4)()
+    library.RegisterCustomOps.restype = library.CreateEpFactories.restype = pointer
+    said = (library.RegisterCustomOps(None, base), library.CreateEpFactories(b"clattn", base, None, factories, ctypes.c_size_t(4),
+                                                                             ctypes.byref(count)))
+    wanted = [(9, b"clattn: ONNX Runtime %s or later is wanted" % version) for version in (b"1.17", b"1.24")]
+    if said != (1, 1) or heard != wanted or count.value != 0:
+        fail("an old version", (said, heard))
 
 
 def bytes_of_malloc():
@@ -336,10 +390,11 @@ def threads_and_memory():
     more = dict(feeds[0], mask=np.ones((5, 4), bool), past_k=None, past_v=None, lengths=np.array([5, 3]))
     model, more = node("Attention", list(more.items()), ["y"], opset=24)
     whole = session(model)
-    call, made = grown(lambda: whole.run(None, more), 500, 4000), grown(lambda: session(model), 100, 400)
-    if call > 16 or made > 160:
-        fail("memory", f"a call leaves {call:.1f} bytes behind, a session {made:.1f}")
-    print(f"counted: ONNX Runtime: 8 threads; a call leaves {call:.1f} bytes behind, a session {made:.1f}")
+    for way in "operators", "provider":
+        call, made = grown(lambda: whole.run(None, more), 500, 4000), grown(lambda: session(model, way), 100, 400)
+        if call > 16 or made > 160:
+            fail("memory", f"a call leaves {call:.1f} bytes behind, a session by {way} {made:.1f}")
+        print(f"counted: ONNX Runtime: 8 threads; a call leaves {call:.1f} bytes behind, a session by {way} {made:.1f}")
 
 
 def measure():
@@ -349,7 +404,7 @@ def measure():
     for op, words in (("Attention", dict(opset=23, q_num_heads=12, kv_num_heads=12)),
                       ("MultiHeadAttention", dict(domain="com.microsoft", num_heads=12))):
         model = node(op, list(feeds.items()), ["y"], **words)[0]
-        made = {name: session(model, name == "clattn") for name in ("own", "clattn")}
+        made = {way: session(model, way) for way in ("own", "operators", "provider")}
         taken = {name: [] for name in made}
         for _ in range(4):
             for name, one in made.items():
@@ -358,17 +413,23 @@ def measure():
                     begun = time.perf_counter()
                     one.run(None, feeds)
                     taken[name] += [time.perf_counter() - begun] if n >= 5 else []
-        own, ours = (np.percentile(taken[name], 10) * 1e3 for name in made)
-        print(f"{op}: the fastest tenth of ONNX Runtime {own:.2f} ms, of clattn {ours:.2f} ms, {own / ours:.2f} times as fast")
+        own, ours, provider = (np.percentile(taken[name], 10) * 1e3 for name in made)
+        print(f"{op}, the fastest tenth: ONNX Runtime {own:.2f} ms, clattn's operators {ours:.2f} ms, its provider {provider:.2f} ms")
 
 
 if __name__ == "__main__":
+    ort.disable_telemetry_events()
+    ort.register_execution_provider_library("clattn", LIBRARY)
     if sys.argv[2:] == ["time"]:
         sys.exit(measure())
-    all_onnx_cases()
-    all_beside_own()
+    known = list(cases_of_onnx())
+    for by in "operators", "provider":
+        all_onnx_cases(known, by)
+        all_beside_own(by)
     if not WRONG:
         all_refusals()
+        left_to_others()
+        short_masks()
         nothing_to_do()
         old_version()
         threads_and_memory()
