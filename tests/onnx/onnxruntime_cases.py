@@ -297,12 +297,20 @@ def all_refusals():
 
 def left_to_others():
     """What the operators refuse the provider leaves to ONNX Runtime's own kernels; a device that is not there it refuses."""
-    model, _, _ = multi_head(np.random.default_rng(0), F32, mask_filter_value=-2.0, pad="keys")
-    made = session(model[0], "provider")
-    if taken_by_provider(made):
-        fail("left to others", "the provider took a node that it refuses")
-    for got, wanted in zip(run(made, model[1]), run(session(model[0], "own"), model[1]), strict=True):
-        agree(got, wanted, 0, 0)
+    for dtype, options in ((F32, dict(mask_filter_value=-2.0, pad="keys")), (F16, dict(bias=True)), (F16, dict(outputs=4))):
+        model, feeds = multi_head(np.random.default_rng(0), dtype, **options)[0]
+        made = session(model, "provider")
+        if taken_by_provider(made):
+            fail(f"left to others: {options}", "the provider took a node that it refuses")
+        for got, wanted in zip(run(made, feeds), run(session(model, "own"), feeds), strict=True):
+            agree(got, wanted, 0, 0)
+    model = multi_head(np.random.default_rng(0), F32)[0]
+    try:  # which nobody has
+        session(node("TensorScatter", [(n, np.ones((1, 2, 4, 8), np.float32)) for n in "pu"], ["y"], opset=24, mode="round")[0], "provider")
+        fail("left to others: mode", "a mode that there is not was taken")
+    except Exception as error:
+        if "clattn" in str(error):
+            fail("left to others: mode", error)
     refused("provider, device 63", "there is no device 63", lambda: session(model[0], "provider", device="63"))
     refused("provider, device x", "ep.clattn.device: the number", lambda: session(model[0], "provider", device="x"))
     if taken_by_provider(session(multi_head(np.random.default_rng(0), F32)[0][0], "provider", device="0")) != ["MultiHeadAttention"]:
