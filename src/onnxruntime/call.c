@@ -178,6 +178,18 @@ int32_t *call_integers(struct call *call, const struct array *array, int64_t cou
     return to;
 }
 
+clattn_tensor call_positions(struct call *call, const struct array *ids, int64_t rows) {
+    const int64_t shape[2] = {ids->shape[0], ids->shape[1]};
+    if (ids->rank != 2) call_refuse(call, "position_ids has %d axes: it is [B, N]", ids->rank);
+    const int32_t *numbers = call_integers(call, ids, ids->count, "position_ids");
+    for (int64_t n = 0; call_good(call) && n < ids->count; n++)
+        if (numbers[n] < 0 || numbers[n] >= rows)
+            call_refuse(call, "position_ids: %d is not one of the %lld rows of cos_cache", (int)numbers[n],
+                        (long long)rows);
+    return clattn_tensor_dense(call_reads(call, numbers, (size_t)ids->count * sizeof *numbers),
+                               CLATTN_TYPE_I32, 2, shape);
+}
+
 clattn_tensor call_rows(struct call *call, const struct array *array, int64_t heads, const char *name) {
     const int64_t *shape = array->shape;
     cl_mem buffer = call_reads(call, array->data, array->bytes);

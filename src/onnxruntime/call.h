@@ -48,8 +48,8 @@ struct array call_input(struct call *call, size_t index);
 // An output, made with these sizes; its data is NULL where nobody wants it, or it has no elements, and nothing is to be computed.
 struct array call_output(struct call *call, size_t index, int rank, const int64_t *shape);
 
-// Memory of the device with what the host's holds: to be read; to be written, and then read back into it before call_node ends; `filled`: it has
-// numbers before. NULL: there are no bytes, or it fails.
+// Memory of the device with what the host's holds: to be read; or to be written, and read back into it before call_node ends, where
+// `filled` says that it has numbers before. NULL: there are no bytes, or it fails.
 cl_mem call_reads(struct call *call, const void *data, size_t bytes);
 cl_mem call_writes(struct call *call, void *data, size_t bytes, bool filled);
 // Memory of the device alone, for what one step hands to the next.
@@ -59,6 +59,8 @@ void *call_memory(struct call *call, size_t bytes);
 
 // The numbers of an array of int32 or int64, of which there must be `count`, as int32. Refuses those that do not fit, by `name`.
 int32_t *call_integers(struct call *call, const struct array *array, int64_t count, const char *name);
+// A view [B, N] of position_ids, each of which must be one of `rows` of the tables of cosines and sines.
+clattn_tensor call_positions(struct call *call, const struct array *ids, int64_t rows);
 
 // A view [B, H, N, D] of an input that is one, or [B, N, H * D] of `heads` heads. Refuses others, by `name`.
 clattn_tensor call_rows(struct call *call, const struct array *array, int64_t heads, const char *name);

@@ -57,7 +57,9 @@ struct device *device_open(int number, char why[LINE]) {
     if (status == CLATTN_OK && device->number >= 0) {
         params.device = all[device->number].device;
         status = clattn_context_create(&params, &device->context);
-        if (status == CLATTN_OK && find_calls(device)) {
+        if (status == CLATTN_OK && !find_calls(device)) {
+            snprintf(line, LINE, "OpenCL lacks a function of version 1.2");
+        } else if (status == CLATTN_OK) {
             device->shares_memory = clattn_context_capabilities(device->context)->is_cpu;
             return device;
         }

@@ -149,10 +149,7 @@ static void turn(struct call *call, clattn_tensor *rows, const struct items *ite
     p.rope.layout = call->kernel->attributes.rotary_interleaved ? CLATTN_ROPE_INTERLEAVED : CLATTN_ROPE_HALF;
     p.rope.rotary_dim = (int)(2 * cos.shape[1]);
     if (positions.data) {
-        const int64_t shape[2] = {s[0], s[2]};
-        const int32_t *numbers = call_integers(call, &positions, s[0] * s[2], "position_ids");
-        cl_mem buffer = call_reads(call, numbers, (size_t)(s[0] * s[2]) * sizeof *numbers);
-        p.rope.positions = clattn_tensor_dense(buffer, CLATTN_TYPE_I32, 2, shape);
+        p.rope.positions = call_positions(call, &positions, cos.shape[0]);
         p.offsets = NULL;
     }
     const size_t bytes = (size_t)(s[0] * s[1] * s[2] * s[3]) * clattn_type_size(rows->type);

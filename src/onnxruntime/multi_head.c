@@ -130,8 +130,8 @@ static void compute(struct call *call) {
     p.score.scale = a->scale;
     p.score.causal = a->unidirectional != 0;
     p.score.alignment = CLATTN_ALIGN_OFFSET;
-    p.score.offset = (int32_t)
-        before; // where ONNX Runtime lets the last row see all keys if there are more of them than rows
+    // Behind the past. ONNX Runtime's own kernel lets the last row see all keys, also where there are more of them than rows.
+    p.score.offset = (int32_t)before;
     bind_padding(call, &p, keys);
     if (added.data) p.score.bias = call_view(call, &added);
     past_join(call, 1, &past[0], &p.kv.k, rows[KEY].data);

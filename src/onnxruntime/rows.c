@@ -10,19 +10,6 @@ static const char *refuses_rotation(const struct kernel *kernel) {
     return NULL;
 }
 
-// position_ids: rows of the tables of cosines and sines.
-static clattn_tensor positions_of(struct call *call, const struct array *ids, int64_t rows) {
-    const int64_t shape[2] = {ids->shape[0], ids->shape[1]};
-    if (ids->rank != 2) call_refuse(call, "position_ids has %d axes: it is [B, N]", ids->rank);
-    const int32_t *numbers = call_integers(call, ids, ids->count, "position_ids");
-    for (int64_t n = 0; call_good(call) && n < ids->count; n++)
-        if (numbers[n] < 0 || numbers[n] >= rows)
-            call_refuse(call, "position_ids: %d is not one of the %lld rows of cos_cache", (int)numbers[n],
-                        (long long)rows);
-    return clattn_tensor_dense(call_reads(call, numbers, (size_t)ids->count * sizeof *numbers),
-                               CLATTN_TYPE_I32, 2, shape);
-}
-
 static void rotate(struct call *call) {
     const struct attributes *a = &call->kernel->attributes;
     const struct array x = call_input(call, 0), cos = call_input(call, 1), sin = call_input(call, 2),
@@ -31,7 +18,7 @@ static void rotate(struct call *call) {
     p.x = call_rows(call, &x, a->num_heads, "X");
     p.cos = call_view(call, &cos);
     p.sin = call_view(call, &sin);
-    if (ids.data) p.rope.positions = positions_of(call, &ids, cos.shape[0]);
+    if (ids.data) p.rope.positions = call_positions(call, &ids, cos.shape[0]);
     if (cos.rank != (ids.data ? 2 : 3))
         call_refuse(call, "cos_cache has %d axes: with position_ids it is [P, R / 2], else [B, N, R / 2]",
                     cos.rank);
