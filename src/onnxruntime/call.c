@@ -67,30 +67,35 @@ static void measure(struct array *array) {
                    (array->element == ORT_TYPE_I64 ? sizeof(int64_t) : clattn_type_size(array->type));
 }
 
+// Where a tensor lies, and what it is. Its data is never NULL, also of one without elements.
+static bool describe(struct call *call, OrtValue *value, size_t index, struct array *array) {
+    const OrtApi *api = call->kernel->api;
+    OrtTensorTypeAndShapeInfo *info = NULL;
+    size_t rank = 0;
+    if (!passed(call, api->GetTensorTypeAndShape(value, &info))) return false;
+    if (passed(call, api->GetTensorElementType(info, &array->element)) &&
+        passed(call, api->GetDimensionsCount(info, &rank))) {
+        array->rank = (int)rank;
+        if (rank <= MOST_AXES)
+            passed(call, api->GetDimensions(info, array->shape, rank));
+        else
+            call_refuse(call, "tensor %zu has %zu axes: at most %d are taken", index, rank, MOST_AXES);
+    }
+    api->ReleaseTensorTypeAndShapeInfo(info);
+    if (!call_good(call) || !passed(call, api->GetTensorMutableData(value, &array->data))) return false;
+    if (array->data == NULL) array->data = &nothing;
+    measure(array);
+    return true;
+}
+
 struct array call_input(struct call *call, size_t index) {
     const OrtApi *api = call->kernel->api;
     const OrtValue *value = NULL;
-    OrtTensorTypeAndShapeInfo *info = NULL;
     struct array array = {0};
-    size_t rank = 0;
     if (!call_good(call) || index >= call->inputs) return array;
     if (!passed(call, api->KernelContext_GetInput(call->context, index, &value)) || value == NULL)
         return array;
-    if (!passed(call, api->GetTensorTypeAndShape(value, &info))) return array;
-    if (passed(call, api->GetTensorElementType(info, &array.element)) &&
-        passed(call, api->GetDimensionsCount(info, &rank))) {
-        array.rank = (int)rank;
-        if (rank > MOST_AXES)
-            call_refuse(call, "input %zu has %zu axes, at most %d are taken", index, rank, MOST_AXES);
-        else
-            passed(call, api->GetDimensions(info, array.shape, rank));
-    }
-    api->ReleaseTensorTypeAndShapeInfo(info);
-    if (call_good(call)) passed(call, api->GetTensorMutableData((OrtValue *)value, &array.data));
-    if (!call_good(call)) return (struct array){0};
-    if (array.data == NULL) array.data = &nothing; // of a tensor without elements
-    measure(&array);
-    return array;
+    return describe(call, (OrtValue *)value, index, &array) ? array : (struct array){0};
 }
 
 struct array call_output(struct call *call, size_t index, int rank, const int64_t *shape) {
@@ -100,13 +105,12 @@ struct array call_output(struct call *call, size_t index, int rank, const int64_
     struct array array = {0};
     if (!call_good(call) || index >= call->outputs) return array;
     if (!passed(call, api->KernelContext_GetOutput(call->context, index, shape, (size_t)rank, &value)) ||
-        value == NULL)
-        return array;
-    if (!passed(call, api->GetTensorMutableData(value, &array.data))) return array;
-    array.element = op->types[op->is->outputs[index] == '2'];
-    array.rank = rank;
-    memcpy(array.shape, shape, (size_t)rank * sizeof *shape);
-    measure(&array);
+        value == NULL || !describe(call, value, index, &array))
+        return (struct array){0};
+    if (array.element != op->types[op->is->outputs[index] == '2']) {
+        call_refuse(call, "output %zu has another type than the inputs", index);
+        return (struct array){0};
+    }
     if (array.count == 0) array.data = NULL;
     return array;
 }
@@ -164,6 +168,8 @@ void *call_memory(struct call *call, size_t bytes) {
 
 int32_t *call_integers(struct call *call, const struct array *array, int64_t count, const char *name) {
     int32_t *to = call_memory(call, (size_t)count * sizeof *to);
+    if (call_good(call) && array->element != ORT_TYPE_I32 && array->element != ORT_TYPE_I64)
+        call_refuse(call, "%s is of int32 or int64", name);
     if (call_good(call) && array->count != count)
         call_refuse(call, "%s has %lld numbers, %lld are wanted", name, (long long)array->count,
                     (long long)count);

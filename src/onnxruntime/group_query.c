@@ -114,8 +114,8 @@ static clattn_tensor bind_cache(struct call *call, size_t index, const clattn_te
     const size_t bytes = (size_t)(batch * heads * capacity) * row;
     if (past.data &&
         (past.rank != 4 || past.shape[0] != batch || past.shape[1] != heads || past.shape[3] != size))
-        call_refuse(call, "past %s is not [%lld, %lld, P, %lld]", index == 1 ? "keys" : "values",
-                    (long long)batch, (long long)heads, (long long)size);
+        call_refuse(call, "past %s are not [%lld, %lld, P, %lld] of query's type",
+                    index == 1 ? "keys" : "values", (long long)batch, (long long)heads, (long long)size);
     struct array present = call_output(call, index, 4, shape);
     if (present.data == NULL) present.data = call_memory(call, bytes);
     for (int64_t b = 0; call_good(call) && b < batch && present.data != past.data; b++)

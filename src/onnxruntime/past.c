@@ -30,10 +30,11 @@ int64_t past_bind(struct call *call, size_t index, struct array past[2], clattn_
         past[n] = call_input(call, index + n);
         if (past[n].data == NULL) continue;
         const int64_t *shape = past[n].shape;
-        if (past[n].rank != 4 || shape[0] != rows->shape[0] || shape[1] != rows->shape[1] ||
-            shape[3] != rows->shape[3])
-            call_refuse(call, "past %s is not [%lld, %lld, P, %lld]", n ? "values" : "keys",
-                        (long long)rows->shape[0], (long long)rows->shape[1], (long long)rows->shape[3]);
+        if (past[n].type != rows->type || past[n].rank != 4 || shape[0] != rows->shape[0] ||
+            shape[1] != rows->shape[1] || shape[3] != rows->shape[3])
+            call_refuse(call, "past %s are not [%lld, %lld, P, %lld] of the type of the new ones",
+                        n ? "values" : "keys", (long long)rows->shape[0], (long long)rows->shape[1],
+                        (long long)rows->shape[3]);
     }
     if ((past[0].data == NULL) != (past[1].data == NULL) ||
         (past[0].data && past[0].shape[2] != past[1].shape[2]))
