@@ -124,36 +124,44 @@ void node_read(const struct node *node, struct kernel *kernel) {
                                  : valued(node, api->Node_GetNumOutputs, api->Node_GetOutputs);
 }
 
-// The type of the elements of its first input; 0: it has none that is known.
-static int first_type(const struct node *node) {
-    const OrtApi *api = node->api;
-    const OrtValueInfo *value = NULL;
+// The type of a tensor's elements; 0: it is not known.
+static int type_of(const OrtApi *api, const OrtValueInfo *value) {
     const OrtTypeInfo *type = NULL;
     const OrtTensorTypeAndShapeInfo *tensor = NULL;
-    size_t count = 0;
     int element = 0;
-    if (!said(api, api->Node_GetNumInputs(node->node, &count)) || count == 0 || count > 32) return 0;
-    const OrtValueInfo *values[32] = {NULL};
-    if (!said(api, api->Node_GetInputs(node->node, values, count))) return 0;
-    value = values[0];
-    if (value == NULL || !said(api, api->GetValueInfoTypeInfo(value, &type)) ||
-        !said(api, api->CastTypeInfoToTensorInfo(type, &tensor)) || tensor == NULL ||
-        !said(api, api->GetTensorElementType(tensor, &element)))
-        return 0;
-    return element;
+    if (said(api, api->GetValueInfoTypeInfo(value, &type)) &&
+        said(api, api->CastTypeInfoToTensorInfo(type, &tensor)) && tensor &&
+        said(api, api->GetTensorElementType(tensor, &element)))
+        return element;
+    return 0;
+}
+
+// Whether each input that has one of the operator's own types has it.
+static bool has_types(const struct op *op, const OrtValueInfo *const *values, size_t count) {
+    for (size_t n = 0; n < count && n < strlen(op->is->inputs); n++) {
+        const char letter = op->is->inputs[n];
+        if (values[n] && (letter == '1' || letter == '2') &&
+            type_of(op->api, values[n]) != op->types[letter == '2'])
+            return false;
+    }
+    return true;
 }
 
 const struct op *node_op(const struct node *node, const struct library *library) {
+    const OrtApi *api = node->api;
+    const OrtValueInfo *values[32] = {NULL};
     const char *name = NULL, *domain = NULL;
-    const int type = first_type(node);
-    if (!said(node->api, node->api->Node_GetOperatorType(node->node, &name)) ||
-        !said(node->api, node->api->Node_GetDomain(node->node, &domain)))
+    size_t count = 0;
+    if (!said(api, api->Node_GetOperatorType(node->node, &name)) ||
+        !said(api, api->Node_GetDomain(node->node, &domain)) ||
+        !said(api, api->Node_GetNumInputs(node->node, &count)) || count > 32 ||
+        !said(api, api->Node_GetInputs(node->node, values, count)))
         return NULL;
     const bool contributed = strcmp(domain, "com.microsoft") == 0;
     for (int n = 0; n < library->count; n++) {
         const struct op *op = &library->ops[n];
         if (strcmp(op->is->name, name) == 0 && (op->is->domain[0] != '\0') == contributed &&
-            op->types[0] == type)
+            has_types(op, values, count))
             return op;
     }
     return NULL;

@@ -13,7 +13,7 @@ struct node {
 
 // Its attributes, and which inputs and outputs it has.
 void node_read(const struct node *node, struct kernel *kernel);
-// The library's operator for a node of a graph; NULL: there is none of its name and type.
+// The library's operator for a node of a graph; NULL: there is none of its name and types.
 const struct op *node_op(const struct node *node, const struct library *library);
 // A kernel, or why it is refused. It is freed with free().
 OrtStatus *node_kernel(const struct op *op, const struct node *node, struct kernel **kernel);

@@ -24,7 +24,8 @@ LIBRARY, WRONG = os.path.abspath(sys.argv[1]), sys.argv[2:] == ["wrong"]
 MODULES = {"Attention": ("attention", 93), "RotaryEmbedding": ("rotaryembedding", 8), "TensorScatter": ("tensorscatter", 3)}
 BF16 = np.dtype(ml_dtypes.bfloat16)
 TYPES = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.float16): TensorProto.FLOAT16, BF16: TensorProto.BFLOAT16,
-         np.dtype(np.int32): TensorProto.INT32, np.dtype(np.int64): TensorProto.INT64, np.dtype(bool): TensorProto.BOOL}
+         np.dtype(np.int32): TensorProto.INT32, np.dtype(np.int64): TensorProto.INT64, np.dtype(np.int8): TensorProto.INT8,
+         np.dtype(bool): TensorProto.BOOL}
 # Of com.microsoft's operators: roundings of float32 in another order, one or two of the type that the result is stored in.
 NEAR = {np.dtype(np.float32): (1e-5, 2e-6), np.dtype(np.float16): (2**-9, 2**-10), BF16: (2**-6, 2**-7)}
 BFLOAT16_RTOL = 2**-6  # as onnx_cases.py has it
@@ -309,16 +310,22 @@ def left_to_others():
                 agree(got, wanted, 0, 0)
         except Exception as error:
             fail(f"left to others: {options}", error)
-    model = multi_head(np.random.default_rng(0), F32)[0]
-    try:  # which nobody has
-        session(node("TensorScatter", [(n, np.ones((1, 2, 4, 8), np.float32)) for n in "pu"], ["y"], opset=24, mode="round")[0], "provider")
-        fail("left to others: mode", "a mode that there is not was taken")
-    except Exception as error:
-        if "clattn" in str(error):
-            fail("left to others: mode", error)
-    refused("provider, device 63", "there is no device 63", lambda: session(model[0], "provider", device="63"))
-    refused("provider, device x", "ep.clattn.device: the number", lambda: session(model[0], "provider", device="x"))
-    if taken_by_provider(session(multi_head(np.random.default_rng(0), F32)[0][0], "provider", device="0")) != ["MultiHeadAttention"]:
+    narrow, rows, numbers = np.ones((1, 2, 4, 8), np.int8), np.ones((1, 1, 16), np.float32), np.array([3], np.int32)
+    cache = [("k8", narrow), ("v8", narrow), ("s", numbers), ("t", numbers + 1)]
+    for name, (model, feeds) in (  # which nobody has
+            ("mode", node("TensorScatter", [(n, np.ones((1, 2, 4, 8), np.float32)) for n in "pu"], ["y"], opset=24, mode="round")),
+            ("cache", node("GroupQueryAttention", [(n, rows) for n in "qkv"] + cache, ["y"], domain="com.microsoft", num_heads=2,
+                           kv_num_heads=2))):
+        try:
+            run(session(model, "provider"), feeds)
+            fail(f"left to others: {name}", "it was taken")
+        except Exception as error:
+            if "clattn" in str(error):
+                fail(f"left to others: {name}", error)
+    plain = multi_head(np.random.default_rng(0), F32)[0][0]
+    refused("provider, device 63", "there is no device 63", lambda: session(plain, "provider", device="63"))
+    refused("provider, device x", "ep.clattn.device: the number", lambda: session(plain, "provider", device="x"))
+    if taken_by_provider(session(plain, "provider", device="0")) != ["MultiHeadAttention"]:
         fail("provider, device 0", "it did not take the node")
 
 
