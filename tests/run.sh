@@ -73,6 +73,7 @@ later "no OpenCL platform" sh tests/package/check_no_platform.sh build
 if [ $all = on ]; then
     later "ThreadSanitizer" sh tests/package/check_threads.sh build/threads
     later "PyTorch: attention with gradients, and its operators" sh tests/python/check_torch.sh build
+    later "ONNX Runtime: ONNX's own cases, and its own kernels" env $plainly sh tests/onnx/check_onnxruntime.sh build
     later "published models' layers, once more by numpy" python3 tests/program/check_presets.py build
     later "report: a page, and what a browser makes of it" sh tests/program/check_report.sh build
     later "bench/device.sh on this machine" sh tests/program/check_device.sh build

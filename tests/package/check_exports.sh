@@ -28,10 +28,16 @@ takes=$(nm -A --undefined-only "$1/libclattn.a" 2>/dev/null | sed -n 's/^[^:]*:\
 module=$(ls "$1"/libclattn-clblast-*.so)
 shown=$(nm -D --defined-only "$module" | awk '{print $3}')
 [ "$shown" = clattn_clblast_calls ] || { echo "the module exports: $shown"; exit 1; }
+# What ONNX Runtime loads shows the three functions that it asks for, and keeps the library's promises.
+operators=$1/libclattn-onnxruntime.so
+shown=$(nm -D --defined-only "$operators" | awk '{print $3}' | tr '\n' ' ')
+[ "$shown" = 'CreateEpFactories RegisterCustomOps ReleaseEpFactory ' ] || { echo "the library for ONNX Runtime exports: $shown"; exit 1; }
+found=$(nm -D --undefined-only "$operators" | awk '{print $2}' | sed 's/@.*//' | grep -xE "$banned" || true)
+[ -z "$found" ] || { echo "the library for ONNX Runtime calls: $found"; exit 1; }
 # What compiler and linker have against a mistake (meson.build): all of the library's and program's objects are bound and read-only
 # before they run, no stack is executable, functions with arrays guard theirs, and copies are checked against what they go to.
 sanitized=$(grep -c -e '-fsanitize' "$1/compile_commands.json" || true)
-for file in "$library" "$1/clattn" "$module"; do
+for file in "$library" "$1/clattn" "$module" "$operators"; do
     readelf -dW "$file" | grep -q 'BIND_NOW' || { echo "$file: not bound before it runs"; exit 1; }
     readelf -lW "$file" | grep -q 'GNU_RELRO' || { echo "$file: no part of it becomes read-only"; exit 1; }
     readelf -lW "$file" | grep 'GNU_STACK' | grep -q 'RW ' || { echo "$file: an executable stack"; exit 1; }

@@ -7,7 +7,7 @@ bad=0
 files_of() { find "$@" -name '*.[ch]'; }
 # A pattern that matches no file complains of nothing.
 for folder in src/base src/device src/program src/launch src/probe src/plan src/attention src/group src/layer src/mpi src/evidence \
-    src/tool cl bench tests; do
+    src/onnxruntime src/tool cl bench tests; do
     [ "$(files_of "$folder" | wc -l)" -ge 1 ] || { echo "found no file in $folder"; bad=1; }
 done
 core="src/context.c $(files_of src/base src/device src/program src/launch src/probe src/plan src/attention src/group src/layer)"
@@ -49,6 +49,7 @@ complain "includes mpi.h outside of its module, its tests and the program's door
 # The evidence knows the public header alone; tool, tests and bench stand on it, none on another.
 own_only() { grep -rnE '#include "' "$1" --include='*.[ch]' | grep -vE "$2" | cut -d: -f1 | sort -u | tr '\n' ' '; }
 complain "includes more than mpi/ and args.h" "$(own_only src/mpi '"(mpi/|args/args[.]h")')"
+complain "includes more than onnxruntime/" "$(own_only src/onnxruntime '"onnxruntime/')"
 complain "includes more than evidence/" "$(own_only src/evidence '"evidence/')"
 complain "includes more than evidence/, tool/ and the hash of base/" "$(own_only src/tool '"(evidence/|tool/|base/sha256[.]h"|[a-z_]*\.h")')"
 complain "includes tool/ or tests/" "$(grep -lE '#include ".*(tool|tests)/' bench/*.[ch] | tr '\n' ' ')"

@@ -1,0 +1,154 @@
+// multi_head.c: MultiHeadAttention of com.microsoft. A row that a padding mask hides altogether is 0, where ONNX Runtime's own kernel
+// weighs hidden keys by exp(mask_filter_value).
+#include <string.h>
+
+#include "onnxruntime/past.h"
+
+enum { QUERY, KEY, VALUE, BIAS, PADDING, ADDED, PAST, PAST_LENGTH = 8, INDIRECTION };
+
+static const char *refuses(const struct kernel *kernel) {
+    const struct attributes *a = &kernel->attributes;
+    const bool f32 = kernel->op->types[0] == ORT_TYPE_F32;
+    if (a->num_heads < 1) return "num_heads is at least 1";
+    if (!(a->mask_filter_value <= -1000)) return "mask_filter_value is -1000 or less: keys are hidden";
+    if (kernel->inputs & (1u << PAST_LENGTH | 1u << INDIRECTION))
+        return "past_sequence_length and cache_indirection are not taken: past is [B, H, P, D]";
+    if (kernel->inputs & 1u << BIAS && !f32) return "bias is taken of float32 alone";
+    if (kernel->outputs & 1u << 3 && !f32) return "output_qk is made of float32 alone";
+    return NULL;
+}
+
+// Part `part` of `parts` that lie packed in [B, N, H, parts, D].
+static clattn_tensor packed(struct call *call, const struct array *array, int64_t parts, int64_t part,
+                            cl_mem buffer) {
+    const int64_t *s = array->shape, row = s[2] * parts * s[4];
+    if (array->rank != 5 || s[3] != parts || s[2] != call->kernel->attributes.num_heads)
+        call_refuse(call, "packed rows are [B, N, %lld, %lld, D]",
+                    (long long)call->kernel->attributes.num_heads, (long long)parts);
+    return (clattn_tensor){.buffer = buffer,
+                           .offset = part * s[4],
+                           .type = array->type,
+                           .rank = 4,
+                           .shape = {s[0], s[2], s[1], s[4]},
+                           .stride = {s[1] * row, parts * s[4], row, 1}};
+}
+
+// A copy of [B, N, W] with the bias added to each row.
+static void add_bias(struct call *call, struct array *rows, const struct array *bias, int64_t from) {
+    const int64_t width = rows->shape[2], many = width ? rows->count / width : 0;
+    const float *x = rows->data, *add = (const float *)bias->data + from;
+    float *to = call_memory(call, rows->bytes);
+    if (to == NULL) return;
+    for (int64_t n = 0; n < many; n++)
+        for (int64_t w = 0; w < width; w++) to[n * width + w] = x[n * width + w] + add[w];
+    rows->data = to;
+}
+
+static void add_biases(struct call *call, struct array rows[3]) {
+    const struct array bias = call_input(call, BIAS);
+    int64_t wanted = 0;
+    if (bias.data == NULL) return;
+    for (int n = 0; n < 3; n++) {
+        if (rows[n].data == NULL || rows[n].rank != 3) {
+            call_refuse(call, "bias goes with query, key and value of [B, N, H * D]");
+            return;
+        }
+        wanted += rows[n].shape[2];
+    }
+    if (bias.count != wanted)
+        call_refuse(call, "bias has %lld numbers, %lld are wanted", (long long)bias.count, (long long)wanted);
+    for (int n = 0, from = 0; n < 3 && call_good(call); from += (int)rows[n++].shape[2])
+        add_bias(call, &rows[n], &bias, from);
+}
+
+// q, k and v, and in rows[1] and rows[2] what k and v are views of.
+static void bind_rows(struct call *call, struct array rows[3], clattn_attention_params *p) {
+    const int64_t heads = call->kernel->attributes.num_heads;
+    for (size_t n = 0; n < 3; n++) rows[n] = call_input(call, QUERY + n);
+    add_biases(call, rows);
+    if (!call_good(call)) return;
+    if (rows[KEY].data == NULL) {
+        cl_mem all = call_reads(call, rows[QUERY].data, rows[QUERY].bytes);
+        p->q = packed(call, &rows[QUERY], 3, 0, all);
+        p->kv.k = packed(call, &rows[QUERY], 3, 1, all);
+        p->kv.v = packed(call, &rows[QUERY], 3, 2, all);
+        rows[KEY] = rows[VALUE] = rows[QUERY];
+        return;
+    }
+    if (rows[QUERY].rank != 3) call_refuse(call, "query has %d axes: it is [B, N, H * D]", rows[QUERY].rank);
+    p->q = call_rows(call, &rows[QUERY], heads, "query");
+    if (rows[VALUE].data == NULL) {
+        cl_mem both = call_reads(call, rows[KEY].data, rows[KEY].bytes);
+        p->kv.k = packed(call, &rows[KEY], 2, 0, both);
+        p->kv.v = packed(call, &rows[KEY], 2, 1, both);
+        rows[VALUE] = rows[KEY];
+        return;
+    }
+    p->kv.k = call_rows(call, &rows[KEY], heads, "key");
+    p->kv.v = call_rows(call, &rows[VALUE], heads, "value");
+}
+
+// key_padding_mask: the keys of each item, [B], or what each item or row sees, [B, T] and [B, N, T].
+static void bind_padding(struct call *call, clattn_attention_params *p, int64_t keys) {
+    const struct array mask = call_input(call, PADDING);
+    const int64_t batch = p->q.shape[0], rows = mask.rank == 3 ? p->q.shape[2] : 1;
+    if (mask.data == NULL) return;
+    if (mask.rank == 1 && mask.count == batch) {
+        p->score.kv_lengths = call_integers(call, &mask, batch, "key_padding_mask");
+        return;
+    }
+    if (mask.rank < 2 || mask.rank > 3 || mask.shape[0] != batch || mask.count != batch * rows * keys) {
+        call_refuse(call, "key_padding_mask is [B], [B, %lld] or [B, N, %lld]", (long long)keys,
+                    (long long)keys);
+        return;
+    }
+    const int32_t *numbers = call_integers(call, &mask, mask.count, "key_padding_mask");
+    unsigned char *seen = call_memory(call, (size_t)mask.count);
+    for (int64_t n = 0; call_good(call) && n < mask.count; n++) seen[n] = numbers[n] != 0;
+    p->score.mask = clattn_tensor_bhsd(call_reads(call, seen, (size_t)mask.count), CLATTN_TYPE_BOOL, batch, 1,
+                                       rows, keys);
+}
+
+static void bind_tap(struct call *call, clattn_attention_params *p, int64_t keys) {
+    const int64_t shape[4] = {p->q.shape[0], p->q.shape[1], p->q.shape[2], keys};
+    const struct array tap = call_output(call, 3, 4, shape);
+    if (tap.data == NULL) return;
+    p->scores = clattn_tensor_dense(call_writes(call, tap.data, tap.bytes, false), tap.type, 4, shape);
+    p->scores_at = CLATTN_TAP_MASKED;
+}
+
+static void compute(struct call *call) {
+    const struct attributes *a = &call->kernel->attributes;
+    clattn_attention_params p = {0};
+    struct array rows[3], past[2];
+    bind_rows(call, rows, &p);
+    if (!call_good(call)) return;
+    const int64_t before = past_bind(call, PAST, past, &p.kv), keys = before + p.kv.k.shape[2];
+    const int64_t *s = p.q.shape, dv = p.kv.v.shape[3], shape[3] = {s[0], s[2], s[1] * dv};
+    const struct array out = call_output(call, 0, 3, shape), added = call_input(call, ADDED);
+    bind_tap(call, &p, keys);
+    p.score.scale = a->scale;
+    p.score.causal = a->unidirectional != 0;
+    p.score.alignment = CLATTN_ALIGN_OFFSET;
+    // Behind the past. ONNX Runtime's own kernel lets the last row see all keys, also where there are more of them than rows.
+    p.score.offset = (int32_t)before;
+    bind_padding(call, &p, keys);
+    if (added.data) p.score.bias = call_view(call, &added);
+    past_join(call, 1, &past[0], &p.kv.k, rows[KEY].data);
+    past_join(call, 2, &past[1], &p.kv.v, rows[VALUE].data);
+    if (out.data == NULL || !call_good(call)) return;
+    p.out = clattn_tensor_bshd(call_writes(call, out.data, out.bytes, false), out.type, s[0], s[1], s[2], dv);
+    if (!call_good(call)) return;
+    call_check(call, clattn_attention_enqueue(call->device->context, call->queue, &p, 0, NULL, NULL));
+}
+
+const struct operation operator_multi_head_attention = {
+    .domain = "com.microsoft",
+    .name = "MultiHeadAttention",
+    .opsets = {1, 1},
+    .inputs = "1111i111ii",
+    .outputs = "1111",
+    .required = 1,
+    .refuses = refuses,
+    .compute = compute,
+};

@@ -1,0 +1,186 @@
+// node.c: see node.h.
+#include "onnxruntime/node.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "onnxruntime/device.h"
+#include "onnxruntime/library.h"
+
+static const struct {
+    const char *name;
+    size_t offset;
+    int64_t missing; // the value of a node that does not say
+} numbers[] = {
+#define NUMBER(name, missing)                                                                                \
+    { #name, offsetof(struct attributes, name), missing }
+    NUMBER(q_num_heads, 0),
+    NUMBER(kv_num_heads, 0),
+    NUMBER(num_heads, 0),
+    NUMBER(is_causal, 0),
+    NUMBER(unidirectional, 0),
+    NUMBER(left_window_size, -1),
+    NUMBER(right_window_size, -1),
+    NUMBER(local_window_size, -1),
+    NUMBER(qk_matmul_output_mode, 0),
+    NUMBER(softmax_precision, 1),
+    NUMBER(qk_output, 0),
+    NUMBER(interleaved, 0),
+    NUMBER(do_rotary, 0),
+    NUMBER(rotary_embedding_dim, 0),
+    NUMBER(rotary_interleaved, 0),
+    NUMBER(axis, -2),
+    NUMBER(smooth_softmax, 0),
+#undef NUMBER
+};
+
+// Whether a node says it; a failure of ONNX Runtime's means that it does not.
+static bool said(const OrtApi *api, OrtStatus *status) {
+    if (status) api->ReleaseStatus(status);
+    return status == NULL;
+}
+
+// An attribute of a node of a graph; `bytes` receives how many it has.
+static bool graph_attribute(const struct node *node, const char *name, int type, void *value, size_t most,
+                            size_t *bytes) {
+    const OrtOpAttr *attribute = NULL;
+    return said(node->api, node->api->Node_GetAttributeByName(node->node, name, &attribute)) && attribute &&
+           said(node->api, node->api->ReadOpAttr(attribute, type, value, most, bytes));
+}
+
+static bool whole(const struct node *node, const char *name, int64_t *value) {
+    size_t bytes = 0;
+    if (node->info) return said(node->api, node->api->KernelInfoGetAttribute_int64(node->info, name, value));
+    return graph_attribute(node, name, ORT_ATTRIBUTE_INT, value, sizeof *value, &bytes);
+}
+
+static bool real(const struct node *node, const char *name, float *value) {
+    size_t bytes = 0;
+    if (node->info) return said(node->api, node->api->KernelInfoGetAttribute_float(node->info, name, value));
+    return graph_attribute(node, name, ORT_ATTRIBUTE_FLOAT, value, sizeof *value, &bytes);
+}
+
+// One that is longer than any that is known is none of those.
+static void text(const struct node *node, const char *name, char value[16]) {
+    size_t size = 16, bytes = 0;
+    const bool read =
+        node->info ? said(node->api, node->api->KernelInfoGetAttribute_string(node->info, name, value, &size))
+                   : graph_attribute(node, name, ORT_ATTRIBUTE_STRING, value, 15, &bytes);
+    if (!node->info) size = bytes;
+    if (!read)
+        snprintf(value, 16, "%s", size > 16 ? "(longer)" : "");
+    else if (!node->info)
+        value[bytes < 15 ? bytes : 15] = '\0';
+}
+
+typedef OrtStatus *count_of(const OrtKernelInfo *info, size_t *count);
+typedef OrtStatus *name_of(const OrtKernelInfo *info, size_t index, char *text, size_t *size);
+
+// A bit for each input or output of a kernel that has a name.
+static unsigned named(const struct node *node, count_of *counts, name_of *names) {
+    unsigned bits = 0;
+    size_t count = 0, size = 0;
+    if (!said(node->api, counts(node->info, &count))) return 0;
+    for (size_t n = 0; n < count && n < 32; n++)
+        if (said(node->api, names(node->info, n, NULL, &size)) && size > 1)
+            bits |= 1u << n; // size counts the 0 at its end
+    return bits;
+}
+
+typedef OrtStatus *values_count(const OrtNode *node, size_t *count);
+typedef OrtStatus *values_of(const OrtNode *node, const OrtValueInfo **values, size_t count);
+
+// A bit for each input or output of a node of a graph.
+static unsigned valued(const struct node *node, values_count *counts, values_of *all) {
+    const OrtValueInfo *values[32] = {NULL};
+    unsigned bits = 0;
+    size_t count = 0;
+    if (!said(node->api, counts(node->node, &count)) || count > 32 ||
+        !said(node->api, all(node->node, values, count)))
+        return 0;
+    for (size_t n = 0; n < count; n++) bits |= values[n] ? 1u << n : 0;
+    return bits;
+}
+
+void node_read(const struct node *node, struct kernel *kernel) {
+    const OrtApi *api = node->api;
+    struct attributes *to = &kernel->attributes;
+    for (size_t n = 0; n < sizeof numbers / sizeof numbers[0]; n++) {
+        int64_t value = 0;
+        if (!whole(node, numbers[n].name, &value)) value = numbers[n].missing;
+        memcpy((char *)to + numbers[n].offset, &value, sizeof value);
+    }
+    to->scale_given = real(node, "scale", &to->scale);
+    if (!to->scale_given) to->scale = 0;
+    if (!real(node, "softcap", &to->softcap)) to->softcap = 0;
+    if (!real(node, "mask_filter_value", &to->mask_filter_value)) to->mask_filter_value = -10000;
+    text(node, "mode", to->mode);
+    text(node, "k_quant_type", to->k_quant_type);
+    text(node, "v_quant_type", to->v_quant_type);
+    kernel->inputs = node->info ? named(node, api->KernelInfo_GetInputCount, api->KernelInfo_GetInputName)
+                                : valued(node, api->Node_GetNumInputs, api->Node_GetInputs);
+    kernel->outputs = node->info ? named(node, api->KernelInfo_GetOutputCount, api->KernelInfo_GetOutputName)
+                                 : valued(node, api->Node_GetNumOutputs, api->Node_GetOutputs);
+}
+
+// The type of a tensor's elements; 0: it is not known.
+static int type_of(const OrtApi *api, const OrtValueInfo *value) {
+    const OrtTypeInfo *type = NULL;
+    const OrtTensorTypeAndShapeInfo *tensor = NULL;
+    int element = 0;
+    if (said(api, api->GetValueInfoTypeInfo(value, &type)) &&
+        said(api, api->CastTypeInfoToTensorInfo(type, &tensor)) && tensor &&
+        said(api, api->GetTensorElementType(tensor, &element)))
+        return element;
+    return 0;
+}
+
+// Whether each input that has one of the operator's own types has it.
+static bool has_types(const struct op *op, const OrtValueInfo *const *values, size_t count) {
+    for (size_t n = 0; n < count && n < strlen(op->is->inputs); n++) {
+        const char letter = op->is->inputs[n];
+        if (values[n] && (letter == '1' || letter == '2') &&
+            type_of(op->api, values[n]) != op->types[letter == '2'])
+            return false;
+    }
+    return true;
+}
+
+const struct op *node_op(const struct node *node, const struct library *library) {
+    const OrtApi *api = node->api;
+    const OrtValueInfo *values[32] = {NULL};
+    const char *name = NULL, *domain = NULL;
+    size_t count = 0;
+    if (!said(api, api->Node_GetOperatorType(node->node, &name)) ||
+        !said(api, api->Node_GetDomain(node->node, &domain)) ||
+        !said(api, api->Node_GetNumInputs(node->node, &count)) || count > 32 ||
+        !said(api, api->Node_GetInputs(node->node, values, count)))
+        return NULL;
+    const bool contributed = strcmp(domain, "com.microsoft") == 0;
+    for (int n = 0; n < library->count; n++) {
+        const struct op *op = &library->ops[n];
+        if (strcmp(op->is->name, name) == 0 && (op->is->domain[0] != '\0') == contributed &&
+            has_types(op, values, count))
+            return op;
+    }
+    return NULL;
+}
+
+OrtStatus *node_kernel(const struct op *op, const struct node *node, struct kernel **made) {
+    char line[LINE];
+    struct kernel *kernel = calloc(1, sizeof *kernel);
+    *made = NULL;
+    if (kernel == NULL) return node->api->CreateStatus(ORT_FAIL, "clattn: out of memory");
+    kernel->op = op;
+    kernel->api = node->api;
+    node_read(node, kernel);
+    const char *const why = op->is->refuses(kernel);
+    if (why) {
+        snprintf(line, sizeof line, "clattn %s: %s", op->is->name, why);
+        free(kernel);
+        return node->api->CreateStatus(ORT_NOT_IMPLEMENTED, line);
+    }
+    *made = kernel;
+    return NULL;
+}

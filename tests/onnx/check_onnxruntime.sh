@@ -1,0 +1,27 @@
+#!/bin/sh
+# ONNX Runtime with the library of custom operators: ONNX's own cases, com.microsoft's operators beside ONNX Runtime's own kernels,
+# refusals, threads, memory; and that every case fails where what it expects is another number.   $1 build folder
+# onnx and onnxruntime come from PyPI into the build folder's own environment.
+set -eu
+folder=$1/onnxruntime library=$1/libclattn-onnxruntime.so
+python=$folder/python/bin/python
+if [ ! -x "$folder/python/bin/pip" ] || ! "$python" -c 'import onnx, onnxruntime' 2>/dev/null; then
+    python3 -m venv "$folder/python"
+    "$folder/python/bin/pip" install -q --require-hashes --only-binary :all: -r tests/requirements/onnx.txt \
+        -r tests/requirements/onnxruntime.txt >/dev/null 2>&1 || { echo "onnx and onnxruntime are not to be had"; exit 77; }
+fi
+mkdir -p "$folder/cache"
+XDG_CACHE_HOME=$(cd "$folder/cache" && pwd) # what ONNX Runtime, too, keeps of itself there
+export XDG_CACHE_HOME
+said=$(mktemp)
+trap 'rm -f "$said"' EXIT
+"$python" -B tests/onnx/onnxruntime_cases.py "$library" >"$said" 2>&1 || { cat "$said"; exit 1; }
+cat "$said"
+cases=$(sed -n 's/^counted: .*: \([0-9]*\) cases, 0 failed$/\1/p' "$said" | awk '{n += $1} END {print n + 0}')
+[ "$cases" -ge 346 ] || { echo "$cases cases, at least 346 are wanted"; exit 1; }
+
+status=0
+"$python" -B tests/onnx/onnxruntime_cases.py "$library" wrong >"$said" 2>&1 || status=$?
+[ $status = 1 ] || { cat "$said"; echo "wrong numbers: exit status $status, not 1"; exit 1; }
+failed=$(sed -n 's/^counted: .*: \([0-9]*\) cases, \1 failed$/\1/p' "$said" | awk '{n += $1} END {print n + 0}')
+[ "$failed" = "$cases" ] || { grep '^counted' "$said"; echo "of $cases cases with wrong numbers $failed fail"; exit 1; }
