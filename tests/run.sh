@@ -26,7 +26,7 @@ done
 install_packages build-essential meson ninja-build pkg-config python3 python3-numpy python3-venv ocl-icd-opencl-dev opencl-headers \
     pocl-opencl-icd libclblast-dev check libjansson-dev libpng-dev clang libclang-rt-dev llvm oclgrind binutils cmake groff-base zsh fish \
     libfreetype-dev libfontconfig-dev fonts-dejavu-core libopenmpi-dev openmpi-bin
-[ $all = off ] || install_packages gcc-mingw-w64-x86-64 chromium fonts-wqy-microhei
+[ $all = off ] || install_packages gcc-mingw-w64-x86-64 chromium fonts-wqy-microhei ruby
 [ "${CLATTN_THOROUGH:-off}" = off ] || install_packages wine wine64
 
 mkdir -p build
@@ -80,6 +80,7 @@ if [ $all = on ]; then
     later "Windows: DLL, headers, and a run under Wine" sh tests/package/check_windows.sh
     later "Mesa's rusticl" sh tests/rusticl.sh build
     later "a wheel, and pip that installs it" sh tests/package/check_wheel.sh build
+    later "recipes: Conan, a wrap, vcpkg, conda, Homebrew" sh tests/package/check_recipes.sh build
     later "aarch64 through qemu" sh tests/package/aarch64.sh "${CLATTN_AARCH64:-build/aarch64}" present
 fi
 run_queued

@@ -37,7 +37,7 @@ class Clattn(ConanFile):
 
     def generate(self):
         toolchain = MesonToolchain(self)
-        for option in "tests", "tool", "mpi", "clblast":  # the library alone, which finds OpenCL where it runs
+        for option in "tests", "tool", "mpi", "clblast", "onnxruntime":  # the library alone, which finds OpenCL where it runs
             toolchain.project_options[option] = "disabled"
         toolchain.generate()
 
