@@ -4,7 +4,7 @@ vcpkg_download_distfile(ARCHIVE
     SHA512 @SHA512@)
 vcpkg_extract_source_archive(SOURCE_PATH ARCHIVE "${ARCHIVE}")
 
-set(OPTIONS -Dtests=disabled -Dmpi=disabled -Dpng=disabled -Dfonts=disabled)
+set(OPTIONS -Dtests=disabled -Dmpi=disabled -Donnxruntime=disabled -Dpng=disabled -Dfonts=disabled)
 foreach(PAIR "clblast=clblast" "tools=tool")
     string(REPLACE "=" ";" PAIR "${PAIR}")
     list(GET PAIR 0 FEATURE)
