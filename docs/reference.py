@@ -105,6 +105,9 @@ def read(path):
             thing = Thing(page, kind, name, whole.replace("CLATTN_API ", ""), comment)
             if group == "body":
                 thing.parts = fields(item.group("inside"), ";") if kind == "Structs" else enumerators(item.group("inside"), macros)
+            bare = re.sub(r"/\*.*?\*/", "", item.group("inside") or "", flags=re.S)
+            if group == "body" and "_LIST(" not in bare and len(thing.parts) != len(re.findall(";" if kind == "Structs" else r"^ +CLATTN_", bare, re.M)):
+                faults.append(f"{path}: {name}: {len(thing.parts)} fields or names are not all of it")
             if comment is None and kind in ("Functions", "Structs"):
                 faults.append(f"{path}:{guarded.count(chr(10), 0, item.start()) + 1}: {name} has no comment")
             things.append(thing)
