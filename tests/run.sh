@@ -45,7 +45,7 @@ later "bench and compare" sh tests/program/check_bench.sh build
 later "Oclgrind: races and bounds" sh tests/kernels/check_oclgrind.sh build $([ $all = on ] || echo some)
 later "verify: hard cases in every kernel" sh tests/program/check_verify.sh build $([ $all = on ] || echo half)
 later "kernels alone through clang" sh tests/kernels/check_kernels.sh
-later "a newcomer's walk: every line of README and --help" python3 tests/program/check_walk.py build
+later "a newcomer's walk: every line of README, docs and --help" python3 tests/program/check_walk.py build
 later "install; pkg-config, CMake and Meson consume it" sh tests/package/check_install.sh build
 later "no OpenCL loader, no CLBlast" sh tests/package/check_no_loader.sh build
 later "Python module" env $plainly sh tests/python/check_python.sh build
@@ -66,6 +66,7 @@ later "header alone as C11 and C++17, README example" sh tests/package/check_hea
 later "the rules of the house: includes, circles, sizes, columns, names" python3 tests/source/check_structure.py
 later "what is counted" sh tests/source/check_steps.sh
 later "the cost model of several ranks" python3 tests/mpi/check_scale.py
+later "docs: snippets run, the reference has every function" env $plainly python3 tests/source/check_guide.py build
 later "formatting" sh tests/source/check_format.sh build
 later "one door to OpenCL, CLBlast and the system" sh tests/source/check_doors.sh
 later "no OpenCL platform" sh tests/package/check_no_platform.sh build
@@ -76,6 +77,7 @@ if [ $all = on ]; then
     later "ONNX Runtime: ONNX's own cases, and its own kernels" env $plainly sh tests/onnx/check_onnxruntime.sh build
     later "published models' layers, once more by numpy" python3 tests/program/check_presets.py build
     later "report: a page, and what a browser makes of it" sh tests/program/check_report.sh build
+    later "docs: the pages, in a browser" python3 tests/source/check_guide.py build site
     later "bench/device.sh on this machine" sh tests/program/check_device.sh build
     later "Windows: DLL, headers, and a run under Wine" sh tests/package/check_windows.sh
     later "Mesa's rusticl" sh tests/rusticl.sh build

@@ -41,6 +41,7 @@ typedef struct clattn_norm_params {
     bool plus_one; /* times 1 + weight [Gemma]; needs weight */
 } clattn_norm_params;
 
+/* Enqueue the norm, as the top of this file says of all. */
 CLATTN_API clattn_status clattn_norm_enqueue(clattn_context *context, cl_command_queue queue,
                                              const clattn_norm_params *params, cl_uint wait_count,
                                              const cl_event *wait_list, cl_event *event);
@@ -55,6 +56,7 @@ typedef struct clattn_activation_params {
     clattn_activation activation;
 } clattn_activation_params;
 
+/* Enqueue the activation, as the top of this file says of all. */
 CLATTN_API clattn_status clattn_activation_enqueue(clattn_context *context, cl_command_queue queue,
                                                    const clattn_activation_params *params, cl_uint wait_count,
                                                    const cl_event *wait_list, cl_event *event);
@@ -67,6 +69,7 @@ typedef struct clattn_embedding_params {
     float scale;         /* 0: 1; Gemma's is sqrt(M) */
 } clattn_embedding_params;
 
+/* Enqueue the look-up of the rows, as the top of this file says of all. */
 CLATTN_API clattn_status clattn_embedding_enqueue(clattn_context *context, cl_command_queue queue,
                                                   const clattn_embedding_params *params, cl_uint wait_count,
                                                   const cl_event *wait_list, cl_event *event);
@@ -78,6 +81,7 @@ typedef struct clattn_argmax_params {
     clattn_tensor out; /* i32 [B, N], any strides */
 } clattn_argmax_params;
 
+/* Enqueue the search of the greatest, as the top of this file says of all. */
 CLATTN_API clattn_status clattn_argmax_enqueue(clattn_context *context, cl_command_queue queue,
                                                const clattn_argmax_params *params, cl_uint wait_count,
                                                const cl_event *wait_list, cl_event *event);
@@ -99,6 +103,7 @@ typedef struct clattn_sample_params {
     uint64_t seed;
 } clattn_sample_params;
 
+/* Enqueue the draw, as the top of this file says of all. */
 CLATTN_API clattn_status clattn_sample_enqueue(clattn_context *context, cl_command_queue queue,
                                                const clattn_sample_params *params, cl_uint wait_count,
                                                const cl_event *wait_list, cl_event *event);

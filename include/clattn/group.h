@@ -18,6 +18,7 @@ extern "C" {
 /* Contexts of any devices and platforms that share the work of a call. */
 typedef struct clattn_group clattn_group;
 
+/* One device of a group, by its context. */
 typedef struct clattn_group_member {
     clattn_context *context; /* the caller's, for as long as the group lives; two may be of one device */
     /* What a call holds of the device's memory at most, workspaces among it; 0: three quarters of the device's. What does not
@@ -25,6 +26,7 @@ typedef struct clattn_group_member {
     uint64_t max_bytes;
 } clattn_group_member;
 
+/* What a group is made of. */
 typedef struct clattn_group_params {
     const clattn_group_member *members; /* [count] */
     size_t count;                       /* 1 or more, at most 64 */

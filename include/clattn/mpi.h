@@ -57,8 +57,10 @@ CLATTN_API int32_t clattn_mpi_zigzag(int rank, int ranks, int64_t n, clattn_mpi_
 CLATTN_API int32_t clattn_mpi_pages(int rank, int ranks, int64_t n, int64_t page_rows,
                                     clattn_mpi_segment *segments, int32_t capacity);
 
+/* One rank's part in the calls that all ranks of a communicator make together. */
 typedef struct clattn_mpi clattn_mpi;
 
+/* What a rank brings: its communicator, its device, and what it knows of the network. */
 typedef struct clattn_mpi_params {
     MPI_Comm comm;           /* duplicated; MPI was initialised by the caller, who also finalises it */
     clattn_context *context; /* this rank's; it must outlive the clattn_mpi */
@@ -221,6 +223,7 @@ typedef enum clattn_mpi_layer_way {
     CLATTN_MPI_LAYER_WAY_COUNT
 } clattn_mpi_layer_way;
 
+/* A layer that the ranks share: this rank's part of it. */
 typedef struct clattn_mpi_layer_params {
     clattn_layer_params layer; /* HEADS: lse absent */
     clattn_mpi_layer_way way;

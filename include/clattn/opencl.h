@@ -19,6 +19,7 @@ extern "C" {
 /* Any function: cast it to the type of the one that was asked for. */
 typedef void (*clattn_function)(void);
 
+/* Where OpenCL is to be found: by the application's own function, or in a library. */
 typedef struct clattn_opencl_params {
     /* The application's own functions by name, such as "clCreateBuffer"; NULL for one that it has not. It is called
      * during clattn_opencl_load, and by clattn_opencl_function later, from any thread. NULL: `path`. */

@@ -80,6 +80,7 @@ typedef enum clattn_log_level {
  * safe to call from several at once.   It must not call back into the same context. */
 typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *message);
 
+/* Where messages go, and which of them. */
 typedef struct clattn_log {
     clattn_log_fn fn; /* NULL: no log */
     void *user;
@@ -108,6 +109,7 @@ typedef struct clattn_progress {
 
 /* ----------------------------------------------------------------------------------------- devices --- */
 
+/* An OpenCL device and the platform that has it. */
 typedef struct clattn_device {
     cl_platform_id platform;
     cl_device_id device;
@@ -183,6 +185,7 @@ CLATTN_API clattn_status clattn_device_describe(cl_device_id device, clattn_capa
 
 /* ----------------------------------------------------------------------------------------- context --- */
 
+/* One device with its compiled kernels, scratch memory and measurements: what every call is made on. */
 typedef struct clattn_context clattn_context;
 
 /* Engines that change the process they run in, and so are used only where the caller asks for them (clattn_context_params). A
@@ -243,6 +246,7 @@ typedef struct clattn_host_memory {
     void *user;
 } clattn_host_memory;
 
+/* What a context is made of: the device, and what the application brings or allows. */
 typedef struct clattn_context_params {
     cl_device_id device; /* required; a device or a part of one (clCreateSubDevices); retained */
     cl_context

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A newcomer's walk: every command line of the README and every example of --help is run as it stands, in a folder with files of
-the names that it uses. What would take minutes is run with its measurements cut short: the options that were added are
+"""A newcomer's walk: every command line of the README and of docs, and every example of --help, is run as it stands, in a folder with files
+of the names that it uses. What would take minutes is run with its measurements cut short: the options that were added are
 printed.   $1 build folder"""
-import json, os, re, shutil, subprocess, sys, tempfile
+import glob, json, os, re, shutil, subprocess, sys, tempfile
 
 from files import npy, read_safetensors, safetensors
 
@@ -58,22 +58,19 @@ def prepare(line):
             assert run(f"clattn bench -n 9 -d 16 --heads 2 --max-ms 1 --quiet --save {name}.json")
 
 
-lines = []
-commands = re.findall(r"^  ([a-z]+) ", subprocess.run([build + "/clattn", "--help"], capture_output=True, text=True).stdout, re.M)
-assert len(commands) >= 11, commands
-for command in commands:
-    text = subprocess.run([build + "/clattn", command, "--help"], capture_output=True, text=True).stdout
-    example = re.search(r"^example:\n((?:    .*\n)+)", text, re.M)
-    assert example, command
-    lines += [x.strip() for x in example.group(1).replace("\\\n", " ").splitlines()]
-blocks = re.findall(r"^    (clattn [a-z].*)$", readme, re.M)
-assert len(blocks) >= 10, blocks
-for block in blocks:
-    for part in re.sub(r"\s{2,}.*", "", block).split(", clattn "):
-        lines.append(part if part.startswith("clattn ") else "clattn " + part)
-good = True
-for line in dict.fromkeys(re.sub(r"\s+", " ", x) for x in lines):
-    prepare(line)
+def left_to(page):
+    """Another check of the page's snippets, tests/*/check_PAGE.*, or None."""
+    checks = glob.glob(f"{top}/tests/*/check_{os.path.basename(page)[:-3]}.*")
+    return next((x for x in sorted(checks) if "docs/" + os.path.basename(page) in open(x, encoding="utf-8").read()), None)
+
+
+def lines_of(snippet):
+    """The commands of a fence, each on a line of its own."""
+    return [x for x in (re.sub(r"\s+", " ", line).strip() for line in snippet.replace("\\\n", " ").splitlines()) if x]
+
+
+def shortened(line):
+    """The line, and what makes it one of seconds."""
     command = line.split()[1]
     cut = "" if "--help" in line else CUT.get(f"{command} --submit" if "--submit" in line else command, "")
     if "--family" in line:
@@ -90,9 +87,36 @@ for line in dict.fromkeys(re.sub(r"\s+", " ", x) for x in lines):
         line = line.replace("man -l -", "cat")
     if line == "clattn bench":
         cut += " -n 64"
-    good = run(line, cut) and good
-for tool in ("python3 bench/peers.py --list",):
-    good = run(f"cd {top} && {tool}") and good
-shutil.rmtree(work)
-assert good, "some lines did not run"
-print(f"{len(lines)} lines of the README and of --help: all ran")
+    return line, cut
+
+
+def main():
+    lines = []
+    commands = re.findall(r"^  ([a-z]+) ", subprocess.run([build + "/clattn", "--help"], capture_output=True, text=True).stdout, re.M)
+    assert len(commands) >= 11, commands
+    for command in commands:
+        text = subprocess.run([build + "/clattn", command, "--help"], capture_output=True, text=True).stdout
+        example = re.search(r"^example:\n((?:    .*\n)+)", text, re.M)
+        assert example, command
+        lines += [x.strip() for x in example.group(1).replace("\\\n", " ").splitlines()]
+    blocks = re.findall(r"^    (clattn [a-z].*)$", readme, re.M)
+    assert len(blocks) >= 10, blocks
+    for block in blocks:
+        for part in re.sub(r"\s{2,}.*", "", block).split(", clattn "):
+            lines.append(part if part.startswith("clattn ") else "clattn " + part)
+    for page in sorted(glob.glob(top + "/docs/*.md")):
+        for snippet in [] if left_to(page) else re.findall(r"^```sh *\n(.*?)^```", open(page, encoding="utf-8").read(), re.M | re.S):
+            lines += lines_of(snippet)
+    good = True
+    for line in dict.fromkeys(re.sub(r"\s+", " ", x) for x in lines):
+        prepare(line)
+        good = run(*shortened(line)) and good
+    for tool in ("python3 bench/peers.py --list",):
+        good = run(f"cd {top} && {tool}") and good
+    shutil.rmtree(work)
+    assert good, "some lines did not run"
+    print(f"{len(lines)} lines of the README, of docs and of --help: all ran")
+
+
+if __name__ == "__main__":
+    main()
