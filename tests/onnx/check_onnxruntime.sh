@@ -13,6 +13,15 @@ fi
 mkdir -p "$folder/cache"
 XDG_CACHE_HOME=$(cd "$folder/cache" && pwd) # what ONNX Runtime, too, keeps of itself there
 export XDG_CACHE_HOME
+# The lines of docs/onnxruntime.md, of the library here.
+"$python" -B - "$(cd "$1" && pwd)" <<'PYTHON' || exit 1
+import re, sys
+import onnxruntime
+options = onnxruntime.SessionOptions()
+lines = re.search("^```python\n(.*?)^```", open("docs/onnxruntime.md").read(), re.M | re.S)[1].replace("/usr/lib/", sys.argv[1] + "/")
+exec(lines.replace('"1"', '"0"'))  # the device that there is
+assert lines.count("libclattn-onnxruntime.so") == 2 and any(d.ep_name == "clattn" for d in onnxruntime.get_ep_devices())
+PYTHON
 said=$(mktemp)
 trap 'rm -f "$said"' EXIT
 "$python" -B tests/onnx/onnxruntime_cases.py "$library" >"$said" 2>&1 || { cat "$said"; exit 1; }
