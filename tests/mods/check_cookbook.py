@@ -18,6 +18,13 @@ prefixes, pads = np.array([0, 11], np.int32), np.array([9, 40], np.int32)
 intervals = np.array([[0, 70], [10, 50], [30, 96]], np.int32)
 blocks = np.eye(6, dtype=bool) | (random.random((HEADS, 6, 6)) < 0.3)
 slopes = np.array([0.5, 0.25, 0.125], np.float32)
+everywhere = random.random(ROWS) < 0.05
+answers, prompts = np.repeat(np.arange(8), 12).astype(np.int32), np.array([0, 0, 0, 3, 3, 3, 6, 6], np.int32)
+tree = np.tril(random.random((40, 40)) < 0.3) | np.eye(40, dtype=bool)
+distances, lengths = (random.integers(0, most, (BATCH, ROWS, ROWS)).astype(np.int32) for most in (7, 3))
+kinds, of_edges = random.integers(0, 5, (BATCH, ROWS, ROWS, 2)).astype(np.int32), random.standard_normal((HEADS, 2, 5)).astype(np.float32)
+waves = np.cos(np.arange(ROWS)[:, None] / 10000 ** (np.arange(64) / 64)).sum(1).astype(np.float32)
+factors = (HEADS / (8 * np.arange(1, HEADS + 1))).astype(np.float32)
 bias, products = (random.standard_normal(shape).astype(np.float32) for shape in ((HEADS, 32), (BATCH, HEADS, ROWS, ROWS)))
 
 
@@ -68,6 +75,13 @@ MEANS = {
     "Pictures between text": ((i >= np.repeat(intervals[:, 0], 32)) & (i < np.repeat(intervals[:, 1], 32)), intervals),
     "Frames near each other": ((i < 5) | (j < 18) | (np.abs(i - j) <= 25),),
     "The same place in all frames": ((i < 5) | (j < 5) | (np.abs((i - 5) % 13 - (j - 5) % 13) <= 2),),
+    "Window and global tokens": (~((np.abs(i - j) > 6) & ~everywhere[:, None] & ~everywhere), everywhere),
+    "Answers to one prompt": (np.array([[(answers[r] == answers[c] and c <= r) or (prompts[answers[r]] == answers[c] != answers[r])
+                                         for c in token] for r in token]), answers, prompts),
+    "Block diffusion": (np.block([[np.kron(np.eye(6), np.ones((8, 8))), np.kron(np.tri(6, 6, -1), np.ones((8, 8)))],
+                                  [np.zeros((48, 48)), np.kron(np.tri(6), np.ones((8, 8)))]]) > 0,),
+    "A drafted tree": (np.concatenate([np.ones((40, 56), bool), tree], 1), tree),
+    "Drafted blocks": (np.concatenate([np.ones((72, 24)), np.kron(np.eye(9), np.tri(8))], 1) > 0,),
     "Padding on the left": ((j >= pads[:, None, None])[:, None], pads),
     "Random blocks": (np.repeat(np.repeat(blocks, 16, 1), 16, 2), blocks),
     "ALiBi": (lambda s: s - slopes[:, None, None] * np.abs(i - j), slopes),
@@ -75,6 +89,11 @@ MEANS = {
     "Relative positions": (lambda s: s + 0.125 * (j - i),),
     "T5's buckets": (lambda s: s + bias[:, bucket(j - i)], bias),
     "Latent attention's positions": (lambda s: s + products, products),
+    "Sandwich": (lambda s: s + waves[np.abs(i - j)] * factors[:, None, None], waves, factors),
+    "Distances in a graph": (lambda s: s + bias.T[distances].transpose(0, 3, 1, 2), bias, distances),
+    "Edges in a graph": (lambda s: s + sum(np.where(lengths[:, None] > n, of_edges[:, n].T[kinds[..., n]].transpose(0, 3, 1, 2), 0)
+                                           for n in (0, 1)) / np.maximum(lengths, 1)[:, None], of_edges, kinds, lengths),
+    "Another function in place of the softmax": (lambda s: np.log(np.maximum(s, 0) + 1),),
 }
 
 with open("docs/cookbook.md") as file:
@@ -84,7 +103,7 @@ check(list(recipes) == list(MEANS), f"recipes and what they mean differ: {set(re
 tensors = [2 * random.standard_normal((BATCH, HEADS, ROWS, SIZE)).astype(np.float32) for _ in "qkv"]
 for name, (kind, text) in recipes.items():
     means, *buffers = MEANS[name]
-    q, k, v = (x[:, :, :means.shape[-1]] if kind == "mask_mod" else x for x in tensors)
+    q, k, v = (x[:, :, :means.shape[-1 - (n == 0)]] if kind == "mask_mod" else x for n, x in enumerate(tensors))
     scores = q.astype(np.float64) @ k.astype(np.float64).transpose(0, 1, 3, 2) / 4
     changed = np.where(means, scores, -np.inf) if kind == "mask_mod" else means(scores)
     check(kind == "score_mod" or 0.01 < np.mean(means) < 0.99, f"{name}: it hides nothing, or all")
@@ -98,4 +117,9 @@ for name, (kind, text) in recipes.items():
     for n, out in enumerate(got):
         error = np.abs(out - want).max()
         check(error < 1e-5, f"{name}{', by its block mask' if n else ''}: {error:.3g} apart")
+q, k, v = tensors
+out, lse = clattn.attention(q, k, v, score_mod=recipes["Another function in place of the softmax"][1], lse=True)
+want = np.maximum(q.astype(np.float64) @ k.astype(np.float64).transpose(0, 1, 3, 2) / 4, 0) @ v.astype(np.float64)
+error = np.abs(out * np.exp(lse)[..., None] - v.sum(2, keepdims=True) - want).max()
+check(error < 1e-5 * np.abs(want).max(), f"a function in place of the softmax: {error:.3g} apart")
 print(f"counted: {len(recipes)} recipes, {python_checks.checks} checks")
