@@ -61,6 +61,7 @@ if meson setup "$work/wrap/other" "$work/wrap" --wrap-mode=forcefallback >/dev/n
 
 # The port. What vcpkg's functions are given is done here, and who calls one that vcpkg has not is told by CMake.
 cat >"$work/vcpkg.cmake" <<'END'
+cmake_minimum_required(VERSION 3.21)
 set(CURRENT_PACKAGES_DIR "${WORK}/packages")
 function(vcpkg_download_distfile OUT)
     cmake_parse_arguments(A "" "FILENAME;SHA512" "URLS" ${ARGN})
