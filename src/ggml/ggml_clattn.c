@@ -33,13 +33,26 @@ typedef struct backend_state {
 // False where clattn has no such type.
 static bool type_of(enum ggml_type type, clattn_type *found) {
     switch (type) {
-    case GGML_TYPE_F32: *found = CLATTN_TYPE_F32; return true;
-    case GGML_TYPE_F16: *found = CLATTN_TYPE_F16; return true;
-    case GGML_TYPE_BF16: *found = CLATTN_TYPE_BF16; return true;
-    case GGML_TYPE_Q8_0: *found = CLATTN_TYPE_Q8_0; return true;
-    case GGML_TYPE_Q4_0: *found = CLATTN_TYPE_Q4_0; return true;
-    case GGML_TYPE_Q4_1: *found = CLATTN_TYPE_Q4_1; return true;
-    default: return false;
+    case GGML_TYPE_F32:
+        *found = CLATTN_TYPE_F32;
+        return true;
+    case GGML_TYPE_F16:
+        *found = CLATTN_TYPE_F16;
+        return true;
+    case GGML_TYPE_BF16:
+        *found = CLATTN_TYPE_BF16;
+        return true;
+    case GGML_TYPE_Q8_0:
+        *found = CLATTN_TYPE_Q8_0;
+        return true;
+    case GGML_TYPE_Q4_0:
+        *found = CLATTN_TYPE_Q4_0;
+        return true;
+    case GGML_TYPE_Q4_1:
+        *found = CLATTN_TYPE_Q4_1;
+        return true;
+    default:
+        return false;
     }
 }
 
@@ -70,7 +83,8 @@ static void swap_axes(clattn_tensor *view, int a, int b) {
 
 // The mask as clattn reads it: of its rows and keys those that there are, for all heads and items, or for each. (ggml repeats other
 // numbers of them, too.)
-static bool view_mask(const struct ggml_tensor *mask, const clattn_attention_params *params, clattn_tensor *view) {
+static bool view_mask(const struct ggml_tensor *mask, const clattn_attention_params *params,
+                      clattn_tensor *view) {
     if (mask->type != GGML_TYPE_F16 || !view_of(mask, view)) {
         return false;
     }
@@ -106,7 +120,8 @@ static float number_of(const struct ggml_tensor *node, int place) {
 // ggml's slopes of ALiBi [Press et al. 2022], which the mask's numbers are multiplied by.
 static void fill_slopes(float *slopes, int64_t heads, float max_bias) {
     const int64_t power = (int64_t)1 << (int)floor(log2((double)heads));
-    const float first = powf(2.0f, -max_bias / (float)power), second = powf(2.0f, -max_bias / 2.0f / (float)power);
+    const float first = powf(2.0f, -max_bias / (float)power),
+                second = powf(2.0f, -max_bias / 2.0f / (float)power);
     for (int64_t h = 0; h < heads; h++) {
         slopes[h] = h < power ? powf(first, (float)(h + 1)) : powf(second, (float)(2 * (h - power) + 1));
     }
@@ -154,9 +169,9 @@ static bool describe(const struct ggml_tensor *node, node_call *call) {
     const struct ggml_tensor *q = node->src[SRC_Q], *k = node->src[SRC_K], *v = node->src[SRC_V];
     clattn_attention_params *params = &call->params;
     const int32_t precision = node->op_params[3];
-    if (q->type != GGML_TYPE_F32 || k->type != v->type || node->type != GGML_TYPE_F32 || !view_of(q, &params->q) ||
-        !view_of(k, &params->kv.k) || !view_of(v, &params->kv.v) || !view_of(node, &params->out) ||
-        (precision != GGML_PREC_DEFAULT && precision != GGML_PREC_F32)) {
+    if (q->type != GGML_TYPE_F32 || k->type != v->type || node->type != GGML_TYPE_F32 ||
+        !view_of(q, &params->q) || !view_of(k, &params->kv.k) || !view_of(v, &params->kv.v) ||
+        !view_of(node, &params->out) || (precision != GGML_PREC_DEFAULT && precision != GGML_PREC_F32)) {
         return false;
     }
     swap_axes(&params->out, 1, 2);
@@ -229,16 +244,19 @@ static bool fetch(const backend_state *backend, struct ggml_tensor *node, cl_mem
     const size_t bytes = ggml_nbytes(node);
     cl_int code = CL_SUCCESS;
     if (backend->copies) {
-        code = OPENCL(clEnqueueReadBuffer)(backend->queue, memory, CL_TRUE, 0, bytes, node->data, 0, NULL, NULL);
+        code =
+            OPENCL(clEnqueueReadBuffer)(backend->queue, memory, CL_TRUE, 0, bytes, node->data, 0, NULL, NULL);
     } else {
-        void *mapped = OPENCL(clEnqueueMapBuffer)(backend->queue, memory, CL_TRUE, CL_MAP_READ, 0, bytes, 0, NULL, NULL, &code);
+        void *mapped = OPENCL(clEnqueueMapBuffer)(backend->queue, memory, CL_TRUE, CL_MAP_READ, 0, bytes, 0,
+                                                  NULL, NULL, &code);
         if (code == CL_SUCCESS) {
             code = OPENCL(clEnqueueUnmapMemObject)(backend->queue, memory, mapped, 0, NULL, NULL);
         }
     }
     const cl_int finished = OPENCL(clFinish)(backend->queue);
     if (code != CL_SUCCESS || finished != CL_SUCCESS) {
-        GGML_LOG_ERROR("clattn: the result cannot be read: OpenCL's error %d\n", code != CL_SUCCESS ? code : finished);
+        GGML_LOG_ERROR("clattn: the result cannot be read: OpenCL's error %d\n",
+                       code != CL_SUCCESS ? code : finished);
         return false;
     }
     return true;
@@ -272,7 +290,9 @@ static enum ggml_status compute(const backend_state *backend, struct ggml_tensor
         }
     }
     free(call.slopes);
-    return done ? GGML_STATUS_SUCCESS : status == CLATTN_OUT_OF_MEMORY ? GGML_STATUS_ALLOC_FAILED : GGML_STATUS_FAILED;
+    return done                             ? GGML_STATUS_SUCCESS
+           : status == CLATTN_OUT_OF_MEMORY ? GGML_STATUS_ALLOC_FAILED
+                                            : GGML_STATUS_FAILED;
 }
 
 // ------------------------------------------------------------------------------------------ backend ---
@@ -291,7 +311,8 @@ static void backend_free(ggml_backend_t backend) {
 
 // What has no work of its own: it only says how memory is looked at.
 static bool is_view(enum ggml_op op) {
-    return op == GGML_OP_NONE || op == GGML_OP_RESHAPE || op == GGML_OP_VIEW || op == GGML_OP_PERMUTE || op == GGML_OP_TRANSPOSE;
+    return op == GGML_OP_NONE || op == GGML_OP_RESHAPE || op == GGML_OP_VIEW || op == GGML_OP_PERMUTE ||
+           op == GGML_OP_TRANSPOSE;
 }
 
 static enum ggml_status backend_compute(ggml_backend_t backend, struct ggml_cgraph *graph) {
@@ -314,7 +335,8 @@ static enum ggml_status backend_compute(ggml_backend_t backend, struct ggml_cgra
 
 // params "copy": tensors are copied on a CPU device, too, as they always are on others.
 static ggml_backend_t device_start(ggml_backend_dev_t device, const char *params) {
-    static ggml_guid guid = {0x63, 0x6c, 0x61, 0x74, 0x74, 0x6e, 0x4d, 0x0b, 0x9a, 0x51, 0x2e, 0x77, 0xd8, 0x03, 0xc6, 0x1f};
+    static ggml_guid guid = {0x63, 0x6c, 0x61, 0x74, 0x74, 0x6e, 0x4d, 0x0b,
+                             0x9a, 0x51, 0x2e, 0x77, 0xd8, 0x03, 0xc6, 0x1f};
     ggml_backend_t backend = calloc(1, sizeof *backend);
     backend_state *state = calloc(1, sizeof *state);
     cl_int code = CL_OUT_OF_HOST_MEMORY;
@@ -372,7 +394,8 @@ static ggml_backend_buffer_type_t device_buffer_type(ggml_backend_dev_t device) 
     return ggml_backend_cpu_buffer_type();
 }
 
-static ggml_backend_buffer_t device_buffer_over(ggml_backend_dev_t device, void *data, size_t size, size_t largest) {
+static ggml_backend_buffer_t device_buffer_over(ggml_backend_dev_t device, void *data, size_t size,
+                                                size_t largest) {
     (void)device, (void)largest;
     return ggml_backend_cpu_buffer_from_ptr(data, size);
 }
@@ -390,7 +413,8 @@ static bool device_supports(ggml_backend_dev_t device, const struct ggml_tensor 
     }
     node_call call;
     clattn_plan plan;
-    return describe(node, &call) && clattn_attention_plan(the_device.context, &call.params, &plan) == CLATTN_OK;
+    return describe(node, &call) &&
+           clattn_attention_plan(the_device.context, &call.params, &plan) == CLATTN_OK;
 }
 
 // ----------------------------------------------------------------------------------------- registry ---
@@ -437,7 +461,8 @@ static clattn_context *start_context(void) {
     for (int cpus = 1; cpus >= 0 && !context; cpus--) {
         for (size_t at = 0; at < count && at < sizeof devices / sizeof *devices && !context; at++) {
             clattn_capabilities found;
-            if (clattn_device_describe(devices[at].device, &found) == CLATTN_OK && found.available && found.is_cpu == (cpus == 1)) {
+            if (clattn_device_describe(devices[at].device, &found) == CLATTN_OK && found.available &&
+                found.is_cpu == (cpus == 1)) {
                 const clattn_context_params params = {.device = devices[at].device};
                 clattn_context_create(&params, &context);
             }
@@ -447,9 +472,10 @@ static clattn_context *start_context(void) {
 }
 
 static ggml_backend_reg_t registry_of(void) {
-    static struct ggml_backend_reg registry = {
-        .api_version = GGML_BACKEND_API_VERSION,
-        .iface = {.get_name = registry_name, .get_device_count = registry_count, .get_device = registry_device}};
+    static struct ggml_backend_reg registry = {.api_version = GGML_BACKEND_API_VERSION,
+                                               .iface = {.get_name = registry_name,
+                                                         .get_device_count = registry_count,
+                                                         .get_device = registry_device}};
     if (!the_device.context) {
         the_device.context = start_context();
         the_device.capabilities = clattn_context_capabilities(the_device.context);

@@ -22,8 +22,8 @@ typedef struct test_case {
     int mask_heads, mask_items;
     float max_bias, softcap;
     bool sinks;
-    bool permuted; // q, k and v lie by rows, [items, rows, heads, d], as llama.cpp has them
-    bool shared;   // v is the first numbers of k
+    bool permuted;         // q, k and v lie by rows, [items, rows, heads, d], as llama.cpp has them
+    bool shared;           // v is the first numbers of k
     enum ggml_type v_type; // of v where it is another; 0, which is f32: k's
     bool refused;
 } test_case;
@@ -56,15 +56,18 @@ static const test_case cases[] = {
     {"softcap", F16, 64, 64, 4, 4, 20, 96, 1, MASK(CAUSAL, 1, 1), .softcap = 5.0f, .permuted = true},
     {"sinks, decode", F16, 64, 64, 8, 2, 1, 128, 1, MASK(CAUSAL, 1, 1), .sinks = true, .permuted = true},
     {"sinks, prefill", F16, 64, 64, 8, 2, 40, 128, 1, MASK(CAUSAL, 1, 1), .sinks = true, .permuted = true},
-    {"softcap, sinks and a mask, q8_0", Q8_0, 64, 64, 8, 2, 3, 128, 2, MASK(BIAS, 1, 2), .softcap = 8.0f, .sinks = true,
+    {"softcap, sinks and a mask, q8_0", Q8_0, 64, 64, 8, 2, 3, 128, 2, MASK(BIAS, 1, 2), .softcap = 8.0f,
+     .sinks = true, .permuted = true},
+    {"max_bias, 6 heads, decode", F16, 64, 64, 6, 2, 1, 128, 1, MASK(BIAS, 1, 1), .max_bias = 8.0f,
      .permuted = true},
-    {"max_bias, 6 heads, decode", F16, 64, 64, 6, 2, 1, 128, 1, MASK(BIAS, 1, 1), .max_bias = 8.0f, .permuted = true},
-    {"max_bias, 6 heads, prefill", F16, 64, 64, 6, 6, 24, 64, 2, MASK(BIAS, 1, 2), .max_bias = 8.0f, .permuted = true},
+    {"max_bias, 6 heads, prefill", F16, 64, 64, 6, 6, 24, 64, 2, MASK(BIAS, 1, 2), .max_bias = 8.0f,
+     .permuted = true},
     {"max_bias, q8_0", Q8_0, 64, 64, 4, 2, 9, 64, 1, MASK(CAUSAL, 1, 1), .max_bias = 4.0f, .permuted = true},
     {"D above Dv", F16, 192, 128, 4, 4, 12, 128, 1, MASK(CAUSAL, 1, 1), .permuted = true},
     {"D below Dv", F32, 48, 80, 4, 2, 1, 70, 2, MASK(CAUSAL, 1, 1)},
     {"v within k", F16, 96, 64, 8, 1, 2, 128, 1, MASK(CAUSAL, 1, 1), .permuted = true, .shared = true},
-    {"v within k, q8_0", Q8_0, 576, 512, 16, 1, 1, 96, 1, MASK(CAUSAL, 1, 1), .permuted = true, .shared = true},
+    {"v within k, q8_0", Q8_0, 576, 512, 16, 1, 1, 96, 1, MASK(CAUSAL, 1, 1), .permuted = true,
+     .shared = true},
     {"an odd head size", F16, 72, 72, 3, 1, 5, 37, 2, MASK(BIAS, 1, 1), .permuted = true},
     {"k and v of two types", Q8_0, 64, 64, 4, 2, 4, 64, 1, .v_type = F16, .refused = true},
     {"q5_0", GGML_TYPE_Q5_0, 64, 64, 4, 2, 4, 64, 1, .refused = true},
@@ -98,7 +101,8 @@ static void *must(void *pointer, const char *what) {
 }
 
 // [n, rows, heads, items] in ggml's order, dense, or as a view of memory that holds all heads of a row one after the other.
-static struct ggml_tensor *make(struct ggml_context *c, enum ggml_type type, int n, int rows, int heads, int items, bool permuted) {
+static struct ggml_tensor *make(struct ggml_context *c, enum ggml_type type, int n, int rows, int heads,
+                                int items, bool permuted) {
     if (!permuted) {
         return ggml_new_tensor_4d(c, type, n, rows, heads, items);
     }
@@ -130,14 +134,21 @@ static void fill_mask(const test_case *c, struct ggml_tensor *mask) {
 }
 
 static node_of_case build(const test_case *c, ggml_backend_buffer_type_t memory) {
-    node_of_case n = {.context = must(ggml_init((struct ggml_init_params){.mem_size = 1 << 20, .no_alloc = true}), "ggml_init")};
+    node_of_case n = {
+        .context =
+            must(ggml_init((struct ggml_init_params){.mem_size = 1 << 20, .no_alloc = true}), "ggml_init")};
     n.q = make(n.context, GGML_TYPE_F32, c->d, c->rows, c->heads, c->items, c->permuted);
     n.k = make(n.context, c->type, c->d, c->keys, c->kv_heads, c->items, c->permuted);
-    n.v = c->shared ? ggml_view_4d(n.context, n.k, c->dv, c->keys, c->kv_heads, c->items, n.k->nb[1], n.k->nb[2], n.k->nb[3], 0)
-                    : make(n.context, c->v_type ? c->v_type : c->type, c->dv, c->keys, c->kv_heads, c->items, c->permuted);
-    n.mask = c->mask ? ggml_new_tensor_4d(n.context, GGML_TYPE_F16, c->keys, c->rows, c->mask_heads, c->mask_items) : NULL;
+    n.v = c->shared ? ggml_view_4d(n.context, n.k, c->dv, c->keys, c->kv_heads, c->items, n.k->nb[1],
+                                   n.k->nb[2], n.k->nb[3], 0)
+                    : make(n.context, c->v_type ? c->v_type : c->type, c->dv, c->keys, c->kv_heads, c->items,
+                           c->permuted);
+    n.mask =
+        c->mask ? ggml_new_tensor_4d(n.context, GGML_TYPE_F16, c->keys, c->rows, c->mask_heads, c->mask_items)
+                : NULL;
     n.sinks = c->sinks ? ggml_new_tensor_1d(n.context, GGML_TYPE_F32, c->heads) : NULL;
-    n.result = ggml_flash_attn_ext(n.context, n.q, n.k, n.v, n.mask, 1.0f / sqrtf((float)c->d), c->max_bias, c->softcap);
+    n.result = ggml_flash_attn_ext(n.context, n.q, n.k, n.v, n.mask, 1.0f / sqrtf((float)c->d), c->max_bias,
+                                   c->softcap);
     ggml_flash_attn_ext_add_sinks(n.result, n.sinks);
     n.graph = ggml_new_graph(n.context);
     ggml_build_forward_expand(n.graph, n.result);
@@ -164,7 +175,8 @@ static void release(node_of_case *n) {
 // ---------------------------------------------------------------------------------------- reference ---
 
 static const char *row_at(const struct ggml_tensor *t, int64_t row, int64_t head, int64_t item) {
-    return (const char *)t->data + row * (int64_t)t->nb[1] + head * (int64_t)t->nb[2] + item * (int64_t)t->nb[3];
+    return (const char *)t->data + row * (int64_t)t->nb[1] + head * (int64_t)t->nb[2] +
+           item * (int64_t)t->nb[3];
 }
 
 static void numbers_at(const struct ggml_tensor *t, int64_t row, int64_t head, int64_t item, float *numbers) {
@@ -181,13 +193,14 @@ static double slope_of(const test_case *c, int head) {
     while (2 * power <= c->heads) {
         power *= 2;
     }
-    return !(c->max_bias > 0)     ? 1
-           : head < power ? pow(2, -c->max_bias / power * (head + 1))
-                          : pow(2, -c->max_bias / 2 / power * (2 * (head - power) + 1));
+    return !(c->max_bias > 0) ? 1
+           : head < power     ? pow(2, -c->max_bias / power * (head + 1))
+                              : pow(2, -c->max_bias / 2 / power * (2 * (head - power) + 1));
 }
 
 // A score of one row and key; -infinity where it is hidden.
-static double score_of(const test_case *c, const node_of_case *n, const float *q, const float *k, int head, int item, int row, int key) {
+static double score_of(const test_case *c, const node_of_case *n, const float *q, const float *k, int head,
+                       int item, int row, int key) {
     double s = 0;
     for (int at = 0; at < c->d; at++) {
         s += (double)q[at] * k[at];
@@ -195,7 +208,8 @@ static double score_of(const test_case *c, const node_of_case *n, const float *q
     s /= sqrt(c->d);
     s = c->softcap > 0 ? c->softcap * tanh(s / c->softcap) : s;
     if (n->mask) {
-        const ggml_fp16_t *bias = (const void *)row_at(n->mask, row, head % n->mask->ne[2], item % n->mask->ne[3]);
+        const ggml_fp16_t *bias =
+            (const void *)row_at(n->mask, row, head % n->mask->ne[2], item % n->mask->ne[3]);
         s += slope_of(c, head) * ggml_fp16_to_fp32(bias[key]);
     }
     return s;
@@ -234,7 +248,8 @@ static double *refer(const test_case *c, const node_of_case *n) {
     for (int item = 0; item < c->items; item++) {
         for (int row = 0; row < c->rows; row++) {
             for (int head = 0; head < c->heads; head++) {
-                refer_row(c, n, head, item, row, all + (((int64_t)item * c->rows + row) * c->heads + head) * c->dv);
+                refer_row(c, n, head, item, row,
+                          all + (((int64_t)item * c->rows + row) * c->heads + head) * c->dv);
             }
         }
     }
@@ -262,7 +277,8 @@ static double error_of(ggml_backend_t backend, const node_of_case *n, const doub
 }
 
 // Whether a case is as it should be. It is computed twice where tensors lie: of other numbers first, in the same memory.
-static bool check(const test_case *c, ggml_backend_t cpu, ggml_backend_t clattn, ggml_backend_t copying, int *computed) {
+static bool check(const test_case *c, ggml_backend_t cpu, ggml_backend_t clattn, ggml_backend_t copying,
+                  int *computed) {
     node_of_case n = build(c, ggml_backend_get_default_buffer_type(cpu));
     bool good = ggml_backend_supports_op(clattn, n.result) == !c->refused;
     if (!good || c->refused) {
@@ -273,7 +289,8 @@ static bool check(const test_case *c, ggml_backend_t cpu, ggml_backend_t clattn,
             const double theirs = error_of(cpu, &n, reference), ours = error_of(clattn, &n, reference);
             const double copied = error_of(copying, &n, reference), most = fmax(theirs, 1e-6);
             good = ours <= most && copied <= most; // also where one is NaN
-            printf("%-34s ggml %.1e  clattn %.1e  copying %.1e%s\n", c->name, theirs, ours, copied, good ? "" : ": WRONG");
+            printf("%-34s ggml %.1e  clattn %.1e  copying %.1e%s\n", c->name, theirs, ours, copied,
+                   good ? "" : ": WRONG");
             free(reference);
             fill(n.q, 1);
             fill(n.k, 1);
@@ -288,13 +305,16 @@ static bool check(const test_case *c, ggml_backend_t cpu, ggml_backend_t clattn,
 static bool check_schedule(ggml_backend_t cpu, ggml_backend_t clattn) {
     const test_case c = {"", F16, 64, 64, 4, 2, 20, 96, 1, MASK(CAUSAL, 1, 1), .permuted = true};
     node_of_case n = build(&c, ggml_backend_get_default_buffer_type(cpu));
-    struct ggml_context *more = must(ggml_init((struct ggml_init_params){.mem_size = 1 << 20, .no_alloc = true}), "ggml_init");
-    struct ggml_tensor *attention = ggml_flash_attn_ext(more, ggml_scale(more, ggml_cont(more, n.q), 2), n.k, n.v, n.mask, 0.0625f, 0, 0);
+    struct ggml_context *more =
+        must(ggml_init((struct ggml_init_params){.mem_size = 1 << 20, .no_alloc = true}), "ggml_init");
+    struct ggml_tensor *attention =
+        ggml_flash_attn_ext(more, ggml_scale(more, ggml_cont(more, n.q), 2), n.k, n.v, n.mask, 0.0625f, 0, 0);
     struct ggml_tensor *last = ggml_scale(more, attention, 4);
     struct ggml_cgraph *graph = ggml_new_graph(more);
     ggml_build_forward_expand(graph, last);
     ggml_backend_t both[] = {clattn, cpu};
-    ggml_backend_sched_t schedule = must(ggml_backend_sched_new(both, NULL, 2, 64, false, true), "ggml_backend_sched_new");
+    ggml_backend_sched_t schedule =
+        must(ggml_backend_sched_new(both, NULL, 2, 64, false, true), "ggml_backend_sched_new");
     bool good = ggml_backend_sched_graph_compute(schedule, graph) == GGML_STATUS_SUCCESS &&
                 ggml_backend_sched_get_tensor_backend(schedule, attention) == clattn &&
                 ggml_backend_sched_get_tensor_backend(schedule, last) == cpu;
@@ -321,7 +341,8 @@ static double fastest_ms(ggml_backend_t backend, const node_of_case *n) {
         clock_gettime(CLOCK_MONOTONIC, &from);
         ggml_backend_graph_compute(backend, n->graph);
         clock_gettime(CLOCK_MONOTONIC, &to);
-        best = fmin(best, (double)(to.tv_sec - from.tv_sec) * 1e3 + (double)(to.tv_nsec - from.tv_nsec) / 1e6);
+        best =
+            fmin(best, (double)(to.tv_sec - from.tv_sec) * 1e3 + (double)(to.tv_nsec - from.tv_nsec) / 1e6);
     }
     return best;
 }
@@ -330,11 +351,21 @@ static void times(ggml_backend_t cpu, ggml_backend_t clattn) {
     const enum ggml_type types[] = {F16, Q8_0};
     for (int at = 0; at < 4; at++) {
         const bool decode = at < 2;
-        const test_case c = {"", types[at % 2], 128, 128, 32, 8, decode ? 1 : 512, decode ? 4096 : 512, 1, MASK(CAUSAL, 1, 1),
+        const test_case c = {"",
+                             types[at % 2],
+                             128,
+                             128,
+                             32,
+                             8,
+                             decode ? 1 : 512,
+                             decode ? 4096 : 512,
+                             1,
+                             MASK(CAUSAL, 1, 1),
                              .permuted = true};
         node_of_case n = build(&c, ggml_backend_get_default_buffer_type(cpu));
-        printf("%s %s: ggml %.3f ms, clattn %.3f ms\n", ggml_type_name(c.type), decode ? "1 row, 4096 keys" : "512 rows, 512 keys",
-               fastest_ms(cpu, &n), fastest_ms(clattn, &n));
+        printf("%s %s: ggml %.3f ms, clattn %.3f ms\n", ggml_type_name(c.type),
+               decode ? "1 row, 4096 keys" : "512 rows, 512 keys", fastest_ms(cpu, &n),
+               fastest_ms(clattn, &n));
         release(&n);
     }
 }
@@ -348,7 +379,8 @@ static ggml_backend_t start(const char *path, const char *params) {
         loaded[at] = must(ggml_backend_load(path), path);
         paths[at] = path;
     }
-    return must(ggml_backend_dev_init(must(ggml_backend_reg_dev_get(loaded[at], 0), "a device"), params), "a backend");
+    return must(ggml_backend_dev_init(must(ggml_backend_reg_dev_get(loaded[at], 0), "a device"), params),
+                "a backend");
 }
 
 int main(int count, char **words) {
@@ -356,10 +388,12 @@ int main(int count, char **words) {
         fprintf(stderr, "ggml_host LIBGGML_CPU LIBGGML_CLATTN [times]\n");
         return 2;
     }
-    ggml_backend_t cpu = start(words[1], NULL), clattn = start(words[2], NULL), copying = start(words[2], "copy");
+    ggml_backend_t cpu = start(words[1], NULL), clattn = start(words[2], NULL),
+                   copying = start(words[2], "copy");
     ggml_backend_reg_t registry = ggml_backend_dev_backend_reg(ggml_backend_get_device(cpu));
     ggml_backend_set_n_threads_t set_threads;
-    *(void **)&set_threads = must(ggml_backend_reg_get_proc_address(registry, "ggml_backend_set_n_threads"), "ggml_backend_set_n_threads");
+    *(void **)&set_threads = must(ggml_backend_reg_get_proc_address(registry, "ggml_backend_set_n_threads"),
+                                  "ggml_backend_set_n_threads");
     set_threads(cpu, THREADS);
     int wrong = 0, computed = 0;
     if (count > 3) {

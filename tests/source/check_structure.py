@@ -25,6 +25,7 @@ BELOW = {
     "context.c": ["base", "device", "program", "launch", "probe", "plan", "attention", "layer"],  # the composition roots
     "measure.c": ["base", "device", "program", "launch", "probe", "plan", "attention", "layer"],
     "mpi": [],
+    "ggml": [],
     "evidence": [],
     "tool": ["evidence"],
 }
