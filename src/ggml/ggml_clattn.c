@@ -102,12 +102,12 @@ static bool view_mask(const struct ggml_tensor *mask, const clattn_attention_par
 // ------------------------------------------------------------------------------------------ a call ---
 
 // What a node asks for, as clattn takes it, and the memory of its tensors: a buffer for each, in the order of the node's inputs.
-enum { BUFFER_OUT = SRC_SINKS + 1, BUFFER_SLOPES, BUFFERS };
+enum { BUFFER_OUT = SRC_SINKS + 1, BUFFER_SLOPES, BUFFER_BLOCKS, BUFFERS };
 typedef struct node_call {
     clattn_attention_params params;
     clattn_tensor *views[BUFFERS]; // of params; NULL: the node has none
     const struct ggml_tensor *tensors[BUFFERS];
-    float *slopes; // of max_bias, a number a head
+    void *made[BUFFERS]; // what is no tensor's: slopes, and what the mask hides block by block
     cl_mem memory[BUFFERS];
 } node_call;
 
@@ -127,6 +127,21 @@ static void fill_slopes(float *slopes, int64_t heads, float max_bias) {
     }
 }
 
+// Of enough rows, blocks of the mask that hide all their keys are passed over, as those above the diagonal of a prompt.
+// (Such blocks belong to an expression, which here hides nothing.)
+static bool take_blocks(const clattn_tensor *mask, node_call *call) {
+    const int64_t rows = mask->shape[2], keys = mask->shape[3];
+    if (rows >= CLATTN_BLOCK_ROWS) {
+        const int64_t shape[] = {mask->shape[0], mask->shape[1],
+                                 (rows + CLATTN_BLOCK_ROWS - 1) / CLATTN_BLOCK_ROWS,
+                                 (keys + CLATTN_BLOCK_KEYS - 1) / CLATTN_BLOCK_KEYS};
+        call->params.score.mask_mod = "true";
+        call->params.score.block_mask = clattn_tensor_dense(NULL, CLATTN_TYPE_BOOL, 4, shape);
+        call->views[BUFFER_BLOCKS] = &call->params.score.block_mask;
+    }
+    return true;
+}
+
 // The mask is a bias; times a slope of each head, it is an expression of two buffers, in which axes of one element repeat.
 static bool take_mask(const struct ggml_tensor *node, node_call *call) {
     const struct ggml_tensor *mask = node->src[SRC_MASK];
@@ -144,7 +159,7 @@ static bool take_mask(const struct ggml_tensor *node, node_call *call) {
         score->mod_buffers[1] = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 1, &heads);
         call->views[BUFFER_SLOPES] = &score->mod_buffers[1];
     }
-    return view_mask(mask, &call->params, view);
+    return view_mask(mask, &call->params, view) && take_blocks(view, call);
 }
 
 static bool take_sinks(const struct ggml_tensor *sinks, node_call *call) {
@@ -209,6 +224,47 @@ static bool is_view_of_key(const node_call *call) {
            ggml_nbytes(call->tensors[SRC_K]) >= ggml_nbytes(call->tensors[SRC_V]);
 }
 
+static void *make_slopes(const struct ggml_tensor *node, const node_call *call, size_t *bytes) {
+    const int64_t heads = call->params.q.shape[1];
+    float *slopes = malloc(*bytes = (size_t)heads * sizeof *slopes);
+    if (slopes) {
+        fill_slopes(slopes, heads, number_of(node, PARAM_MAX_BIAS));
+    }
+    return slopes;
+}
+
+// Whether a row of the mask hides these keys: all are -infinity.
+static bool hides(const ggml_fp16_t *keys, int64_t count) {
+    for (int64_t key = 0; key < count; key++) {
+        if (keys[key] != 0xfc00) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// 0 where no row of a block sees a key of it, else 2, as attention.h tells of block masks.
+static void *make_blocks(const struct ggml_tensor *node, const node_call *call, size_t *bytes) {
+    const struct ggml_tensor *mask = node->src[SRC_MASK];
+    const int64_t *shape = call->params.score.block_mask.shape;
+    const int64_t rows = call->params.q.shape[2], keys = call->params.kv.k.shape[2];
+    unsigned char *blocks = calloc(*bytes = (size_t)(shape[0] * shape[1] * shape[2] * shape[3]), 1);
+    for (int64_t line = 0; blocks && line < shape[0] * shape[1] * rows; line++) {
+        const int64_t row = line % rows, head = line / rows % shape[1], item = line / rows / shape[1];
+        const ggml_fp16_t *from = (const void *)((const char *)mask->data + row * (int64_t)mask->nb[1] +
+                                                 head * (int64_t)mask->nb[2] + item * (int64_t)mask->nb[3]);
+        unsigned char *to = blocks + (line / rows * shape[2] + row / CLATTN_BLOCK_ROWS) * shape[3];
+        for (int64_t at = 0; at < shape[3]; at++) {
+            const int64_t first = at * CLATTN_BLOCK_KEYS;
+            if (!to[at] &&
+                !hides(from + first, keys - first < CLATTN_BLOCK_KEYS ? keys - first : CLATTN_BLOCK_KEYS)) {
+                to[at] = 2;
+            }
+        }
+    }
+    return blocks;
+}
+
 static bool make_buffers(const backend_state *backend, const struct ggml_tensor *node, node_call *call) {
     for (int at = 0; at < BUFFERS; at++) {
         const struct ggml_tensor *t = call->tensors[at];
@@ -221,14 +277,12 @@ static bool make_buffers(const backend_state *backend, const struct ggml_tensor 
         }
         void *data = t ? t->data : NULL;
         size_t bytes = t ? ggml_nbytes(t) : 0;
-        if (at == BUFFER_SLOPES) {
-            const int64_t heads = call->params.q.shape[1];
-            bytes = (size_t)heads * sizeof *call->slopes;
-            data = call->slopes = malloc(bytes);
+        if (!t) {
+            data = call->made[at] =
+                at == BUFFER_SLOPES ? make_slopes(node, call, &bytes) : make_blocks(node, call, &bytes);
             if (!data) {
                 return false;
             }
-            fill_slopes(call->slopes, heads, number_of(node, PARAM_MAX_BIAS));
         }
         call->memory[at] = make_buffer(backend, data, bytes, at == BUFFER_OUT);
         call->views[at]->buffer = call->memory[at];
@@ -288,8 +342,8 @@ static enum ggml_status compute(const backend_state *backend, struct ggml_tensor
         if (call.memory[at]) {
             OPENCL(clReleaseMemObject)(call.memory[at]);
         }
+        free(call.made[at]);
     }
-    free(call.slopes);
     return done                             ? GGML_STATUS_SUCCESS
            : status == CLATTN_OUT_OF_MEMORY ? GGML_STATUS_ALLOC_FAILED
                                             : GGML_STATUS_FAILED;

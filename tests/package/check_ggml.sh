@@ -26,6 +26,7 @@ cat >"$here/CMakeLists.txt" <<END
 cmake_minimum_required(VERSION 3.18)
 project(host C CXX)
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY \${CMAKE_BINARY_DIR})
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY \${CMAKE_BINARY_DIR})
 add_subdirectory("$ggml" ggml)
 END
 cmake -S "$here" -B "$here/libraries" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON -DGGML_BACKEND_DL=ON \

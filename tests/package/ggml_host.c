@@ -13,7 +13,7 @@
 
 #define THREADS 2
 
-typedef enum mask_kind { MASK_NONE, MASK_CAUSAL, MASK_BIAS } mask_kind;
+typedef enum mask_kind { MASK_NONE, MASK_CAUSAL, MASK_BIAS, MASK_PATCHES } mask_kind;
 typedef struct test_case {
     const char *name;
     enum ggml_type type; // of k
@@ -53,6 +53,9 @@ static const test_case cases[] = {
     {"mask of each head and item", F16, 64, 64, 4, 2, 20, 96, 2, MASK(BIAS, 4, 2), .permuted = true},
     {"mask of each item", F16, 64, 64, 4, 2, 1, 96, 3, MASK(BIAS, 1, 3), .permuted = true},
     {"mask of each head", F32, 64, 64, 4, 2, 7, 96, 2, MASK(BIAS, 4, 1)},
+    {"patches of each head and item", F16, 64, 64, 4, 2, 200, 470, 2, MASK(PATCHES, 4, 2), .permuted = true},
+    {"patches, max_bias, q8_0", Q8_0, 64, 64, 3, 1, 130, 470, 2, MASK(PATCHES, 1, 2), .max_bias = 8.0f,
+     .permuted = true},
     {"softcap", F16, 64, 64, 4, 4, 20, 96, 1, MASK(CAUSAL, 1, 1), .softcap = 5.0f, .permuted = true},
     {"sinks, decode", F16, 64, 64, 8, 2, 1, 128, 1, MASK(CAUSAL, 1, 1), .sinks = true, .permuted = true},
     {"sinks, prefill", F16, 64, 64, 8, 2, 40, 128, 1, MASK(CAUSAL, 1, 1), .sinks = true, .permuted = true},
@@ -120,15 +123,21 @@ static void fill(struct ggml_tensor *t, float least_scale) {
     free(numbers);
 }
 
-// Row i sees the keys up to keys - rows + i less a few of the last, as in a cache that has room; or a bias, with some keys hidden.
+// Whether a row of all the mask's rows hides a key. Causal: row i sees the keys up to keys - rows + i less a few of the last, as in a
+// cache that has room. Patches: whole regions are hidden, and some rows see nothing.
+static bool hides(const test_case *c, int64_t row, int64_t key, float bias) {
+    const uint32_t patch = (uint32_t)(row / 90 * 37 + key / 150) * 2654435761u;
+    return c->mask == MASK_BIAS      ? bias > 1.5f
+           : c->mask == MASK_PATCHES ? patch >> 31 || row % 41 == 7
+                                     : key > c->keys - c->rows + row % c->rows - 3;
+}
+
 static void fill_mask(const test_case *c, struct ggml_tensor *mask) {
     ggml_fp16_t *at = mask->data;
     for (int64_t row = 0; row < ggml_nrows(mask); row++) {
         for (int64_t key = 0; key < mask->ne[0]; key++) {
-            const int64_t last = c->keys - c->rows + row % mask->ne[1] - 3;
-            const float bias = c->mask == MASK_BIAS ? noise() : 0;
-            const bool hidden = c->mask == MASK_BIAS ? bias > 1.5f : key > last;
-            *at++ = ggml_fp32_to_fp16(hidden ? -INFINITY : bias);
+            const float bias = c->mask == MASK_CAUSAL ? 0 : noise();
+            *at++ = ggml_fp32_to_fp16(hides(c, row, key, bias) ? -INFINITY : bias);
         }
     }
 }
