@@ -25,6 +25,9 @@ typedef struct test_case {
     bool permuted;         // q, k and v lie by rows, [items, rows, heads, d], as llama.cpp has them
     bool shared;           // v is the first numbers of k
     enum ggml_type v_type; // of v where it is another; 0, which is f32: k's
+    enum ggml_type q_type; // f32, or what is refused
+    int v_heads;           // where they are not kv_heads; 0: they are
+    bool unscaled;         // a scale of 0
     bool refused;
 } test_case;
 
@@ -73,6 +76,10 @@ static const test_case cases[] = {
      .shared = true},
     {"an odd head size", F16, 72, 72, 3, 1, 5, 37, 2, MASK(BIAS, 1, 1), .permuted = true},
     {"k and v of two types", Q8_0, 64, 64, 4, 2, 4, 64, 1, .v_type = F16, .refused = true},
+    {"heads of k and v that differ", F16, 64, 64, 4, 2, 4, 64, 1, .v_heads = 4, .refused = true},
+    {"q of f16", F16, 64, 64, 4, 2, 4, 64, 1, .q_type = F16, .refused = true},
+    {"a scale of 0", F16, 64, 64, 4, 2, 4, 64, 1, .unscaled = true, .refused = true},
+    {"a softcap below 0", F16, 64, 64, 4, 2, 4, 64, 1, .softcap = -5.0f, .refused = true},
     {"q5_0", GGML_TYPE_Q5_0, 64, 64, 4, 2, 4, 64, 1, .refused = true},
     {"a mask of every second head", F16, 64, 64, 4, 2, 4, 64, 1, MASK(BIAS, 2, 1), .refused = true},
 };
@@ -146,18 +153,18 @@ static node_of_case build(const test_case *c, ggml_backend_buffer_type_t memory)
     node_of_case n = {
         .context =
             must(ggml_init((struct ggml_init_params){.mem_size = 1 << 20, .no_alloc = true}), "ggml_init")};
-    n.q = make(n.context, GGML_TYPE_F32, c->d, c->rows, c->heads, c->items, c->permuted);
+    n.q = make(n.context, c->q_type, c->d, c->rows, c->heads, c->items, c->permuted);
     n.k = make(n.context, c->type, c->d, c->keys, c->kv_heads, c->items, c->permuted);
     n.v = c->shared ? ggml_view_4d(n.context, n.k, c->dv, c->keys, c->kv_heads, c->items, n.k->nb[1],
                                    n.k->nb[2], n.k->nb[3], 0)
-                    : make(n.context, c->v_type ? c->v_type : c->type, c->dv, c->keys, c->kv_heads, c->items,
-                           c->permuted);
+                    : make(n.context, c->v_type ? c->v_type : c->type, c->dv, c->keys,
+                           c->v_heads ? c->v_heads : c->kv_heads, c->items, c->permuted);
     n.mask =
         c->mask ? ggml_new_tensor_4d(n.context, GGML_TYPE_F16, c->keys, c->rows, c->mask_heads, c->mask_items)
                 : NULL;
     n.sinks = c->sinks ? ggml_new_tensor_1d(n.context, GGML_TYPE_F32, c->heads) : NULL;
-    n.result = ggml_flash_attn_ext(n.context, n.q, n.k, n.v, n.mask, 1.0f / sqrtf((float)c->d), c->max_bias,
-                                   c->softcap);
+    n.result = ggml_flash_attn_ext(n.context, n.q, n.k, n.v, n.mask,
+                                   c->unscaled ? 0 : 1.0f / sqrtf((float)c->d), c->max_bias, c->softcap);
     ggml_flash_attn_ext_add_sinks(n.result, n.sinks);
     n.graph = ggml_new_graph(n.context);
     ggml_build_forward_expand(n.graph, n.result);
