@@ -455,6 +455,17 @@ static bool device_supports_memory(ggml_backend_dev_t device, ggml_backend_buffe
     return ggml_backend_buft_is_host(type);
 }
 
+// A buffer of each tensor can be made.
+static bool has_room(const node_call *call) {
+    for (int at = 0; at < BUFFERS; at++) {
+        if (call->tensors[at] &&
+            ggml_nbytes(call->tensors[at]) > the_device.capabilities->max_allocation_bytes) {
+            return false;
+        }
+    }
+    return true;
+}
+
 // clattn's planner answers for all that it takes views of.
 static bool device_supports(ggml_backend_dev_t device, const struct ggml_tensor *node) {
     (void)device;
@@ -463,7 +474,7 @@ static bool device_supports(ggml_backend_dev_t device, const struct ggml_tensor 
     }
     node_call call;
     clattn_plan plan;
-    return describe(node, &call) &&
+    return describe(node, &call) && has_room(&call) &&
            clattn_attention_plan(the_device.context, &call.params, &plan) == CLATTN_OK;
 }
 
@@ -517,6 +528,9 @@ static clattn_context *start_context(void) {
                 clattn_context_create(&params, &context);
             }
         }
+    }
+    if (!context) {
+        GGML_LOG_ERROR("clattn: no device of OpenCL can be used\n");
     }
     return context;
 }

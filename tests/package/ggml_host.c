@@ -317,6 +317,19 @@ static bool check(const test_case *c, ggml_backend_t cpu, ggml_backend_t clattn,
     return good;
 }
 
+// A cache of 16 TiB, of which nothing is made, is refused before it is asked for.
+static bool check_size(ggml_backend_t clattn) {
+    struct ggml_context *c =
+        must(ggml_init((struct ggml_init_params){.mem_size = 1 << 20, .no_alloc = true}), "ggml_init");
+    struct ggml_tensor *k = ggml_new_tensor_4d(c, F32, 1 << 10, 1 << 20, 1 << 12, 1);
+    struct ggml_tensor *q = ggml_new_tensor_4d(c, F32, 1 << 10, 1, 1 << 12, 1);
+    const bool good =
+        !ggml_backend_supports_op(clattn, ggml_flash_attn_ext(c, q, k, k, NULL, 0.03125f, 0, 0));
+    printf("%-34s %s\n", "16 TiB of keys", good ? "refused" : "taken: WRONG");
+    ggml_free(c);
+    return good;
+}
+
 // In a scheduler's graph, as llama.cpp has it: attention of a product of ggml's, and ggml's work on its result.
 static bool check_schedule(ggml_backend_t cpu, ggml_backend_t clattn) {
     const test_case c = {"", F16, 64, 64, 4, 2, 20, 96, 1, MASK(CAUSAL, 1, 1), .permuted = true};
@@ -418,7 +431,7 @@ int main(int count, char **words) {
         for (size_t at = 0; at < sizeof cases / sizeof *cases; at++) {
             wrong += !check(&cases[at], cpu, clattn, copying, &computed);
         }
-        wrong += !check_schedule(cpu, clattn);
+        wrong += !check_size(clattn) + !check_schedule(cpu, clattn);
         printf("counted: %d cases of ggml_flash_attn_ext computed by both, %d wrong\n", computed, wrong);
         wrong += computed == 0;
     }
