@@ -5,7 +5,11 @@ set -eu
 mkdir -p "$1/ggml"
 here=$(cd "$1/ggml" && pwd)
 wrong() { echo "$1"; exit 1; }
-unreachable() { tail -n 1 "$here/pip.log"; echo "PyPI is not reachable"; exit 77; }
+unreachable() {
+    if grep -q 'DO NOT MATCH THE HASHES' "$here/pip.log"; then wrong "what PyPI has is not what tests/requirements/ggml.txt names"; fi
+    echo "PyPI is not reachable"
+    exit 77
+}
 
 # Sources have no name and version of their own before their build backend tells them: pip asks it, and builds nothing.
 ggml=${CLATTN_GGML:-$here/sources/vendor/llama.cpp/ggml}
