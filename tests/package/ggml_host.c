@@ -110,13 +110,18 @@ static void *must(void *pointer, const char *what) {
     return pointer;
 }
 
-// [n, rows, heads, items] in ggml's order, dense, or as a view of memory that holds all heads of a row one after the other.
+// [n, rows, heads, items] in ggml's order, dense, or as llama.cpp views memory that holds all heads of a row one after the other: here
+// from the second row on, so that it begins at an address of an element and of nothing larger.
 static struct ggml_tensor *make(struct ggml_context *c, enum ggml_type type, int n, int rows, int heads,
                                 int items, bool permuted) {
     if (!permuted) {
         return ggml_new_tensor_4d(c, type, n, rows, heads, items);
     }
-    return ggml_permute(c, ggml_new_tensor_4d(c, type, n, heads, rows, items), 0, 2, 1, 3);
+    struct ggml_tensor *whole = ggml_new_tensor_4d(c, type, n, heads, rows + 1, items);
+    return ggml_permute(
+        c,
+        ggml_view_4d(c, whole, n, heads, rows, items, whole->nb[1], whole->nb[2], whole->nb[3], whole->nb[2]),
+        0, 2, 1, 3);
 }
 
 static void fill(struct ggml_tensor *t, float least_scale) {
