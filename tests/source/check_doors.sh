@@ -51,6 +51,7 @@ own_only() { grep -rnE '#include "' "$1" --include='*.[ch]' | grep -vE "$2" | cu
 complain "includes more than mpi/ and args.h" "$(own_only src/mpi '"(mpi/|args/args[.]h")')"
 complain "includes more than onnxruntime/" "$(own_only src/onnxruntime '"onnxruntime/')"
 complain "includes more than evidence/" "$(own_only src/evidence '"evidence/')"
+complain "includes more than the public header" "$(own_only src/ggml none)"
 complain "includes more than evidence/, tool/ and the hash of base/" "$(own_only src/tool '"(evidence/|tool/|base/sha256[.]h"|[a-z_]*\.h")')"
 complain "includes tool/ or tests/" "$(grep -lE '#include ".*(tool|tests)/' bench/*.[ch] | tr '\n' ' ')"
 complain "Check or Jansson in the evidence" "$(grep -lE '#include *<(check|jansson)' $(files_of src/evidence) | tr '\n' ' ')"
