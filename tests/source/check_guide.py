@@ -167,7 +167,8 @@ ASK = """<!DOCTYPE html><meta charset=utf-8><img src=""" + CONTROL + """x.png>%s
 const told = [...document.querySelectorAll('iframe')].map(frame => { const page = frame.contentDocument;
   const wide = page.documentElement.scrollWidth;
   return [frame.id, page.title, wide, page.body.innerText.length,
-    [...page.querySelectorAll('body *')].filter(x => x.getBoundingClientRect().right > 361 && !x.closest('pre, table')).map(x => x.tagName + ' ' + x.textContent.slice(0, 40)),
+    [...page.querySelectorAll('body *')].filter(x => x.getBoundingClientRect().right > 361 && !x.closest('pre, table'))
+      .map(x => x.tagName + ' ' + x.textContent.slice(0, 40)),
     [...page.styleSheets].map(x => x.href)]; });
 document.body.textContent = 'TOLD' + JSON.stringify(told) + 'END'; });</script>"""
 
