@@ -147,6 +147,9 @@ def page_of(header, lead, things, places):
             out += [f"## {kind}", ""]
         for thing in some:
             out += [f"### {thing.name}", ""]
+            if kind == "Functions" and len(thing.text) > 80:  # an argument a line: screens are narrow
+                head, _, rest = " ".join(thing.text.split()).partition("(")
+                thing.text = head + "(\n    " + rest.replace(", ", ",\n    ")
             if kind not in ("Enums", "Structs"):
                 out += ["<pre><code>" + linked(re.sub(r" +\\\n", "\n", thing.text), places, thing.name) + "</code></pre>", ""]
             out += [prose(thing.comment or "", places, thing.name), ""]
