@@ -5,7 +5,8 @@ of it. Links lead from each name to where it is described.
     reference.py INCLUDE OUT    INCLUDE: the folder of the headers; OUT: a folder for the pages, made where it is missing
 
 The exit status is 1, with a line for each, where a function or struct has no comment, where a body ends with a comment that belongs
-to nothing, and where a header has something that is not understood. A declaration without a blank line above it shares the comment of the one before.
+to nothing, and where a header has something that is not understood. A declaration without a blank line above it shares the comment of
+the one before.
 """
 import glob
 import html
@@ -60,8 +61,8 @@ def fields(inside, end):
     """(code, comment) of each: a comment on a line of its own belongs to what follows, one behind something to that."""
     found, before, seen = [], [], 0
     inside = re.sub(r"^[ ]*#.*\n", "", inside, flags=re.M)
-    code = r"[^\s/;][^;/]*;" if end == ";" else r"[^\s/,][^,/]*,?"
-    for part in re.finditer(rf"(/\*.*?\*/)|({code})", inside, re.S):
+    shape = r"[^\s/;][^;/]*;" if end == ";" else r"[^\s/,][^,/]*,?"
+    for part in re.finditer(rf"(/\*.*?\*/)|({shape})", inside, re.S):
         comment, code = part.groups()
         if code:
             found.append([" ".join(code.rstrip(" \n" + end).split()), before])
@@ -79,6 +80,7 @@ def read(path):
     """The header's own words, and its things in their order."""
     page, text = os.path.basename(path)[:-2], open(path, encoding="utf-8").read()
     things, comment, lead, macros, at = [], None, None, {}, 0
+    # How CLATTN_API is spelled on each system is nobody's to read.
     guarded = re.sub(r"^#if.*?CLATTN_BUILDING.*?^#endif\n\n", lambda m: "\n" * m.group().count("\n"), text, flags=re.M | re.S)
     while at < len(guarded):
         item = ITEM.match(guarded, at)
