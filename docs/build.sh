@@ -25,7 +25,7 @@ fi
 # The pages lie as in the project, so that their links lead where they lead there; with them what they link to.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mkdir -p "$work/pages/tests" "$work/pages/bench"
+mkdir -p "$work/pages/tests"
 cp -- *.md LICENSE NOTICE "$work/pages"
 cp -R docs cl "$work/pages"
 cp tests/README.md "$work/pages/tests"
@@ -34,6 +34,7 @@ rm -f "$work/pages/docs/build.sh" "$work/pages/docs/reference.py" "$work/pages/d
 find "$work/pages" \( -name meson.build -o -name "*.pyc" \) -exec rm {} +
 python3 docs/reference.py include/clattn "$work/pages/reference"
 cp docs/mkdocs.yml "$work"
-"$tools/bin/mkdocs" build --quiet --strict --clean -f "$work/mkdocs.yml" -d "$out"
+# Not --quiet, with which a link that leads nowhere is no failure.
+"$tools/bin/mkdocs" build --strict --clean -f "$work/mkdocs.yml" -d "$out" >"$work/log" 2>&1 || { cat "$work/log" >&2 && exit 1; }
 # Pages of servers, whose links do not work from a folder.
 rm -f "$out/404.html" "$out"/sitemap.xml*

@@ -5,7 +5,8 @@ of it. Links lead from each name to where it is described.
     reference.py INCLUDE OUT    INCLUDE: the folder of the headers; OUT: a folder for the pages, made where it is missing
 
 The exit status is 1, with a line for each, where a function or struct has no comment, where a body ends with a comment that belongs
-to nothing, and where a header has something that is not understood. A declaration without a blank line above it shares the comment of the one before.
+to nothing, and where a header has something that is not understood. A declaration without a blank line above it shares the comment of
+the one before.
 """
 import glob
 import html
@@ -43,6 +44,10 @@ def words_of(comment):
     return "\n".join(re.sub(r"^\s*\*( |$)", "", line) if re.match(r"\s*\*( |$)", line) else line.strip() for line in lines)
 
 
+def squeezed(code):
+    return re.sub(r"[\s;,]", "", code)
+
+
 def enumerators(inside, macros):
     """Of a list of X(NAME, value, "text"), the enumerators that it makes; else those that stand there."""
     lists = re.search(r"^ +(\w+_LIST)\(", inside, re.M)
@@ -56,8 +61,8 @@ def fields(inside, end):
     """(code, comment) of each: a comment on a line of its own belongs to what follows, one behind something to that."""
     found, before, seen = [], [], 0
     inside = re.sub(r"^[ ]*#.*\n", "", inside, flags=re.M)
-    code = r"[^\s/;][^;/]*;" if end == ";" else r"[^\s/,][^,/]*,?"
-    for part in re.finditer(rf"(/\*.*?\*/)|({code})", inside, re.S):
+    shape = r"[^\s/;][^;/]*;" if end == ";" else r"[^\s/,][^,/]*,?"
+    for part in re.finditer(rf"(/\*.*?\*/)|({shape})", inside, re.S):
         comment, code = part.groups()
         if code:
             found.append([" ".join(code.rstrip(" \n" + end).split()), before])
@@ -75,6 +80,7 @@ def read(path):
     """The header's own words, and its things in their order."""
     page, text = os.path.basename(path)[:-2], open(path, encoding="utf-8").read()
     things, comment, lead, macros, at = [], None, None, {}, 0
+    # How CLATTN_API is spelled on each system is nobody's to read.
     guarded = re.sub(r"^#if.*?CLATTN_BUILDING.*?^#endif\n\n", lambda m: "\n" * m.group().count("\n"), text, flags=re.M | re.S)
     while at < len(guarded):
         item = ITEM.match(guarded, at)
@@ -106,8 +112,8 @@ def read(path):
             if group == "body":
                 thing.parts = fields(item.group("inside"), ";") if kind == "Structs" else enumerators(item.group("inside"), macros)
             bare = re.sub(r"/\*.*?\*/", "", item.group("inside") or "", flags=re.S)
-            if group == "body" and "_LIST(" not in bare and len(thing.parts) != len(re.findall(";" if kind == "Structs" else r"^ +CLATTN_", bare, re.M)):
-                faults.append(f"{path}: {name}: {len(thing.parts)} fields or names are not all of it")
+            if "_LIST(" not in bare and squeezed(bare) != squeezed("".join(code for code, _ in thing.parts)):
+                faults.append(f"{path}: {name}: not all of it was understood")
             if comment is None and kind in ("Functions", "Structs"):
                 faults.append(f"{path}:{guarded.count(chr(10), 0, item.start()) + 1}: {name} has no comment")
             things.append(thing)
@@ -143,6 +149,9 @@ def page_of(header, lead, things, places):
             out += [f"## {kind}", ""]
         for thing in some:
             out += [f"### {thing.name}", ""]
+            if kind == "Functions" and len(thing.text) > 80:  # an argument a line: screens are narrow
+                head, _, rest = " ".join(thing.text.split()).partition("(")
+                thing.text = head + "(\n    " + rest.replace(", ", ",\n    ")
             if kind not in ("Enums", "Structs"):
                 out += ["<pre><code>" + linked(re.sub(r" +\\\n", "\n", thing.text), places, thing.name) + "</code></pre>", ""]
             out += [prose(thing.comment or "", places, thing.name), ""]

@@ -54,8 +54,10 @@ def compiled(language, snippet, place):
     words, source = {"c": (["cc", "-std=c11"], "snippet.c"), "cpp": (["c++", "-std=c++17"], "snippet.cpp")}[language]
     with open(source, "w", encoding="utf-8") as file:
         file.write(snippet)
-    words += ["-Wall", "-Wextra", "-Werror", "-I" + of("include"), source, "-o", "snippet", "-L" + walk.build, "-lclattn", "-lOpenCL", "-lm"]
-    return ended_well(words, place) and ended_well(["./snippet"], place, env={**walk.environment, **walk.plain, "LD_LIBRARY_PATH": walk.build})
+    words += ["-Wall", "-Wextra", "-Werror", "-I" + of("include"), source, "-o", "snippet"]
+    words += ["-L" + walk.build, "-lclattn", "-lOpenCL", "-lm"]
+    environment = {**walk.environment, **walk.plain, "LD_LIBRARY_PATH": walk.build}
+    return ended_well(words, place) and ended_well(["./snippet"], place, env=environment)
 
 
 def check_page(path):
@@ -167,7 +169,8 @@ ASK = """<!DOCTYPE html><meta charset=utf-8><img src=""" + CONTROL + """x.png>%s
 const told = [...document.querySelectorAll('iframe')].map(frame => { const page = frame.contentDocument;
   const wide = page.documentElement.scrollWidth;
   return [frame.id, page.title, wide, page.body.innerText.length,
-    [...page.querySelectorAll('body *')].filter(x => x.getBoundingClientRect().right > 361 && !x.closest('pre, table')).map(x => x.tagName + ' ' + x.textContent.slice(0, 40)),
+    [...page.querySelectorAll('body *')].filter(x => x.getBoundingClientRect().right > 361 && !x.closest('pre, table'))
+      .map(x => x.tagName + ' ' + x.textContent.slice(0, 40)),
     [...page.styleSheets].map(x => x.href)]; });
 document.body.textContent = 'TOLD' + JSON.stringify(told) + 'END'; });</script>"""
 
@@ -179,10 +182,13 @@ def check_browser(site, pages):
         print("counted: no browser here: the pages were not drawn")
         return
     with open("frames.html", "w", encoding="utf-8") as file:
-        file.write(ASK % "".join(f'<iframe id="{os.path.relpath(x, site)}" width=360 height=800 src="file://{x}"></iframe>' for x in sorted(pages)))
+        file.write(ASK % "".join(f'<iframe id="{os.path.relpath(x, site)}" width=360 height=800 src="file://{x}"></iframe>'
+                                 for x in sorted(pages)))
     words = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--disable-background-networking",
-             "--disable-component-update", "--no-first-run", "--host-resolver-rules=MAP * ~NOTFOUND", "--log-net-log=" + os.path.abspath("net.json"), "--dump-dom"]
-    done = subprocess.run(words + ["file://" + os.path.abspath("frames.html")], capture_output=True, text=True, timeout=300, env=walk.environment)
+             "--disable-component-update", "--no-first-run",
+             "--host-resolver-rules=MAP * ~NOTFOUND", "--log-net-log=" + os.path.abspath("net.json"), "--dump-dom"]
+    words.append("file://" + os.path.abspath("frames.html"))
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, env=walk.environment)
     told = re.search(r"TOLD(.*)END", html.unescape(done.stdout), re.S)
     if not told:
         faults.append(f"{browser}: {done.stderr[-600:]}")
