@@ -26,6 +26,7 @@ BELOW = {
     "measure.c": ["base", "device", "program", "launch", "probe", "plan", "attention", "layer"],
     "mpi": [],
     "onnxruntime": [],
+    "packages": [],
     "ggml": [],
     "evidence": [],
     "tool": ["evidence"],
