@@ -54,7 +54,7 @@ build() {
     for source in $(find src -name '*.c') tests/fuzz/fuzz.c tests/fuzz/fuzz_tool.c tests/fuzz/fuzz_device.c tests/fuzz/fuzz_values.c \
         tests/fuzz/fuzz_call*.c "$work/kernels.c"; do
         case $source in
-        *_windows.c | src/mpi/* | *ranks_mpi.c | *ranks_bench.c) continue ;;
+        *_windows.c | src/mpi/* | src/ggml/* | src/onnxruntime/* | src/packages/* | *ranks_mpi.c | *ranks_bench.c) continue ;;
         src/tool/cli/main.c) more='-Dmain=clattn_main -Dfclose=fflush' ;;
         *) more= ;;
         esac
