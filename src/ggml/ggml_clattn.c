@@ -125,7 +125,7 @@ static void fill_slopes(float *slopes, int64_t heads, float max_bias) {
 
 // Of enough rows, blocks of the mask that hide all their keys are passed over, as those above the diagonal of a prompt.
 // (Such blocks belong to an expression, which here hides nothing.)
-static bool take_blocks(const clattn_tensor *mask, node_call *call) {
+static void take_blocks(const clattn_tensor *mask, node_call *call) {
     const int64_t rows = mask->shape[2], keys = mask->shape[3];
     if (rows >= CLATTN_BLOCK_ROWS) {
         const int64_t shape[] = {mask->shape[0], mask->shape[1],
@@ -135,7 +135,6 @@ static bool take_blocks(const clattn_tensor *mask, node_call *call) {
         call->params.score.block_mask = clattn_tensor_dense(NULL, CLATTN_TYPE_BOOL, 4, shape);
         call->views[BUFFER_BLOCKS] = &call->params.score.block_mask;
     }
-    return true;
 }
 
 // The mask is a bias; times a slope of each head, it is an expression of two buffers, in which axes of one element repeat.
@@ -155,7 +154,11 @@ static bool take_mask(const struct ggml_tensor *node, node_call *call) {
         score->mod_buffers[1] = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 1, &heads);
         call->views[BUFFER_SLOPES] = &score->mod_buffers[1];
     }
-    return view_mask(mask, &call->params, view) && take_blocks(view, call);
+    if (!view_mask(mask, &call->params, view)) {
+        return false;
+    }
+    take_blocks(view, call);
+    return true;
 }
 
 static bool take_sinks(const struct ggml_tensor *sinks, node_call *call) {

@@ -4,7 +4,7 @@
 #define _GNU_SOURCE
 #include "support/case_assert.h"
 #include "support/harness.h"
-#include "support/next_function.h"
+#include "support/no_cpu.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,19 +13,6 @@
 #include "evidence/reference/storage.h"
 
 enum { BATCH = 2, HEADS = 3, ROWS = 5 };
-
-static bool is_gpu;        // what the device says to be
-static clattn_context *on; // a context of such a device
-
-CL_API_ENTRY cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size,
-                                                void *value, size_t *size_ret) {
-    cl_int (*real)(cl_device_id, cl_device_info, size_t, void *, size_t *);
-    *(void **)&real = next("clGetDeviceInfo");
-    const cl_int code = real(device, what, size, value, size_ret);
-    if (code == CL_SUCCESS && what == CL_DEVICE_TYPE && is_gpu && value)
-        *(cl_device_type *)value = CL_DEVICE_TYPE_GPU;
-    return code;
-}
 
 typedef struct turning {
     clattn_type x, y;
@@ -113,19 +100,6 @@ START_TEST(spreads) {
     guarded_release(&x);
 }
 END_TEST
-
-static void begin_cpu(void) {
-    on = harness()->context;
-}
-static void begin_gpu(void) {
-    is_gpu = true;
-    on = harness_open((clattn_context_params){.context = harness()->opencl, .log = harness_log()});
-    is_gpu = false;
-    ck_assert(!clattn_context_capabilities(on)->is_cpu);
-}
-static void end_gpu(void) {
-    clattn_context_destroy(on);
-}
 
 int main(void) {
     Suite *suite = suite_create("hadamard");

@@ -5,7 +5,7 @@
 #define _GNU_SOURCE
 #include "support/arrays.h"
 #include "support/harness.h"
-#include "support/next_function.h"
+#include "support/no_cpu.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -29,19 +29,6 @@ static const struct mix {
              {CLATTN_TYPE_F32, CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, CLATTN_TYPE_BF16}};
 enum { MIXES = COUNT(mixes) };
 static const int widths[] = {1, 3, 16, 47, 64, 256, MOST_WIDTH};
-
-static bool is_gpu;        // what the device says to be
-static clattn_context *on; // a context of such a device
-
-CL_API_ENTRY cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size,
-                                                void *value, size_t *size_ret) {
-    cl_int (*real)(cl_device_id, cl_device_info, size_t, void *, size_t *);
-    *(void **)&real = next("clGetDeviceInfo");
-    const cl_int code = real(device, what, size, value, size_ret);
-    if (code == CL_SUCCESS && what == CL_DEVICE_TYPE && is_gpu && value)
-        *(cl_device_type *)value = CL_DEVICE_TYPE_GPU;
-    return code;
-}
 
 static void assert_ok(clattn_status status) {
     ck_assert_msg(status == CLATTN_OK, "%s: %s", clattn_status_name(status), harness_log_text());
@@ -522,19 +509,6 @@ START_TEST(sizes_of_zero) {
     assert_ok(clattn_sample_enqueue(c, q, &(clattn_sample_params){x, i, .temperature = 1}, 0, NULL, NULL));
 }
 END_TEST
-
-static void begin_cpu(void) {
-    on = harness()->context;
-}
-static void begin_gpu(void) {
-    is_gpu = true;
-    on = harness_open((clattn_context_params){.context = harness()->opencl, .log = harness_log()});
-    is_gpu = false;
-    ck_assert(!clattn_context_capabilities(on)->is_cpu);
-}
-static void end_gpu(void) {
-    clattn_context_destroy(on);
-}
 
 int main(void) {
     const TTest *const tests[] = {norms,

@@ -9,12 +9,10 @@
 #include "launch/entry.h"
 
 #define GROUP 32 // work-items of a block, but on a CPU
-#define MOST_ROWS (INT32_MAX - 65536)
 
 typedef struct hadamard_job {
     clattn_context *context;
     int block;
-    bool in_place;
     clattn_hadamard_params params; // a copy
 } hadamard_job;
 
@@ -37,33 +35,13 @@ static clattn_status check_block(hadamard_job *job) {
         given, (long long)size, HADAMARD_MOST_BLOCK);
 }
 
-static clattn_status check_tensors(hadamard_job *job, bool planning) {
-    clattn_context *c = job->context;
-    const clattn_hadamard_params *p = &job->params;
-    const tensor_rule x = {"x", "[B, H, N, D]", TYPES_FLOAT, false, planning};
-    const tensor_rule y = {"y", "[B, H, N, D]", TYPES_FLOAT, true, planning};
-    const int64_t *s = p->x.shape;
-    TRY(cla_tensor_check(c, &p->x, 4, &x));
-    TRY(cla_tensor_check(c, &p->y, 4, &y));
-    TRY(cla_tensor_check_shape(c, &p->y, s, &y));
-    job->in_place = cla_tensor_same_view(&p->x, &p->y);
-    if (s[3] < 1 || s[3] > INT32_MAX)
-        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "x: head size %lld: must be 2 to 2^31 - 1",
-                                (long long)s[3]);
-    if (s[2] > MOST_ROWS)
-        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "x: %lld rows: at most %d are possible",
-                                (long long)s[2], MOST_ROWS);
-    if (s[0] > INT32_MAX || s[1] > INT32_MAX || s[0] * s[1] > INT32_MAX)
-        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "x: B * H: must be below 2^31");
-    return check_block(job);
-}
-
 static clattn_status check_memory(const hadamard_job *job) {
     call_views v;
     const clattn_hadamard_params *p = &job->params;
     cla_views_begin(&v, job->context);
-    cla_views_add(&v, "y", &p->y, job->in_place ? VIEW_BOTH : VIEW_WRITE);
-    if (!job->in_place) cla_views_add(&v, "x", &p->x, VIEW_READ);
+    const bool in_place = cla_tensor_same_view(&p->x, &p->y);
+    cla_views_add(&v, "y", &p->y, in_place ? VIEW_BOTH : VIEW_WRITE);
+    if (!in_place) cla_views_add(&v, "x", &p->x, VIEW_READ);
     return cla_views_check(&v);
 }
 
@@ -75,7 +53,8 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     cla_bytes_copy(&job->params, params, sizeof job->params);
     const given_views all = {context, planning, .inner = false};
     CLA_GIVEN(&all, false, &job->params.x, &job->params.y);
-    TRY(check_tensors(job, planning));
+    TRY(cla_rope_check_rows(context, &job->params.x, &job->params.y, planning));
+    TRY(check_block(job));
     return planning ? CLATTN_OK : check_memory(job);
 }
 
@@ -96,7 +75,7 @@ static clattn_status run(void *from, chain *steps) {
                           .block = job->block,
                           .scale = (float)(1.0 / sqrt(job->block))};
     knobs k;
-    launch l = {.flops = PACE_MOVE_FLOPS * (double)cla_tensor_count(&p->x), .cuts_first = true};
+    launch l = {.flops = cla_rope_turn_flops(&p->x), .cuts_first = true};
     TRY(get_program(job, &k, &l.program));
     cla_launch_buffer(&l, &p->x.buffer);
     cla_launch_buffer(&l, &p->y.buffer);

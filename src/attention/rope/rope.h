@@ -63,6 +63,9 @@ typedef struct rope_turn {
 clattn_status cla_rope_turn_prepare(clattn_context *c, const rope_turn *t);
 clattn_status cla_rope_turn_enqueue(chain *steps, const rope_turn *t);
 double cla_rope_turn_flops(const clattn_tensor *x);
+// x and y of a call that turns rows, [B, H, N, D], against one another.
+clattn_status cla_rope_check_rows(clattn_context *c, const clattn_tensor *from, const clattn_tensor *to,
+                                  bool planning);
 
 // RoPE of a call's q and k, into the workspace.
 clattn_status cla_rope_check(clattn_context *context, const clattn_attention_params *params, int head_dim,

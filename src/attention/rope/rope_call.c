@@ -197,16 +197,14 @@ typedef struct rope_job {
     clattn_rope_params params; // a copy
 } rope_job;
 
-static clattn_status check_tensors(rope_job *job, bool planning) {
-    clattn_context *c = job->context;
-    const clattn_rope_params *p = &job->params;
+clattn_status cla_rope_check_rows(clattn_context *c, const clattn_tensor *from, const clattn_tensor *to,
+                                  bool planning) {
     const tensor_rule x = {"x", "[B, H, N, D]", TYPES_FLOAT, false, planning};
     const tensor_rule y = {"y", "[B, H, N, D]", TYPES_FLOAT, true, planning};
-    const int64_t *s = p->x.shape;
-    TRY(cla_tensor_check(c, &p->x, 4, &x));
-    TRY(cla_tensor_check(c, &p->y, 4, &y));
-    TRY(cla_tensor_check_shape(c, &p->y, s, &y));
-    job->in_place = cla_tensor_same_view(&p->x, &p->y);
+    const int64_t *s = from->shape;
+    TRY(cla_tensor_check(c, from, 4, &x));
+    TRY(cla_tensor_check(c, to, 4, &y));
+    TRY(cla_tensor_check_shape(c, to, s, &y));
     if (s[3] < 1 || s[3] > INT32_MAX)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "x: head size %lld: must be 1 to 2^31 - 1",
                                 (long long)s[3]);
@@ -346,7 +344,8 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     CLA_GIVEN(&all, false, &p->x, &p->y);
     CLA_GIVEN(&all, true, &p->cos, &p->sin);
     cla_given_rope(&all, &p->rope);
-    TRY(check_tensors(job, planning));
+    TRY(cla_rope_check_rows(context, &p->x, &p->y, planning));
+    job->in_place = cla_tensor_same_view(&p->x, &p->y);
     TRY(cla_rope_check_numbers(context, &p->rope, (int)p->x.shape[3]));
     if (p->rope.layout == CLATTN_ROPE_NONE)
         return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,

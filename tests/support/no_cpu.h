@@ -1,0 +1,35 @@
+// no_cpu.h: fixtures of a suite that asks the same of the device as it is and as one that is no CPU, whose kernels have work-groups. Its
+// clGetDeviceInfo stands in front of the loader's: included by the suite's one file, which defines _GNU_SOURCE first.
+#ifndef CLATTN_TESTS_NO_CPU_H
+#define CLATTN_TESTS_NO_CPU_H
+
+#include "support/harness.h"
+#include "support/next_function.h"
+
+static bool is_gpu;        // what the device says to be
+static clattn_context *on; // a context of such a device
+
+CL_API_ENTRY cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size,
+                                                void *value, size_t *size_ret) {
+    cl_int (*real)(cl_device_id, cl_device_info, size_t, void *, size_t *);
+    *(void **)&real = next("clGetDeviceInfo");
+    const cl_int code = real(device, what, size, value, size_ret);
+    if (code == CL_SUCCESS && what == CL_DEVICE_TYPE && is_gpu && value)
+        *(cl_device_type *)value = CL_DEVICE_TYPE_GPU;
+    return code;
+}
+
+static void begin_cpu(void) {
+    on = harness()->context;
+}
+static void begin_gpu(void) {
+    is_gpu = true;
+    on = harness_open((clattn_context_params){.context = harness()->opencl, .log = harness_log()});
+    is_gpu = false;
+    ck_assert(!clattn_context_capabilities(on)->is_cpu);
+}
+static void end_gpu(void) {
+    clattn_context_destroy(on);
+}
+
+#endif
