@@ -4,7 +4,7 @@
 #define _GNU_SOURCE
 #include "support/case_assert.h"
 #include "support/harness.h"
-#include "support/no_cpu.h"
+#include "attention/no_cpu.h"
 
 #include <math.h>
 #include <stdlib.h>

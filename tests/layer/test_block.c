@@ -5,7 +5,7 @@
 #define _GNU_SOURCE
 #include "support/arrays.h"
 #include "support/harness.h"
-#include "support/no_cpu.h"
+#include "attention/no_cpu.h"
 
 #include <math.h>
 #include <stdio.h>
