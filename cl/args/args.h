@@ -372,6 +372,9 @@ ARGS_SIZE(convert_args, 80);
 #define DOT_I8_EMULATION 1
 #define DOT_I8_VNNI 2
 
+// The knob TYPE_V of float32: 0 says that v is stored as k, and 3 is no storage of either.
+#define ARGS_TYPE_V_F32 3
+
 // The values of the knob ASK_AHEAD.
 #define ASK_NOTHING 1
 #define ASK_FIRST_LEVEL 2

@@ -20,8 +20,8 @@
 
 // Numbers d of a row of the group's own, and of the others: first those of head size D, then those of Dv.
 #if OF_KEYS
-#define OWN_FIRST(r, d) kv_at((r)->key, d)
-#define OWN_SECOND(r, d) kv_at((r)->value, d)
+#define OWN_FIRST(r, d) kv_at((r)->key, d, KV_KEY)
+#define OWN_SECOND(r, d) kv_at((r)->value, d, KV_VALUE)
 #else
 #define OWN_FIRST(r, d) LOAD(TYPE_Q, (r)->query, d)
 #define OWN_SECOND(r, d) LOAD(TYPE_OUT, (r)->dout, d)
@@ -45,12 +45,12 @@ void load_others(__local float *first, __local float *second, const head_inputs 
     for (int x = (int)get_local_id(0); x < count * HEAD_DIM; x += GROUP) {
         const int row = x / HEAD_DIM, d = x % HEAD_DIM;
         first[row * (HEAD_DIM + 1) + d] = OF_KEYS ? LOAD(TYPE_Q, in->query + (o0 + row) * in->query_row, d)
-                                                  : kv_at(kv_row_at(&in->keys, o0 + row), d);
+                                                  : kv_at(kv_row_at(&in->keys, o0 + row), d, KV_KEY);
     }
     for (int x = (int)get_local_id(0); x < count * HEAD_DIM_V; x += GROUP) {
         const int row = x / HEAD_DIM_V, d = x % HEAD_DIM_V;
         second[row * (HEAD_DIM_V + 1) + d] = OF_KEYS ? LOAD(TYPE_OUT, in->dout + (o0 + row) * in->dout_row, d)
-                                                     : kv_at(kv_row_at(&in->values, o0 + row), d);
+                                                     : kv_at(kv_row_at(&in->values, o0 + row), d, KV_VALUE);
     }
 }
 

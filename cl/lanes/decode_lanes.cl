@@ -47,7 +47,7 @@ REGISTER_INLINE vec_pair zip_values(uint16 first, uint16 second) {
 #endif
 #if DOT_VALUES || ZIPPED_VALUES
 vec_pair order_values(vec_pair x) {
-    const vec_pair n = UNORDER_PAIR(TYPE_KV, x);
+    const vec_pair n = UNORDER_PAIR(TYPE_V, x);
     return (vec_pair){(VEC)(n.a.s0123, n.a.s89ab, n.b.s0123, n.b.s89ab),
                       (VEC)(n.a.s4567, n.a.scdef, n.b.s4567, n.b.scdef)};
 }
@@ -57,12 +57,13 @@ vec_pair unorder_values(vec_pair x) {
 }
 #else
 #define order_values(x) (x)
-#define unorder_values(x) UNORDER_PAIR(TYPE_KV, x)
+#define unorder_values(x) UNORDER_PAIR(TYPE_V, x)
 #endif
 
 vec_pair load_value(const key_tile *tile, int j, int pair) {
     const kv_row v = TILE_ROW(tile, values, j);
-    return pair < PAIRS_V ? order_values(kv_pair(v, pair * SPAN)) : kv_pair_part(v, PAIRS_V * SPAN, REST_V);
+    return pair < PAIRS_V ? order_values(kv_pair(v, pair * SPAN, KV_VALUE))
+                          : kv_pair_part(v, PAIRS_V * SPAN, REST_V, KV_VALUE);
 }
 
 // A pair of value columns of row r without the keys it does not see.

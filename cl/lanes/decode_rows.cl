@@ -130,19 +130,19 @@ typedef struct kept_keys {
 #endif
 
 #if DOT_BF16
-#define LOAD_STEPS(row, d, left)                                                                             \
+#define LOAD_STEPS(row, d, left, side)                                                                       \
     ((left) >= 2 * LANES ? load_lanes_pair((row).at, d) : load_lanes_part_pair((row).at, d, left))
 #else
-#define LOAD_STEPS(row, d, left) product_load(row, d, left)
+#define LOAD_STEPS(row, d, left, side) product_load(row, d, left, side)
 #endif
 
 // `count` rows from j on, of which each number is read once.
 void keep_rows(product_key_element *to, const kv_head *from, int j, int count, const int width,
-               const int pitch) {
+               const int pitch, const int side) {
     for (int a = 0; a < count; a++, to += pitch) {
         const kv_row row = kv_row_at(from, j + a);
         for (int d = 0; d < width; d += LANES * PRODUCT_STEP)
-            *(VEC *)(to + d) = LOAD_STEPS(row, d, width - d);
+            *(VEC *)(to + d) = LOAD_STEPS(row, d, width - d, side);
     }
 }
 
@@ -163,13 +163,13 @@ void keep_keys(kept_keys *kept, product_key_element *bits, int k0, int end) {
     const int count = min(TILE_KV, end - k0);
     kept->k0 = k0, kept->count = count;
     kept->asked = k0 + count, kept->end = end;
-    keep_rows(kept->k, &kept->keys, k0, count, HEAD_DIM, KEPT_PITCH_K);
+    keep_rows(kept->k, &kept->keys, k0, count, HEAD_DIM, KEPT_PITCH_K, KV_KEY);
     for (int x = count * KEPT_PITCH_K; x < LANES_ROUND_UP(count, KEY_BLOCK) * KEPT_PITCH_K; x++)
         kept->k[x] = 0;
 #if !SHARED_KV && !DOT_BF16
-    keep_rows(kept->v, &kept->values, k0, count, HEAD_DIM_V, KEPT_PITCH_V);
+    keep_rows(kept->v, &kept->values, k0, count, HEAD_DIM_V, KEPT_PITCH_V, KV_VALUE);
 #elif !SHARED_KV
-    keep_rows(bits, &kept->values, k0, count, HEAD_DIM_V, KEPT_PITCH_V);
+    keep_rows(bits, &kept->values, k0, count, HEAD_DIM_V, KEPT_PITCH_V, KV_VALUE);
     pair_values(kept->v, bits, KEPT_PITCH_V, count);
 #elif DOT_BF16
     pair_values(kept->v, kept->k, KEPT_PITCH_K, count);
@@ -231,7 +231,7 @@ void ask_ahead(kept_keys *kept, int n, int d) {
     for (; kept->asked < min(kept->end, kept->k0 + TILE_KV + part); kept->asked++) {
         __global const uchar *k = (__global const uchar *)kv_row_at(&kept->keys, kept->asked).at,
                              *v = (__global const uchar *)kv_row_at(&kept->values, kept->asked).at;
-        const int bytes_v = SHARED_KV ? 0 : STORED_BYTES(TYPE_KV, HEAD_DIM_V);
+        const int bytes_v = SHARED_KV ? 0 : STORED_BYTES(TYPE_V, HEAD_DIM_V);
 #pragma unroll
         for (int i = 0; i < STORED_BYTES(TYPE_KV, HEAD_DIM); i += 64) PREFETCH_FAR(k + i);
 #pragma unroll

@@ -68,7 +68,7 @@ ahead ahead_find(const tile_rows *t, __global const ELEMENT(TYPE_Q) * q, const k
     const int next_h = last ? 0 : t->h + 1, next_b = t->b + last, kv_h = next_h / a->group;
     const int i0 = last_tile ? (a->n_q - 1) / LANE_ROWS * LANE_ROWS : t->i0 - LANE_ROWS;
     const int n_kv = FUSED_PLACE(t->place->keys, a->n_kv);
-    const long kv_bytes = (long)n_kv * STORED_BYTES(TYPE_KV, HEAD_DIM + HEAD_DIM_V);
+    const long kv_bytes = (long)n_kv * (STORED_BYTES(TYPE_KV, HEAD_DIM) + STORED_BYTES(TYPE_V, HEAD_DIM_V));
     const int q_rows = last_tile && end ? 0 : min(LANE_ROWS, a->n_q - i0);
     // Pages are not all of one stride, and not much by one.
     const int keys = PAGED || end || kv_bytes > AHEAD_BYTES || kv_h == t->h / a->group ? 0 : n_kv;
@@ -128,10 +128,10 @@ REGISTER_INLINE void ahead_ask(const ahead *to, int key, int part) {
                    true);
     ahead_ask_rows(&to->q, first - to->begin, end - to->begin, HEAD_DIM * sizeof(ELEMENT(TYPE_Q)), false);
     ahead_ask_rows(&to->new_k, first - to->begin, end - to->begin, STORED_BYTES(TYPE_KV, HEAD_DIM), false);
-    ahead_ask_rows(&to->new_v, first - to->begin, end - to->begin, STORED_BYTES(TYPE_KV, HEAD_DIM_V), false);
+    ahead_ask_rows(&to->new_v, first - to->begin, end - to->begin, STORED_BYTES(TYPE_V, HEAD_DIM_V), false);
     if (key / KEY_BLOCK % to->parts != to->part) return;
     ahead_ask_rows(&to->k, first, end, STORED_BYTES(TYPE_KV, HEAD_DIM), false);
-    ahead_ask_rows(&to->v, first, end, STORED_BYTES(TYPE_KV, HEAD_DIM_V), false);
+    ahead_ask_rows(&to->v, first, end, STORED_BYTES(TYPE_V, HEAD_DIM_V), false);
 }
 #define PRODUCT_ASIDE_PARAMETERS , const ahead *next, int first_key
 #define PRODUCT_ASIDE_VALUES , next, first_key
@@ -162,7 +162,7 @@ void add_values_selected(VEC *o_tile, const VEC *p_tile, const VEC *keep, const 
         for (int b = 0; b < ROW_VECTORS; b++) {
             VEC o = o_tile[d * ROW_VECTORS + b] * keep[b];
             for (int j = 0; j < t->count; j++) {
-                const VEC v = (VEC)(kv_at(kv_row_at(&kv->values, t->k0 + j), d));
+                const VEC v = (VEC)(kv_at(kv_row_at(&kv->values, t->k0 + j), d, KV_VALUE));
                 VEC p = p_tile[j / PRODUCT_STEP * ROW_VECTORS + b];
 #if DOT_BF16
                 p = AS_VEC(j % 2 != 0 ? AS_VEC_UINT(p) & 0xffff0000u : AS_VEC_UINT(p) << 16);

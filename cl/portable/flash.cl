@@ -20,10 +20,10 @@
 #define HIDDEN (-1.0f) // in place of a weight: weights are never negative
 
 // The group brings rows [k0, k0 + keys) of K or of V into local memory, `width` numbers each.
-void load_tile(__local float *tile, const kv_head *rows, int k0, int keys, const int width) {
+void load_tile(__local float *tile, const kv_head *rows, int k0, int keys, const int width, const int side) {
     for (int x = (int)get_local_id(0); x < keys * width; x += GROUP) {
         const int row = x / width, d = x % width;
-        tile[row * KV_PITCH + d] = kv_at(kv_row_at(rows, k0 + row), d);
+        tile[row * KV_PITCH + d] = kv_at(kv_row_at(rows, k0 + row), d, side);
     }
 }
 
@@ -127,7 +127,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARG
         const bool partial =
             k0 < bounds.all_begin || k0 + TILE_KV > bounds.all_end || (bool)(SCORE_MASKED && !whole);
         barrier(CLK_LOCAL_MEM_FENCE); // V and P of the tile before have been read
-        load_tile(tile_kv, &keys, k0, count, HEAD_DIM);
+        load_tile(tile_kv, &keys, k0, count, HEAD_DIM, KV_KEY);
         barrier(CLK_LOCAL_MEM_FENCE); // K (and, in the first round, Q) is there
         float s[ITEM_KEYS];
         bool seen[ITEM_KEYS];
@@ -139,7 +139,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARG
         for (int key = 0; key < TILE_KV; key++) m_new = fmax(m_new, p_row[key]);
         const float base = softmax_base(m_new), keep = exp2((m - base) * SCORE_TO_EXP2);
         m = m_new;
-        load_tile(tile_kv, &values, k0, count, HEAD_DIM_V);
+        load_tile(tile_kv, &values, k0, count, HEAD_DIM_V, KV_VALUE);
         barrier(CLK_LOCAL_MEM_FENCE); // every work-item has its row's maximum: scores may become weights
         float sum = 0.0f;
         for (int x = 0; x < ITEM_KEYS; x++) {

@@ -56,7 +56,7 @@ __kernel void scores(__global const ELEMENT(TYPE_Q) * q, KV_KEY_ARGUMENTS KV_PLA
         for (int c = 0; c < BLOCK_KEYS; c++) sum[r][c] = 0.0f;
     for (int d = 0; d < columns; d++) {
         float kv[BLOCK_KEYS];
-        for (int c = 0; c < BLOCK_KEYS; c++) kv[c] = kv_at(k_row[c], d);
+        for (int c = 0; c < BLOCK_KEYS; c++) kv[c] = kv_at(k_row[c], d, KV_KEY);
         for (int r = 0; r < BLOCK_ROWS; r++) {
             const float qv = LOAD(TYPE_Q, q_row[r], d);
             for (int c = 0; c < BLOCK_KEYS; c++) sum[r][c] = MULTIPLY_ADD(qv, kv[c], sum[r][c]);

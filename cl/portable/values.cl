@@ -39,7 +39,7 @@ __kernel void values(__global const float *p, KV_VALUE_ARGUMENTS KV_PLACE_ARGUME
     const kv_head all = kv_values(&args, &kv, b, h / args.group);
     const score_call call = SCORE_CALL;
     for (int j = lowest; j < highest; j++) {
-        const float x = kv_at(kv_row_at(&all, j), column);
+        const float x = kv_at(kv_row_at(&all, j), column, KV_VALUE);
         for (int r = 0; r < BLOCK_ROWS; r++) {
             const score_place at = {b, h, j, rows.item.shift, i0 + r};
             const bool seen = j >= first[r] && j < last[r] && score_kept(&call, &at);

@@ -19,7 +19,7 @@
 #include "tiles/tiles_results.clh"
 #include "backward/backward.clh"
 
-#if !STORE_IS_FLOAT(TYPE_KV) || PAST || PAGED
+#if !STORE_IS_FLOAT(TYPE_KV) || KV_TWO_TYPES || PAST || PAGED
 #error "gradients are of floats, in one view"
 #endif
 #define SHARED_WIDTH (HEAD_DIM > HEAD_DIM_V ? HEAD_DIM : HEAD_DIM_V)
@@ -45,7 +45,7 @@ typedef struct dout_rows {
 #define ROW_OF(from, row) ((from)->at + (row) * (from)->stride)
 #define QUERY_AT(from, row, d, width) ROW_PIECE(TYPE_Q, ROW_OF(from, row), d, width)
 #define DOUT_AT(from, row, d, width) ROW_PIECE(TYPE_OUT, ROW_OF(from, row), d, width)
-#define KV_AT(from, row, d, width) KV_PIECE(kv_row_at(from, row), d, width)
+#define KV_AT(from, row, d, width) KV_PIECE(kv_row_at(from, row), d, width, KV_KEY)
 
 // The operands of the two products of a score: the group's own, and the others.
 #if OF_KEYS

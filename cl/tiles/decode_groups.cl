@@ -106,21 +106,23 @@ float dot_eight(float8 a, float8 b) {
 }
 
 // Eight numbers of row j, or zeros, for which nothing is read.
-float8 load_row(const kv_head *rows, int j, int d, const int width, bool there) {
-    if (there) return kv_eight(kv_row_at(rows, j), d, width);
+float8 load_row(const kv_head *rows, int j, int d, const int width, bool there, const int side) {
+    if (there) return kv_eight(kv_row_at(rows, j), d, width, side);
     return (float8)(0.0f);
 }
 
 // Four keys from j on, of which those below `end` exist. All loads before the first use.
-key_eights load_block(const kv_head *rows, int j, int d, const int width, int end) {
-    const key_eights x = {load_row(rows, j, d, width, j < end), load_row(rows, j + 1, d, width, j + 1 < end),
-                          load_row(rows, j + 2, d, width, j + 2 < end),
-                          load_row(rows, j + 3, d, width, j + 3 < end)};
+key_eights load_block(const kv_head *rows, int j, int d, const int width, int end, const int side) {
+    const key_eights x = {load_row(rows, j, d, width, j < end, side),
+                          load_row(rows, j + 1, d, width, j + 1 < end, side),
+                          load_row(rows, j + 2, d, width, j + 2 < end, side),
+                          load_row(rows, j + 3, d, width, j + 3 < end, side)};
     return x;
 }
-key_eights load_whole_block(const kv_head *rows, int j, int d, const int width) {
-    const key_eights x = {load_row(rows, j, d, width, true), load_row(rows, j + 1, d, width, true),
-                          load_row(rows, j + 2, d, width, true), load_row(rows, j + 3, d, width, true)};
+key_eights load_whole_block(const kv_head *rows, int j, int d, const int width, const int side) {
+    const key_eights x = {
+        load_row(rows, j, d, width, true, side), load_row(rows, j + 1, d, width, true, side),
+        load_row(rows, j + 2, d, width, true, side), load_row(rows, j + 3, d, width, true, side)};
     return x;
 }
 
@@ -209,9 +211,9 @@ STEP_INLINE void score_block(const decode_group *g, const kv_head *keys, int c0,
     const int end = four < BLOCK_K / 4 ? c0 + count : 0; // 0: a work-item too many
     key_eights k;
     if (c0 + key + 4 <= end)
-        k = load_whole_block(keys, c0 + key, 8 * lane, HEAD_DIM);
+        k = load_whole_block(keys, c0 + key, 8 * lane, HEAD_DIM, KV_KEY);
     else
-        k = load_block(keys, c0 + key, 8 * lane, HEAD_DIM, end);
+        k = load_block(keys, c0 + key, 8 * lane, HEAD_DIM, end, KV_KEY);
 #if SHARE > 1
 #if ROWS == 4
     const float16 all = (float16)(products(g, 0, lane, &k), products(g, 1, lane, &k),
@@ -359,9 +361,9 @@ STEP_INLINE void add_values(row_eights *acc, const decode_group *g, const kv_hea
     for (int key = 4 * four; key < count; key += BLOCK_V) {
         key_eights v;
         if (c0 + key + 4 <= end)
-            v = load_whole_block(values, c0 + key, 8 * lane, HEAD_DIM_V);
+            v = load_whole_block(values, c0 + key, 8 * lane, HEAD_DIM_V, KV_VALUE);
         else
-            v = load_block(values, c0 + key, 8 * lane, HEAD_DIM_V, end);
+            v = load_block(values, c0 + key, 8 * lane, HEAD_DIM_V, end, KV_VALUE);
         const ROW_FLOATS w0 = weights_of(g, key, count), w1 = weights_of(g, key + 1, count),
                          w2 = weights_of(g, key + 2, count), w3 = weights_of(g, key + 3, count);
 #define ADD(r, c)                                                                                            \

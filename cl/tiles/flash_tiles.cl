@@ -262,8 +262,8 @@ typedef struct query_rows {
 #define KV_PIECE kv_four
 #endif
 #define QUERY_AT(from, row, d) QUERY_PIECE(QUERY_ROW(from, row), d, ROW_WIDTH(d))
-#define KEY_AT(from, row, d) KV_PIECE(kv_row_at(from, row), d, ROW_WIDTH(d))
-#define VALUE_AT(from, row, d) KV_PIECE(kv_row_at(from, row), d, HEAD_DIM_V)
+#define KEY_AT(from, row, d) KV_PIECE(kv_row_at(from, row), d, ROW_WIDTH(d), KV_KEY)
+#define VALUE_AT(from, row, d) KV_PIECE(kv_row_at(from, row), d, HEAD_DIM_V, KV_VALUE)
 TILES_DEFINE_LOAD_TURNED(load_queries, const query_rows *, QUERY_AT, CHUNK / TILES_READ)
 TILES_DEFINE_LOAD(load_keys, const kv_head *, KEY_AT, TILES_COLUMNS, CHUNK / TILES_READ, TILES_CHUNK_PITCH)
 TILES_DEFINE_LOAD_SLICE(load_values, const kv_head *, VALUE_AT, HEAD_DIM_V)

@@ -22,7 +22,8 @@ typedef struct clattn_append_params {
     /* [B, Hkv, n, D] and [B, Hkv, n, Dv], of one type, f32, f16 or bf16. Keys or values may be absent with
      * their cache. Without elements they need no buffer: they have their axes, and count as given. */
     clattn_tensor k_new, v_new;
-    clattn_tensor k, v; /* [B, Hkv, capacity, D] and [..., Dv], of one type, that of k in clattn_kv */
+    clattn_tensor k,
+        v; /* [B, Hkv, capacity, D] and [..., Dv], each of any type that k and v have in clattn_kv */
     clattn_tensor k_scale, v_scale; /* f32 [B, Hkv, capacity]: with i8 and float8, and only then */
     int32_t start;                  /* of every batch item, 0 to capacity - n */
     const int32_t *starts;          /* [B], host memory, read during the call: of each; start then is 0 */

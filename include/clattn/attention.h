@@ -193,8 +193,8 @@ typedef struct clattn_score {
  * heads on one key/value head then reads each row once, for its key and its value. */
 typedef struct clattn_kv {
     clattn_tensor k; /* see the table */
-    clattn_tensor v; /* as k, with Dv in place of D; k's type */
-    /* f32, k's shape without D, what the numbers of a row are multiplied by: with i8 and float8, and only then. A stride
+    clattn_tensor v; /* as k, with Dv in place of D; its type may be another than k's */
+    /* f32, k's shape without D, what the numbers of a row are multiplied by: each with i8 and float8, and only then. A stride
      * of 0 is one scale of many rows. A key that is stored so, or in blocks (q8_0, q4_0, q4_1: D and Dv are multiples of 32),
      * was turned before: RoPE of such keys is UNSUPPORTED but with k_new or pages, where it turns no key that is stored. */
     clattn_tensor k_scale, v_scale;
@@ -203,7 +203,7 @@ typedef struct clattn_kv {
      * of k, read where they lie. A size of 1 in B repeats: a prefix that all items share. Key j of an item is its past row j below
      * past_length[b], else row j - past_length[b] of k. A kv_length below past_length[b] ends within the past. Rows that are no
      * item's keys are not read. The past was turned before it was stored; row n of k has position `rope.position` + past_length[b] + n. */
-    clattn_tensor past_k, past_v;             /* [B or 1, Hkv, P, D or Dv], k's type; rank 0: none */
+    clattn_tensor past_k, past_v; /* [B or 1, Hkv, P, D or Dv], of k's and of v's type; rank 0: none */
     clattn_tensor past_k_scale, past_v_scale; /* f32 [B or 1, Hkv, P], with i8 and float8 */
     const int32_t *past_lengths;              /* [B], host memory, 0 to P; NULL: P */
 

@@ -43,9 +43,11 @@ static clattn_status check_tensors(clattn_mpi *w, const clattn_mpi_attention_par
     TRY(check_shape(w, &p->out, "out", 4, out));
     if (p->lse.rank) TRY(check_shape(w, &p->lse, "lse", 3, out));
     if (clattn_type_numbers(p->k.type) > 1 || clattn_type_numbers(p->v.type) > 1)
-        return FAIL("k: its type %s: several ranks share keys of f32, f16, bf16, i8 or float8",
-                    clattn_type_name(p->k.type));
-    if (CLATTN_TYPE_IS_SCALED(p->k.type) != (p->k_scale.rank == 3) || p->k_scale.rank != p->v_scale.rank)
+        return FAIL(
+            "k, v: their types %s, %s: several ranks share keys and values of f32, f16, bf16, i8 or float8",
+            clattn_type_name(p->k.type), clattn_type_name(p->v.type));
+    if (CLATTN_TYPE_IS_SCALED(p->k.type) != (p->k_scale.rank == 3) ||
+        CLATTN_TYPE_IS_SCALED(p->v.type) != (p->v_scale.rank == 3))
         return FAIL("k_scale, v_scale: must be given with i8 or float8, and only then");
     if (p->k_scale.rank) TRY(check_shape(w, &p->k_scale, "k_scale", 3, keys));
     if (p->v_scale.rank) TRY(check_shape(w, &p->v_scale, "v_scale", 3, keys));

@@ -72,29 +72,36 @@ void cla_mpi_settle(clattn_mpi *w, clattn_status status) {
     clFinish(w->copies);
 }
 
+void cla_mpi_row_bytes(const job *j, size_t row[4]) {
+    row[0] = (size_t)j->head_dim * clattn_type_size(j->p->k.type);
+    row[1] = (size_t)j->head_dim_v * clattn_type_size(j->p->v.type);
+    row[2] = j->p->k_scale.rank ? sizeof(float) : 0;
+    row[3] = j->p->v_scale.rank ? sizeof(float) : 0;
+}
+
 piece_layout cla_mpi_piece_layout(const job *j, int64_t rows) {
-    const size_t size = clattn_type_size(j->p->k.type), heads = (size_t)(j->batch * j->kv_heads),
-                 n = heads * (size_t)rows, scale = j->p->k_scale.rank ? sizeof(float) : 0;
-    const size_t parts[4] = {n * (size_t)j->head_dim * size, n * (size_t)j->head_dim_v * size, n * scale,
-                             n * scale};
+    const size_t n = (size_t)(j->batch * j->kv_heads) * (size_t)rows;
+    size_t row[4];
+    cla_mpi_row_bytes(j, row);
     piece_layout l = {.bytes = 0};
     for (int part = 0; part < 4; part++) {
         l.at[part] = l.bytes;
-        l.bytes += (parts[part] + ALIGNED - 1) / ALIGNED * ALIGNED;
+        l.bytes += (n * row[part] + ALIGNED - 1) / ALIGNED * ALIGNED;
     }
     return l;
 }
 
 void cla_mpi_piece_views(const job *j, cl_mem buffer, int64_t rows, clattn_tensor views[4]) {
     const piece_layout l = cla_mpi_piece_layout(j, rows);
-    const clattn_type type = j->p->k.type;
+    const clattn_mpi_attention_params *p = j->p;
+    const clattn_type types[4] = {p->k.type, p->v.type, CLATTN_TYPE_F32, CLATTN_TYPE_F32};
     const int64_t dims[4] = {j->head_dim, j->head_dim_v, 1, 1};
     for (int part = 0; part < 4; part++) {
         const bool scales = part >= 2;
         const int64_t shape[4] = {j->batch, j->kv_heads, rows, dims[part]};
-        views[part] = clattn_tensor_dense(buffer, scales ? CLATTN_TYPE_F32 : type, scales ? 3 : 4, shape);
+        views[part] = clattn_tensor_dense(buffer, types[part], scales ? 3 : 4, shape);
         views[part].offset = (int64_t)(l.at[part] / clattn_type_size(views[part].type));
-        if (scales && !j->p->k_scale.rank) views[part] = (clattn_tensor){0};
+        if (scales && !(part == 2 ? p->k_scale : p->v_scale).rank) views[part] = (clattn_tensor){0};
     }
 }
 

@@ -17,6 +17,8 @@ typedef struct piece_layout {
     size_t at[4], bytes;
 } piece_layout;
 piece_layout cla_mpi_piece_layout(const job *j, int64_t rows);
+// Bytes of a row of k, of v, and of their scales; 0: there are none.
+void cla_mpi_row_bytes(const job *j, size_t row[4]);
 // The views of such a piece in a buffer; absent scales have rank 0.
 void cla_mpi_piece_views(const job *j, cl_mem buffer, int64_t rows, clattn_tensor views[4]);
 // The four views of this rank's own rows [local, local + count).

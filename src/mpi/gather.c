@@ -64,8 +64,8 @@ static clattn_status read_mine(gather *g) {
 static void place(const gather *g) {
     const job *j = g->j;
     const piece_layout to = cla_mpi_piece_layout(j, j->n_kv);
-    const size_t size = clattn_type_size(j->p->k.type), scale = j->p->k_scale.rank ? sizeof(float) : 0;
-    const size_t row[4] = {(size_t)j->head_dim * size, (size_t)j->head_dim_v * size, scale, scale};
+    size_t row[4];
+    cla_mpi_row_bytes(j, row);
     for (int r = 0; r < j->w->ranks; r++) {
         const piece_layout from = cla_mpi_piece_layout(j, j->kv[r].rows);
         for (int part = 0; part < 4; part++)

@@ -15,7 +15,8 @@
     X(head_dim, "D")                                                                                         \
     X(head_dim_v, "Dv")                                                                                      \
     X(type_q, "q's type")                                                                                    \
-    X(type_kv, "k's type")                                                                                   \
+    X(type_k, "k's type")                                                                                    \
+    X(type_v, "v's type")                                                                                    \
     X(type_out, "out's type")                                                                                \
     X(lse, "lse")                                                                                            \
     X(way, "way")                                                                                            \
@@ -46,7 +47,8 @@ static void fill(const job *j, call_words *c) {
     }
     c->batch = p->q.shape[0], c->heads = p->q.shape[1], c->head_dim = p->q.shape[3];
     c->kv_heads = p->k.shape[1], c->head_dim_v = p->v.shape[3];
-    c->type_q = p->q.type, c->type_kv = p->k.type, c->type_out = p->out.type, c->lse = p->lse.rank;
+    c->type_q = p->q.type, c->type_k = p->k.type, c->type_v = p->v.type, c->type_out = p->out.type,
+    c->lse = p->lse.rank;
     c->way = p->way, c->piece_rows = p->piece_rows, c->rows_q = decode ? p->q.shape[2] : 0;
     c->score = (int64_t)(cla_mpi_score_hash(p) >> 1);
     c->gradients = j->b ? (int64_t)(cla_mpi_gradients_hash(j->b) >> 1) : 0;

@@ -80,8 +80,9 @@ static bool choose_fold(const plan_input *in, const problem *p, const cascade_in
 }
 
 static double row_bytes(const problem *p, bool shared_kv) {
-    const double numbers = (double)p->head_dim + (shared_kv ? 0 : p->head_dim_v);
-    return numbers * (double)clattn_type_size(p->type_kv) / clattn_type_numbers(p->type_kv);
+    const clattn_type k = p->type_kv, v = cla_problem_type_v(p);
+    return (double)p->head_dim * (double)clattn_type_size(k) / clattn_type_numbers(k) +
+           (shared_kv ? 0 : p->head_dim_v) * (double)clattn_type_size(v) / clattn_type_numbers(v);
 }
 
 static uint64_t packed(const variant *v) {

@@ -4,9 +4,12 @@
 #define CLATTN_PLAN_PROBLEM_H
 #include <clattn/clattn.h>
 
+#include "args/args.h"
+
 typedef struct problem {
     int batch, heads, kv_heads, n_q, n_kv, head_dim, head_dim_v;
     clattn_type type_q, type_kv, type_out, type_bias, type_weights;
+    int type_v; // as the knob TYPE_V: of values that are stored in another way than keys; 0: as those
     // Elements to which every row of the tensor is aligned in its buffer: a power of two, at most 16.
     int align_q, align_k, align_v;
     bool past;      // the first keys lie in a second pair of views
@@ -26,4 +29,14 @@ typedef struct problem {
     bool ragged;
     int packed_rows;
 } problem;
+
+// The knob TYPE_V of keys and values, and the type of a problem's values.
+static inline int cla_type_v_knob(clattn_type k, clattn_type v) {
+    return k == v ? 0 : v == CLATTN_TYPE_F32 ? ARGS_TYPE_V_F32 : (int)v;
+}
+static inline clattn_type cla_problem_type_v(const problem *p) {
+    return p->type_v == 0                 ? p->type_kv
+           : p->type_v == ARGS_TYPE_V_F32 ? CLATTN_TYPE_F32
+                                          : (clattn_type)p->type_v;
+}
 #endif

@@ -142,10 +142,10 @@ void shard_open(shard *s, const shard_call *call, int rank, int ranks) {
     to->q = gather(s, &p->q, s->whole.q.image, 2, &s->q, 1);
     to->k = gather(s, &p->kv.k, s->whole.k.image, 2, &s->kv, 1);
     to->v = gather(s, &p->kv.v, s->whole.v.image, 2, &s->kv, 1);
-    if (p->kv.k_scale.rank) {
+    if (p->kv.k_scale.rank)
         to->k_scale = gather(s, &p->kv.k_scale, s->whole.kv_scales[0].image, 2, &s->kv, 1);
+    if (p->kv.v_scale.rank)
         to->v_scale = gather(s, &p->kv.v_scale, s->whole.kv_scales[1].image, 2, &s->kv, 1);
-    }
     const bool gradients = t->op == CASE_BACKWARD; // which read what forward gave
     to->out = gather(s, &p->out, gradients ? s->whole.out.image : NULL, 2, &s->q, 1);
     if (p->lse.rank) to->lse = gather(s, &p->lse, gradients ? s->whole.lse.image : NULL, 2, &s->q, 1);

@@ -48,6 +48,9 @@ static const shard_call calls[] = {
     {"attend-bf16-b2-h4-hkv2-n40-nkv70-d32-dv16-causal-softcap5-sinks", Z, Z, RING, 0, false},
     {"attend-f16-b2-h2-n33-nkv40-d32-full-maskqk-bias1hqk", R, R, RING, 0, false},
     {"attend-f32-b1-h2-n33-nkv64-d32-full-kvi8-headscales-offsets", R, R, RING, 9, false},
+    {"attend-f32-b1-h2-n33-nkv64-d32-full-kvi8-valuesf16", R, R, RING, 9, false},
+    {"attend-f32-b1-h2-n33-nkv64-d32-full-kvbf16-valuesf8e4m3", R, R, GATHER, 0, false},
+    {"attend-bf16-b1-h8-n33-nkv64-d32-full-valuesi8", R, R, HEADS, 0, false},
     {"attend-f32-b2-h2-n40-nkv40-d32-causal-alibi-qlen-kvlen-mods", Z, Z, RING, 0, false},
     {"attend-f32-b1-h1-n1-nkv1-d32-causal", B, B, RING, 0, false},
     {"attend-f32-b1-h2-n64-nkv20-d32-causal-kvi8", Z, B, RING, 0, false}, // rows that see nothing

@@ -38,6 +38,11 @@ for type in q8_0 q4_0 q4_1; do
     wide --out $type.npy --kv-type $type --expect wide_o.npy --tolerance 0.1 || complain "--kv-type $type"
     cmp -s $type.npy wide_o.npy && complain "--kv-type $type rounds nothing"
 done
+wide --out two.npy --kv-type q8_0 --v-type q4_0 --expect wide_o.npy --tolerance 0.1 || complain "--v-type"
+cmp -s two.npy q8_0.npy && complain "--v-type changes nothing"
+wide --out two.npy --v-type q8 --expect wide_o.npy --tolerance 0.1 && ! cmp -s two.npy wide_o.npy || complain "--v-type alone"
+past --kv-type q8 --v-type f16 --out p.npy && past --kv-type q8 --v-type f32 --out p32.npy --expect p.npy --tolerance 1e-3 ||
+    complain "past rows of two types"
 wide --out q4.npy --kv-type q4 --expect q4_0.npy --tolerance 0 || complain "--kv-type q4"
 "$clattn" attend --q items.npy --k items.npy --v items.npy --out items_o.npy --quiet || complain "two items"
 prefix() { "$clattn" attend --q items.npy --k items_new.npy --v items_new.npy --out p.npy --quiet "$@"; }

@@ -91,7 +91,7 @@ static clattn_tensor five(const clattn_attention_params *p) {
     X(q_bool, "q", p->q.type = CLATTN_TYPE_BOOL)                                                             \
     X(q_no_type, "q", p->q.type = (clattn_type)77)                                                           \
     X(k_no_type, "k", p->kv.k.type = (clattn_type)(-1))                                                      \
-    X(v_not_of_k_type, "v", p->kv.v.type = CLATTN_TYPE_F16)                                                  \
+    X(v_without_scale, "v_scale: ", p->kv.v.type = CLATTN_TYPE_I8)                                           \
     X(out_bool, "out", p->out.type = CLATTN_TYPE_BOOL)                                                       \
     X(lse_f16, "lse", p->lse.type = CLATTN_TYPE_F16)                                                         \
     X(weights_bool, "weights", p->weights.type = CLATTN_TYPE_BOOL)                                           \

@@ -42,7 +42,7 @@ static const clattn_tensor absent;
     X(v_rows, "v_new", p->v_new.shape[2] = 4)                                                                \
     X(v_capacity, "v:", p->v.shape[2] = 12)                                                                  \
     X(v_new_type, "v_new", p->v_new.type = CLATTN_TYPE_F16)                                                  \
-    X(v_type, "v:", p->v.type = CLATTN_TYPE_F16)                                                             \
+    X(v_no_scale, "v_scale", p->v.type = CLATTN_TYPE_I8)                                                     \
     X(no_blocks, "no whole blocks of q4_0", p->k.type = p->v.type = CLATTN_TYPE_Q4_0)                        \
     X(no_scale, "k_scale", p->k.type = p->v.type = CLATTN_TYPE_I8)                                           \
     X(needless_scale, "k_scale", (integers(p), p->k.type = p->v.type = CLATTN_TYPE_F16))                     \

@@ -121,6 +121,7 @@ static void page(clattn_kv *kv) {
       (FORWARD.kv.k_new = shaped(FORWARD.q.buffer, CLATTN_TYPE_F32, 2, 2, 1, 8),                             \
        FORWARD.kv.v_new = shaped(FORWARD.q.buffer, CLATTN_TYPE_F32, 2, 2, 1, 12)))                           \
     X(bytes, "k", FORWARD.kv.k.type = FORWARD.kv.v.type = CLATTN_TYPE_I8)                                    \
+    X(two_types, "v: its type f16 differs from k's", FORWARD.kv.v.type = CLATTN_TYPE_F16)                    \
     X(weights, "weights", FORWARD.weights = shaped(FORWARD.q.buffer, CLATTN_TYPE_F32, 2, 4, 5, 7))           \
     X(scores, "scores", FORWARD.scores = shaped(FORWARD.q.buffer, CLATTN_TYPE_F32, 2, 4, 5, 7))              \
     X(kernel, "kernel", FORWARD.kernel = CLATTN_KERNEL_FLASH)                                                \

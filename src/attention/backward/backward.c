@@ -34,6 +34,10 @@ static clattn_status refuse_unbuilt(clattn_context *c, const clattn_attention_pa
         return cla_context_fail(c, CLATTN_UNSUPPORTED,
                                 "k: its type %s has no gradient: it must be f32, f16 or bf16",
                                 clattn_type_name(p->kv.k.type));
+    if (p->kv.v.type != p->kv.k.type)
+        return cla_context_fail(c, CLATTN_UNSUPPORTED,
+                                "v: its type %s differs from k's, %s: with gradients they are one",
+                                clattn_type_name(p->kv.v.type), clattn_type_name(p->kv.k.type));
     return CLATTN_OK;
 }
 

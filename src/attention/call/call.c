@@ -88,6 +88,7 @@ static void fill_problem(call *c) {
         .head_dim_v = (int)cla_tensor_width(&p->kv.v),
         .type_q = p->q.type,
         .type_kv = p->kv.k.type,
+        .type_v = cla_type_v_knob(p->kv.k.type, p->kv.v.type),
         .type_out = p->out.type,
         .type_bias = cla_tensor_given(&p->score.bias) ? p->score.bias.type : CLATTN_TYPE_F32,
         .type_weights = cla_tensor_given(&p->weights) ? p->weights.type : CLATTN_TYPE_F32,

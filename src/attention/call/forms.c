@@ -37,7 +37,7 @@ static bool same_place(const clattn_tensor *a, const clattn_tensor *b, int axes)
 // Where buffers are not known yet, sizes that differ say that the strides are one tensor's.
 bool cla_kv_is_view(const clattn_tensor *k, const clattn_tensor *v) {
     const int64_t d = k->shape[3], dv = v->shape[3];
-    return dv <= d && (k->buffer || dv < d) && same_place(k, v, 3);
+    return k->type == v->type && dv <= d && (k->buffer || dv < d) && same_place(k, v, 3);
 }
 
 static bool is_shared(const clattn_tensor *k, const clattn_tensor *v, const clattn_tensor *k_scale,

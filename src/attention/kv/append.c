@@ -28,10 +28,21 @@ static clattn_status get_program(clattn_context *c, const append *a, knobs *k, p
     return cla_program_get_group(c, KERNEL_APPEND, k, GROUP, p);
 }
 
+// Caches of two types are written by two launches, of which each has one of them. False: one has both.
+static bool take_apart(const append *a, append apart[2]) {
+    if (!a->k.rows || !a->v.rows || a->k.cache->type == a->v.cache->type) return false;
+    apart[0] = apart[1] = *a;
+    apart[0].v = apart[1].k = (append_side){0};
+    return true;
+}
+
 clattn_status cla_append_prepare(clattn_context *c, const append *a) {
+    append apart[2];
     knobs k;
     program *p = NULL;
-    return get_program(c, a, &k, &p);
+    if (!take_apart(a, apart)) return get_program(c, a, &k, &p);
+    TRY(get_program(c, &apart[0], &k, &p));
+    return get_program(c, &apart[1], &k, &p);
 }
 
 static double side_flops(const append_side *s) {
@@ -75,7 +86,7 @@ static void add_buffer(launch *l, const clattn_tensor *t) {
     cla_launch_buffer(l, t ? &t->buffer : &none);
 }
 
-clattn_status cla_append_enqueue(chain *steps, const append *a) {
+static clattn_status enqueue_sides(chain *steps, const append *a) {
     static const cl_mem none = NULL;
     const append_side *side = a->k.rows ? &a->k : &a->v;
     const append_args args = args_of(a);
@@ -100,6 +111,13 @@ clattn_status cla_append_enqueue(chain *steps, const append *a) {
     l.global[1] = (size_t)args.batch * (size_t)args.heads;
     l.global[2] = a->k.rows && a->v.rows ? 2 : 1;
     return cla_launch_enqueue(steps, &l);
+}
+
+clattn_status cla_append_enqueue(chain *steps, const append *a) {
+    append apart[2];
+    if (!take_apart(a, apart)) return enqueue_sides(steps, a);
+    TRY(enqueue_sides(steps, &apart[0]));
+    return enqueue_sides(steps, &apart[1]);
 }
 
 typedef struct side_names {
@@ -144,11 +162,9 @@ clattn_status cla_append_check_tensors(clattn_context *c, const append *a, bool 
                                     "%s: its size of axis %d differs from %s's: keys and values go together",
                                     a->k.rows->shape[i] != a->v.rows->shape[i] ? "v_new" : "v", i,
                                     a->k.rows->shape[i] != a->v.rows->shape[i] ? "k_new" : "k");
-    if (a->k.rows->type == a->v.rows->type && a->k.cache->type == a->v.cache->type) return CLATTN_OK;
-    const bool rows = a->k.rows->type != a->v.rows->type;
+    if (a->k.rows->type == a->v.rows->type) return CLATTN_OK;
     return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                            "%s: its type differs from %s's: both must be stored alike", rows ? "v_new" : "v",
-                            rows ? "k_new" : "k");
+                            "v_new: its type differs from k_new's: both must be stored alike");
 }
 
 clattn_status cla_append_check_start(clattn_context *c, const append *a, int64_t b, int64_t start,

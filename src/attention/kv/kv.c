@@ -2,6 +2,8 @@
 // table names. Their checks, what kernels see of them, and their buffers as arguments. The device's half is cl/call/kv.clh.
 #include "attention/kv/kv.h"
 
+#include <string.h>
+
 #include "attention/call/forms.h"
 #include "attention/call/table.h"
 
@@ -47,8 +49,9 @@ static clattn_status check_past_view(clattn_context *c, const clattn_tensor *t, 
     const int64_t shape[4] = {t->shape[0] == 1 ? 1 : batch, of->shape[1], rows, of->shape[3]};
     TRY(cla_tensor_check_shape(c, t, shape, rule));
     if (t->type == of->type) return CLATTN_OK;
-    return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its type is %s: k's, %s, is needed", rule->name,
-                            clattn_type_name(t->type), clattn_type_name(of->type));
+    return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its type is %s: %s's, %s, is needed", rule->name,
+                            clattn_type_name(t->type), rule->name + strlen("past_"),
+                            clattn_type_name(of->type));
 }
 
 static clattn_status refuse_without(clattn_context *c, const char *name, const char *without) {
@@ -127,9 +130,6 @@ clattn_status cla_kv_check(clattn_context *x, const clattn_kv *kv, const int64_t
     TRY(cla_tensor_elements(x, "k", kv->k.type, q[3], &k_shape[3]));
     TRY(cla_tensor_check_shape(x, &kv->k, k_shape, &k));
     TRY(cla_tensor_check_shape(x, &kv->v, v_shape, &v));
-    if (kv->v.type != kv->k.type)
-        return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
-                                "v: its type differs from k's: both must be stored alike");
     const tensor_rule k_scale = {"k_scale", "[B, Hkv, Nkv]", TYPES_F32 | ANY_LAST_STRIDE, false, planning},
                       v_scale = {"v_scale", "[B, Hkv, Nkv]", TYPES_F32 | ANY_LAST_STRIDE, false, planning};
     TRY(cla_kv_check_scale(x, &kv->k_scale, &kv->k, &k_scale));
@@ -168,29 +168,26 @@ static void fill_places(call *c) {
                           .v = rows_of(&kv->past_v, c->problem.batch),
                           .rows = (int)kv->past_k.shape[2],
                           .word = kv->past_lengths ? (int)cla_call_words(c).before_past : -1};
-    if (CLATTN_TYPE_IS_SCALED(c->problem.type_kv))
-        c->past_scales = (past_scale_args){rows_of(&kv->past_k_scale, c->problem.batch),
-                                           rows_of(&kv->past_v_scale, c->problem.batch)};
+    if (CLATTN_TYPE_IS_SCALED(kv->k.type)) c->past_scales.k = rows_of(&kv->past_k_scale, c->problem.batch);
+    if (CLATTN_TYPE_IS_SCALED(kv->v.type)) c->past_scales.v = rows_of(&kv->past_v_scale, c->problem.batch);
 }
 
 void cla_kv_fill(call *c) {
-    c->args.k = cla_tensor_view(&c->params.kv.k);
-    c->args.v = cla_tensor_view(&c->params.kv.v);
+    const clattn_kv *kv = &c->params.kv;
+    c->args.k = cla_tensor_view(&kv->k);
+    c->args.v = cla_tensor_view(&kv->v);
     if (c->ragged.packed_keys) c->args.k.batch = c->args.v.batch = 0;
-    if (CLATTN_TYPE_IS_SCALED(c->problem.type_kv)) {
-        c->args.k_scale = cla_tensor_view(&c->params.kv.k_scale);
-        c->args.v_scale = cla_tensor_view(&c->params.kv.v_scale);
-        if (c->ragged.packed_keys) c->args.k_scale.batch = c->args.v_scale.batch = 0;
-    }
-    c->k = c->params.kv.k.buffer;
-    c->v = c->params.kv.v.buffer;
+    if (CLATTN_TYPE_IS_SCALED(kv->k.type)) c->args.k_scale = cla_tensor_view(&kv->k_scale);
+    if (CLATTN_TYPE_IS_SCALED(kv->v.type)) c->args.v_scale = cla_tensor_view(&kv->v_scale);
+    if (c->ragged.packed_keys) c->args.k_scale.batch = c->args.v_scale.batch = 0;
+    c->k = kv->k.buffer;
+    c->v = kv->v.buffer;
     fill_places(c);
 }
 
 // Rows, their scales, and the same of the past.
-static void set_rows(const call *c, launch *l, const cl_mem *rows, const clattn_tensor *scale,
+static void set_rows(const call *c, launch *l, bool scaled, const cl_mem *rows, const clattn_tensor *scale,
                      const clattn_tensor *past, const clattn_tensor *past_scale) {
-    const bool scaled = CLATTN_TYPE_IS_SCALED(c->problem.type_kv);
     cla_launch_buffer(l, rows);
     if (scaled) cla_launch_buffer(l, &scale->buffer);
     if (c->problem.past) cla_launch_buffer(l, &past->buffer);
@@ -199,21 +196,22 @@ static void set_rows(const call *c, launch *l, const cl_mem *rows, const clattn_
 
 void cla_kv_key_arguments(const call *c, launch *l) {
     const clattn_kv *kv = &c->params.kv;
-    set_rows(c, l, &c->k, &kv->k_scale, &kv->past_k, &kv->past_k_scale);
+    set_rows(c, l, CLATTN_TYPE_IS_SCALED(kv->k.type), &c->k, &kv->k_scale, &kv->past_k, &kv->past_k_scale);
 }
 
 void cla_kv_value_arguments(const call *c, const cl_mem *v, launch *l) {
     const clattn_kv *kv = &c->params.kv;
-    set_rows(c, l, v, &kv->v_scale, &kv->past_v, &kv->past_v_scale);
+    set_rows(c, l, CLATTN_TYPE_IS_SCALED(kv->v.type), v, &kv->v_scale, &kv->past_v, &kv->past_v_scale);
 }
 
-void cla_kv_place_arguments(const call *c, launch *l) {
+void cla_kv_place_arguments(const call *c, bool keys, bool values, launch *l) {
+    const clattn_kv *kv = &c->params.kv;
     if (c->problem.paged) {
-        cla_launch_buffer(l, &c->params.kv.block_table.buffer);
+        cla_launch_buffer(l, &kv->block_table.buffer);
         cla_launch_value(l, &c->pages, sizeof c->pages);
     }
     if (!c->problem.past) return;
     cla_launch_value(l, &c->past, sizeof c->past);
-    if (CLATTN_TYPE_IS_SCALED(c->problem.type_kv))
+    if ((keys && CLATTN_TYPE_IS_SCALED(kv->k.type)) || (values && CLATTN_TYPE_IS_SCALED(kv->v.type)))
         cla_launch_value(l, &c->past_scales, sizeof c->past_scales);
 }

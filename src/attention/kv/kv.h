@@ -13,7 +13,7 @@ void cla_kv_fill(call *c);
 // Arguments of a launch in the order of kv.clh.
 void cla_kv_key_arguments(const call *c, launch *l);
 void cla_kv_value_arguments(const call *c, const cl_mem *v, launch *l); // v: the call's, or packed ones
-void cla_kv_place_arguments(const call *c, launch *l);
+void cla_kv_place_arguments(const call *c, bool keys, bool values, launch *l); // of a kernel that has these
 
 // New rows: their checks, what the launch needs, its table, which is borrowed before the first command, and the launch. Nothing
 // where there are none.

@@ -84,7 +84,7 @@ static clattn_status pack_enqueue(const call *c, chain *steps, args_view *v) {
         .v = c->args.v, .packed = packed_view(c, blocks), .n_kv = m->n_kv, .flags = c->args.flags};
     TRY(cla_program_get(c->context, KERNEL_MATRIX_PACK, &k, &l.program));
     cla_kv_value_arguments(c, &c->v, &l);
-    cla_kv_place_arguments(c, &l);
+    cla_kv_place_arguments(c, false, true, &l);
     cla_launch_buffer(&l, &c->workspace);
     cla_launch_buffer(&l, &c->table);
     cla_launch_value(&l, &a, sizeof a);
@@ -183,7 +183,7 @@ static void set_arguments(const call *c, const attention_args *a, const mod_args
     cla_launch_buffer(l, &c->q);
     cla_kv_key_arguments(c, l);
     cla_kv_value_arguments(c, c->variant.packed_bytes ? &c->workspace : &c->v, l);
-    cla_kv_place_arguments(c, l);
+    cla_kv_place_arguments(c, true, true, l);
     cla_launch_buffer(l, split ? &c->workspace : &p->out.buffer);
     cla_launch_buffer(l, split ? &c->workspace : &p->lse.buffer);
     cla_launch_buffer(l, table);

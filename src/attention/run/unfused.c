@@ -40,7 +40,7 @@ static clattn_status get_programs(call *c, unfused *u) {
                                        .knobs = {.work_group = group, .dropout = 1, .ragged = m->ragged}};
     const program_spec sums = {.id = KERNEL_WEIGHT_SUMS, .knobs = {.ragged = m->ragged}};
     const program_spec values = {.id = KERNEL_VALUES,
-                                 .knobs = {.type_kv = (int)m->type_kv,
+                                 .knobs = {.type_kv = (int)cla_problem_type_v(m),
                                            .type_out = (int)m->type_out,
                                            .past = m->past,
                                            .paged = m->paged,
@@ -78,7 +78,7 @@ static clattn_status enqueue_scores(call *c, chain *steps, const unfused *u, con
     l.flops = 2.0 * a->head_dim * a->n_kv * chunk->rows * items;
     cla_launch_buffer(&l, &c->q);
     cla_kv_key_arguments(c, &l);
-    cla_kv_place_arguments(c, &l);
+    cla_kv_place_arguments(c, true, false, &l);
     cla_launch_buffer(&l, &s);
     cla_launch_buffer(&l, &c->table);
     if (ops & ARGS_MASK) cla_launch_buffer(&l, &c->params.score.mask.buffer);
@@ -153,7 +153,7 @@ static clattn_status enqueue_values(call *c, chain *steps, const unfused *u, con
     l.flops = 2.0 * a->head_dim_v * a->n_kv * chunk->rows * items;
     cla_launch_buffer(&l, &s);
     cla_kv_value_arguments(c, &c->v, &l);
-    cla_kv_place_arguments(c, &l);
+    cla_kv_place_arguments(c, false, true, &l);
     cla_launch_buffer(&l, &c->params.out.buffer);
     cla_launch_buffer(&l, &c->table);
     if (c->problem.score_ops & ARGS_MASK) cla_launch_buffer(&l, &c->params.score.mask.buffer);

@@ -26,6 +26,10 @@ bool case_is_self(const struct test_case *t) {
     return t->op == CASE_LAYER && t->width_y == 0;
 }
 
+clattn_type case_v_type(const struct test_case *test) {
+    return test->values ? (clattn_type)(test->values - 1) : test->kv_type;
+}
+
 struct test_case case_complete(const struct test_case *test) {
     struct test_case t = *test;
     default_to(&t.batch, 1);
@@ -36,6 +40,7 @@ struct test_case case_complete(const struct test_case *test) {
     default_to(&t.n_kv, case_projects(&t) ? t.n_q : 1);
     default_to(&t.head_dim, 1);
     default_to(&t.head_dim_v, t.head_dim);
+    if (case_v_type(&t) == t.kv_type) t.values = 0;
     if (t.op == CASE_LAYER) default_to(&t.width_out, t.width);
     if (t.hosts & CASE_HOST_BIT(CASE_OFFSETS)) t.score.alignment = CLATTN_ALIGN_OFFSET;
     if (case_projects(&t)) t.no_lse = true;

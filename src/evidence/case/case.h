@@ -12,7 +12,7 @@
 //   unfused flash decode           the kernel; default auto
 //   clblast native                 who projects in a layer or linear; of attend and decode clblast is its composition
 //   topleft bottomright offsetN    the alignment (N keys before row 0)
-//   kvTYPE outTYPE matrixTYPE vectorTYPE    types of k and v, of out, of weight matrices, of a projection's bias
+//   kvTYPE valuesTYPE outTYPE matrixTYPE vectorTYPE    types of k and v, of v alone, of out, of weight matrices, of a projection's bias
 //   myN moN                        width of y (cross-attention; m where nkv is not n), of out (m)
 //   split packed                   of the projections: the precision; weights that were packed before
 //   biases biases[q][k][v][o]      of the projections, all or some
@@ -117,6 +117,7 @@ struct test_case {
     int64_t width;              // M of a layer, K of a linear, whose columns are heads * head_dim
     int64_t width_y, width_out; // of a layer; width_y 0: self-attention; width_out 0: width
     clattn_type q_type, kv_type, out_type; // a layer's and a linear's x, y and out have q_type
+    int32_t values;                        // 1 and the type of v where it is not k's; 0: it is
     clattn_type matrix_type, bias_type;    // of the projections
     enum layout layout;                    // of every tensor
     bool packed;                           // q, k and v are views of one buffer [B, N, H + 2 Hkv, D]
@@ -169,6 +170,9 @@ struct test_case {
 
 #define CASE_CASCADE_TRY ((clattn_cascade)CLATTN_CASCADE_COUNT)
 #define CASE_NAME_SIZE 768
+
+// The type of v.
+clattn_type case_v_type(const struct test_case *test);
 
 // The case with its defaults filled in.
 struct test_case case_complete(const struct test_case *test);

@@ -42,6 +42,7 @@ const struct case_field case_fields[] = {
     FLAG("clblast", FIELD_ATTEND, composed),
     OTHER("", ALIGN, FIELD_GRADED, score.alignment),
     {"kv", FIELD_TYPE, FIELD_TENSORS, AT(kv_type), AT(q_type), names_kv_types},
+    WORD("values", FIELD_ATTEND, values, names_v_types),
     TYPE("out", FIELD_TENSORS, out_type),
     {"matrix", FIELD_TYPE, FIELD_LAYER | FIELD_LINEAR, AT(matrix_type), AT(q_type), names_matrix_types},
     TYPE("vector", FIELD_LAYER | FIELD_LINEAR, bias_type),

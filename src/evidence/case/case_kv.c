@@ -132,15 +132,16 @@ static float make_stored(clattn_type type, double *row, int64_t size) {
 static void store_blocks(const struct test_case *t, int tensor, double *x) {
     const struct guarded_shape shape = case_shape(t, tensor);
     const int64_t count = guarded_shape_numbers(&shape);
-    if (x != NULL && count <= GUARDED_PERIOD_OF(t->kv_type)) storage_round_blocks(t->kv_type, x, count);
+    if (x != NULL && count <= GUARDED_PERIOD_OF(shape.type)) storage_round_blocks(shape.type, x, count);
 }
 
 void case_kv_store(struct case_data *data) {
     static const int tensors[] = {CASE_K, CASE_V, CASE_PAST_K, CASE_PAST_V};
-    const clattn_type type = data->test.kv_type;
-    for (int n = 0; n < 4 && (CLATTN_TYPE_IS_SCALED(type) || clattn_type_numbers(type) > 1); n++) {
+    for (int n = 0; n < 4; n++) {
         const int tensor = tensors[n];
-        if (data->test.latent && (tensor == CASE_V || tensor == CASE_PAST_V)) continue;
+        const struct guarded_shape shape = case_shape(&data->test, tensor);
+        const clattn_type type = shape.type;
+        if (shape.rank == 0 || !(CLATTN_TYPE_IS_SCALED(type) || clattn_type_numbers(type) > 1)) continue;
         if (clattn_type_numbers(type) > 1) {
             store_blocks(&data->test, tensor, data->input[tensor]);
             continue;
@@ -193,7 +194,7 @@ static void bind_pair(const struct case_data *data, struct place *place, int ten
     for (int n = 0; n <= v; n++) pair[n] = bind_tensor(data, place, tensor + n, &scales[n]);
     *views[0] = pair[0].view, *views[1] = pair[v].view;
     *views[2] = scales[0].view, *views[3] = scales[v].view;
-    views[1]->shape[3] = data->test.head_dim_v / clattn_type_numbers(data->test.kv_type);
+    views[1]->shape[3] = data->test.head_dim_v / clattn_type_numbers(views[1]->type);
 }
 
 static void bind_places(const struct case_data *data, struct place *place, struct case_arrays *a) {
@@ -228,8 +229,8 @@ void case_kv_bind(const struct case_data *data, const struct case_data *keys, st
 static struct guarded bind_rows(const struct case_data *data, struct place *place, int tensor) {
     const struct test_case *t = &data->test;
     const int64_t size = tensor == CASE_K ? t->head_dim : t->head_dim_v, n = t->append;
-    const clattn_type stored = case_shape(t, tensor).type,
-                      type = stored != t->q_type ? CLATTN_TYPE_F32 : stored; // holds whatever is stored
+    const bool as_q = t->kv_type == t->q_type && case_v_type(t) == t->q_type;
+    const clattn_type type = as_q ? t->q_type : CLATTN_TYPE_F32; // of both; holds whatever is stored
     struct guarded_shape shape = {type, 4, {t->batch, t->kv_heads, n, size}, t->layout};
     double *values = reference_alloc(guarded_shape_count(&shape));
     for (int64_t c = 0; c < t->batch * t->kv_heads * n; c++) {
@@ -283,9 +284,9 @@ static struct guarded bind_cache(const struct case_data *data, struct place *pla
         const double *row = case_kv_row(data, tensor == CASE_V, b, head % t->kv_heads, j);
         if (row != NULL) fill_row(data, tensor, b, j, values + (row - data->input[tensor]));
     }
-    for (int64_t c = 0; c < rows && CLATTN_TYPE_IS_SCALED(t->kv_type); c++)
-        each[c] = (double)make_stored(t->kv_type, values + c * size, size);
-    if (CLATTN_TYPE_IS_SCALED(t->kv_type)) *scales = guarded_in_out(place, &of_rows, each);
+    for (int64_t c = 0; c < rows && CLATTN_TYPE_IS_SCALED(shape.type); c++)
+        each[c] = (double)make_stored(shape.type, values + c * size, size);
+    if (CLATTN_TYPE_IS_SCALED(shape.type)) *scales = guarded_in_out(place, &of_rows, each);
     const struct guarded to = guarded_in_out(place, &shape, values);
     free(values);
     free(each);

@@ -46,7 +46,8 @@ struct reference case_problem(const struct case_data *data, clattn_type plain,
     r.rope = &t->rope;
     r.positions[0] = data->positions[0], r.positions[1] = data->positions[1];
     r.plain = plain;
-    r.period = GUARDED_PERIOD, r.kv_period = GUARDED_PERIOD_OF(t->kv_type);
+    r.period = GUARDED_PERIOD, r.kv_period[0] = GUARDED_PERIOD_OF(t->kv_type);
+    r.kv_period[1] = GUARDED_PERIOD_OF(case_v_type(t));
     r.map_period = data->map_period ? data->map_period : GUARDED_PERIOD;
     if (sample != NULL) {
         r.rows = sample->rows;
@@ -61,7 +62,8 @@ struct reference case_problem(const struct case_data *data, clattn_type plain,
 clattn_type case_budget_type(const struct test_case *t) {
     if (t->op == CASE_LINEAR) return t->q_type;
     if (t->op == CASE_LAYER) return storage_coarser(t->q_type, storage_coarser(t->matrix_type, t->bias_type));
-    return storage_coarser(t->out_type, storage_coarser(t->q_type, t->kv_type));
+    return storage_coarser(storage_coarser(t->out_type, t->q_type),
+                           storage_coarser(t->kv_type, case_v_type(t)));
 }
 
 // The type whose budget holds before any rounding of the output: with rotary embedding q and k are rounded

@@ -128,9 +128,10 @@ static struct guarded_shape attention_shape(const struct test_case *t, int tenso
                   out[] = {t->batch, t->heads, t->n_q, t->head_dim_v};
     if (tensor == CASE_Q) return shape_of(t, t->q_type, 4, q);
     if (tensor == CASE_K) return shape_of(t, t->kv_type, 4, k);
-    if (tensor == CASE_V) return t->latent ? absent : shape_of(t, t->kv_type, 4, v);
+    if (tensor == CASE_V) return t->latent ? absent : shape_of(t, case_v_type(t), 4, v);
     if (tensor == CASE_PAST_K) return t->has_past ? shape_of(t, t->kv_type, 4, past_k) : absent;
-    if (tensor == CASE_PAST_V) return t->has_past && !t->latent ? shape_of(t, t->kv_type, 4, past_v) : absent;
+    if (tensor == CASE_PAST_V)
+        return t->has_past && !t->latent ? shape_of(t, case_v_type(t), 4, past_v) : absent;
     if (tensor == CASE_LSE) {
         struct guarded_shape shape = shape_of(t, CLATTN_TYPE_F32, 3, out);
         shape.layout = layout_loose(t->layout);

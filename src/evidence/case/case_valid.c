@@ -140,9 +140,9 @@ static bool layer_valid(const struct test_case *t, char why[256]) {
 
 // k and v in blocks, whose scales are float16.
 static bool blocks_valid(const struct test_case *t, char why[256]) {
-    const int numbers = clattn_type_numbers(t->kv_type);
-    if (numbers == 1 || case_projects(t)) return true;
-    if (t->head_dim % numbers != 0 || t->head_dim_v % numbers != 0)
+    const int of_k = clattn_type_numbers(t->kv_type), of_v = clattn_type_numbers(case_v_type(t));
+    if ((of_k == 1 && of_v == 1) || case_projects(t)) return true;
+    if (t->head_dim % of_k != 0 || t->head_dim_v % of_v != 0)
         return refuse(why, "kv: of blocks d and dv are multiples of 32");
     if (t->append && t->rope.layout != CLATTN_ROPE_NONE)
         return refuse(why, "append: keys that are turned show the rounding of a cache in blocks");
@@ -193,10 +193,12 @@ bool case_valid(const struct test_case *t, char why[256]) {
         return refuse(why, "sections: need positions");
     else if (t->ragged && (elements > GUARDED_PERIOD || t->packed))
         return refuse(why, "ragged: tensors of up to a million elements, q, k and v apart");
-    else if (t->packed && (t->n_q != t->n_kv || t->head_dim != t->head_dim_v || t->q_type != t->kv_type))
+    else if (t->packed &&
+             (t->n_q != t->n_kv || t->head_dim != t->head_dim_v || t->q_type != t->kv_type || t->values))
         return refuse(why, "packed: q, k and v must have one size and type");
-    else if (t->latent && (t->head_dim_v > t->head_dim || t->packed || t->composed))
-        return refuse(why, "latent: v is a part of k's rows: dv is at most d, without packed and clblast");
+    else if (t->latent && (t->head_dim_v > t->head_dim || t->packed || t->composed || t->values))
+        return refuse(why,
+                      "latent: v is a part of k's rows: dv is at most d, without packed, clblast and values");
     else
         return parts_valid(t, why);
     return false;

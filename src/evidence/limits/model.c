@@ -57,7 +57,8 @@ double model_flops(const struct test_case *t) {
 
 double model_bytes(const struct test_case *t) {
     const double b = (double)t->batch, q = (double)clattn_type_size(t->q_type),
-                 kv = (double)clattn_type_size(t->kv_type) / clattn_type_numbers(t->kv_type),
+                 k = (double)clattn_type_size(t->kv_type) / clattn_type_numbers(t->kv_type),
+                 v = (double)clattn_type_size(case_v_type(t)) / clattn_type_numbers(case_v_type(t)),
                  out = (double)clattn_type_size(t->out_type),
                  matrix = (double)clattn_type_size(t->matrix_type) / clattn_type_numbers(t->matrix_type),
                  rows = b * (double)t->n_q;
@@ -74,5 +75,6 @@ double model_bytes(const struct test_case *t) {
     // Gradients read out and its derivative, and write as many numbers as q, k and v have.
     const double more =
         t->op == CASE_BACKWARD ? out * of_out + (double)clattn_type_size(t->grad_type) * (of_q + of_kv) : 0.0;
-    return q * of_q + out * of_out + kv * (t->latent ? keys * (double)t->head_dim : of_kv) + more;
+    const double of_v = t->latent ? 0.0 : keys * (double)t->head_dim_v;
+    return q * of_q + out * of_out + k * keys * (double)t->head_dim + v * of_v + more;
 }

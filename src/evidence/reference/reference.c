@@ -63,7 +63,7 @@ const double *reference_kv_row(const struct reference *r, bool value, int64_t b,
         if (j >= rows) return NULL;
     }
     const int64_t first = ((item * r->kv_heads + h) * rows + j) * size;
-    return x + (r->kv_period != 0 ? first % r->kv_period : first);
+    return x + (r->kv_period[value] != 0 ? first % r->kv_period[value] : first);
 }
 
 int64_t reference_shift(const struct reference *r, int64_t b) {

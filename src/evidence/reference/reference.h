@@ -36,8 +36,9 @@ struct reference {
     const clattn_rope *rope;                // NULL: none
     const double *positions[2];             // explicit ones of rows and keys, [1 or 3, B, N]; NULL: counted
     clattn_type plain;                      // F32: exact
-    int64_t period, kv_period, map_period; // of q; of k and v; of mask and bias: tables that repeat; 0: whole
-    const int64_t *rows;                   // of [B, H, Nq]; of [B, Nq] in a layer. NULL: all, in order
+    int64_t period, kv_period[2],
+        map_period;      // of q; of k and of v; of mask and bias: tables that repeat; 0: whole
+    const int64_t *rows; // of [B, H, Nq]; of [B, Nq] in a layer. NULL: all, in order
     int64_t row_count;
 };
 

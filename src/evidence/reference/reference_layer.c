@@ -131,7 +131,7 @@ static void whole_layer(const struct reference_layer *l, const struct reference_
     a.q = q;
     a.k = k;
     a.v = v;
-    a.period = a.kv_period = 0;
+    a.period = a.kv_period[0] = a.kv_period[1] = 0;
     a.rows = NULL;
     inner.out = heads;
     reference_attention(&a, &inner);

@@ -14,7 +14,7 @@ static const struct pairs_factor attention[] = {
     {"types",
      COMPILED,
      {"f32", "f16", "bf16", "f32-kvf16", "f16-kvf32-outbf16", "bf16-outf32", "f32-kvi8",
-      "bf16-kvf8e4m3-outf16", "bf16-kvq8_0"}},
+      "bf16-kvf8e4m3-outf16", "bf16-kvq8_0", "f16-valuesi8", "f32-kvq8_0-valuesq4_0"}},
     {"head sizes", COMPILED, {"d64", "d32", "d40", "d128", "d80-dv48", "d33-dv17"}},
     {"heads", COUNTED, {"h2", "h4-hkv2", "h6-hkv2", "h8-hkv1", "h3"}},
     {"batch", RUN, {"b1", "b2", "b3"}},
@@ -86,7 +86,9 @@ static const char *const apart[][2] = {
     {"packed", "kvf"},
     {"packed", "kvi"},
     {"packed", "kvq"},
-    {"kvq", "d40"}, // whole blocks
+    {"packed", "values"},
+    {"latent", "values"}, // which are a part of the keys
+    {"kvq", "d40"},       // whole blocks
     {"kvq", "d80"},
     {"kvq", "d33"},
     {"kvq", "huge"},     // numbers that no scale of float16 holds
@@ -241,6 +243,7 @@ static const struct {
 } thirds[] = {
     {ALL_BUT(PLANNER) & ALL_BUT(UNFUSED), {"past", "kvi8", "mods"}}, // more arguments than every device takes
     {ALL_BUT(PLANNER) & ALL_BUT(UNFUSED), {"past", "kvf8", "mods"}},
+    {ALL_BUT(PLANNER) & ALL_BUT(UNFUSED), {"past", "valuesi8", "mods"}},
     {ALL, {"rope", "latent", "append"}}, // values would be turned with their keys
 };
 

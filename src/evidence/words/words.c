@@ -21,6 +21,8 @@ const char *const names_ops[] = {"attend", "decode", "layer", "linear", "backwar
 const char *const names_layouts[] = {"dense", "bshd", "padded", "spaced", "scattered", NULL};
 const char *const names_kv_types[] = {"f32",    "f16",    "bf16", "-",    "i8",   "-",
                                       "f8e4m3", "f8e5m2", "q8_0", "q4_0", "q4_1", NULL};
+const char *const names_v_types[] = {"-",      "f32",    "f16",  "bf16", "-",    "i8", "-",
+                                     "f8e4m3", "f8e5m2", "q8_0", "q4_0", "q4_1", NULL};
 const char *const names_matrix_types[] = {"f32", "f16", "bf16", "-",    "-",    "-",
                                           "-",   "-",   "q8_0", "q4_0", "q4_1", NULL};
 const char *const names_ragged[] = {"-",          "host",  "device",      "gaps",

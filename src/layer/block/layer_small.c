@@ -35,7 +35,7 @@ static bool projections_agree(const layer *l, knobs *k, small_layer *s) {
 static bool attention_agrees(const call *c, const knobs *of, knobs *k) {
     const problem *p = &c->problem;
     *k = c->variant.knobs;
-    if (k->type_q != of->type_q || k->type_kv != of->type_q || k->type_out != of->type_q ||
+    if (k->type_q != of->type_q || k->type_kv != of->type_q || k->type_v || k->type_out != of->type_q ||
         k->lanes != of->lanes)
         return false;
     if ((p->score_ops & ARGS_BIAS) && k->type_bias != of->type_bias) return false;

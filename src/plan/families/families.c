@@ -36,13 +36,17 @@ static const struct {
     {CAN_LARGE_HEADS, "head sizes up to 576: the unfused kernel takes any"},
 };
 
+static bool has_scales(const problem *p) {
+    return CLATTN_TYPE_IS_SCALED(p->type_kv) || CLATTN_TYPE_IS_SCALED(cla_problem_type_v(p));
+}
+
 unsigned cla_family_wants(const problem *p) {
     const bool weights_16 = p->wants_weights && p->type_weights != CLATTN_TYPE_F32;
     return (p->splits > 0 ? CAN_SPLIT : 0u) | (p->wants_scores ? CAN_TAPS : 0u) |
            (p->wants_weights ? CAN_WEIGHTS : 0u) | (weights_16 ? CAN_WEIGHTS_16 : 0u) |
            (p->n_q > FAMILY_FEW_ROWS ? CAN_MANY_ROWS : 0u) | (p->dropout ? CAN_DROPOUT : 0u) |
            (p->ragged ? CAN_RAGGED : 0u) | (p->sums_weights ? CAN_SUMS : 0u) |
-           (p->past && CLATTN_TYPE_IS_SCALED(p->type_kv) && p->score_ops & ARGS_MODS ? CAN_PAST_MODS : 0u) |
+           (p->past && has_scales(p) && p->score_ops & ARGS_MODS ? CAN_PAST_MODS : 0u) |
            (p->head_dim > FAMILY_MAX_HEAD || p->head_dim_v > FAMILY_MAX_HEAD ? CAN_LARGE_HEADS : 0u);
 }
 
@@ -83,6 +87,7 @@ const char *cla_family_try(const family *f, const plan_input *in, const problem 
 void cla_family_data_knobs(const problem *p, knobs *k) {
     k->type_q = (int)p->type_q;
     k->type_kv = (int)p->type_kv;
+    k->type_v = p->type_v;
     k->type_out = (int)p->type_out;
     k->type_bias = p->score_ops & ARGS_BIAS ? (int)p->type_bias : 0;
     k->score_ops = p->score_ops;
@@ -193,7 +198,7 @@ void cla_family_ask_subgroup(const plan_input *in, knobs *k) {
 }
 
 const char *cla_family_dot_refusal(const problem *p) {
-    return p->type_q == CLATTN_TYPE_BF16 && p->type_kv == CLATTN_TYPE_BF16
+    return p->type_q == CLATTN_TYPE_BF16 && p->type_kv == CLATTN_TYPE_BF16 && !p->type_v
                ? NULL
                : "its products are of bfloat16 q, k and v";
 }
@@ -202,9 +207,10 @@ const char *cla_family_dot_refusal(const problem *p) {
 const char *cla_family_integer_refusal(const problem *p) {
     const bool halves = p->type_q != CLATTN_TYPE_F32 && p->type_out != CLATTN_TYPE_F32,
                integers = p->type_kv == CLATTN_TYPE_I8 || clattn_type_numbers(p->type_kv) > 1;
-    return halves && integers && p->head_dim % 32 == 0 && p->head_dim_v % 32 == 0
+    return halves && integers && !p->type_v && p->head_dim % 32 == 0 && p->head_dim_v % 32 == 0
                ? NULL
-               : "its products are of int8 or blocks, with q and out of 16 bits, D and Dv multiples of 32";
+               : "its products are of int8 or blocks, of one type, with q and out of 16 bits, D and Dv "
+                 "multiples of 32";
 }
 
 const char *cla_family_take_dot(const problem *p, variant *v) {
@@ -271,7 +277,8 @@ void cla_family_take_tile(const plan_input *in, const problem *p, const tile_sha
     cla_family_ask_subgroup(in, k);
     k->micro_rows = s->micro_rows, k->group_rows = s->group_rows;
     k->group_columns = s->group_columns, k->chunk = s->chunk;
-    k->wide = least >= 8 && p->type_kv != CLATTN_TYPE_F32 && s->chunk % 8 == 0 ? 2 : least >= 4;
+    k->wide =
+        least >= 8 && (p->type_kv != CLATTN_TYPE_F32 || p->type_v) && s->chunk % 8 == 0 ? 2 : least >= 4;
 }
 
 const char *cla_family_reads(const knobs *k) {

@@ -57,8 +57,9 @@ static bool choose_group(const plan_input *in, const problem *p, const tuned_row
 
 // Whether every row is whole loads of eight elements, 16 bytes or what there is of eight, and aligned to them.
 static bool reads_eights(const problem *p) {
-    const int least = p->type_kv == CLATTN_TYPE_F32 ? 4 : 8;
-    return p->head_dim % 8 == 0 && p->head_dim_v % 8 == 0 && p->align_k >= least && p->align_v >= least;
+    const int least_k = p->type_kv == CLATTN_TYPE_F32 ? 4 : 8,
+              least_v = cla_problem_type_v(p) == CLATTN_TYPE_F32 ? 4 : 8;
+    return p->head_dim % 8 == 0 && p->head_dim_v % 8 == 0 && p->align_k >= least_k && p->align_v >= least_v;
 }
 
 static const char *fit(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {

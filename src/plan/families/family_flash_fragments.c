@@ -55,7 +55,8 @@ static int reads_by(const problem *p) {
 static const char *fit(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
     const char *refusal = cla_family_gpu_refusal(in, row, KERNEL_FLASH_FRAGMENTS);
     if (refusal) return refusal;
-    if (p->type_q != p->type_kv || (p->type_kv != CLATTN_TYPE_F16 && p->type_kv != CLATTN_TYPE_BF16))
+    if (p->type_q != p->type_kv || p->type_v ||
+        (p->type_kv != CLATTN_TYPE_F16 && p->type_kv != CLATTN_TYPE_BF16))
         return "its products are of q, k and v that are all float16 or all bfloat16";
     if (p->head_dim > MOST_HEAD || p->head_dim_v > MOST_HEAD) return "head sizes up to 256";
     complete(p, &v->knobs, row ? &row->knobs : NULL);

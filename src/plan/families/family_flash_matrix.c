@@ -55,7 +55,7 @@ static const char *lay_out_values(const plan_input *in, const problem *p, varian
 }
 
 static const char *fit(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
-    if (p->type_q != CLATTN_TYPE_BF16 || p->type_kv != CLATTN_TYPE_BF16)
+    if (p->type_q != CLATTN_TYPE_BF16 || p->type_kv != CLATTN_TYPE_BF16 || p->type_v)
         return "its products are of bfloat16 q, k and v";
     if (p->head_dim > MOST_HEAD || p->head_dim_v > MOST_HEAD) return "head sizes up to 256";
     complete(&v->knobs, row && row->id == KERNEL_FLASH_MATRIX ? &row->knobs : NULL);

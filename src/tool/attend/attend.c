@@ -26,6 +26,8 @@ static const option_row attend_rows[] = {
      "or "
      "f8e5m2, or in blocks of 32 numbers as ggml's q8_0, q4_0 (also q4) or q4_1",
      AS_CHOICE(attend, kv_type, kv_type_names)},
+    {"v-type", "TYPE", "how V is stored where it is not as K: one of --kv-type's",
+     AS_CHOICE(attend, v_type, kv_type_names)},
     {"dtype", "TYPE", "storage type where it is not the files' own: f32, f16, bf16",
      AS_CHOICE(attend, dtype, names_types)},
 };
@@ -163,7 +165,7 @@ static void free_attend(attend *a) {
 }
 
 int tool_attend(int argc, char **argv) {
-    attend a = {.scores_at = -1, .kv_type = -1, .dtype = -1, .rope = {.layout = -1}};
+    attend a = {.scores_at = -1, .kv_type = -1, .v_type = -1, .dtype = -1, .rope = {.layout = -1}};
     const option_group groups[] = {{"tensors", OPTION_ROWS(attend_rows), &a},
                                    rope_group(&a.rope),
                                    score_group(&a.score),

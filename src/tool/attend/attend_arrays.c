@@ -1,14 +1,20 @@
 // attend_arrays.c: the arrays of a call of clattn attend: their types, loading what is no q, k or v, the device, and results.
 #include "tool/attend/attend.h"
 
-static clattn_type quantised_type(const attend *a) {
+// How k (0) and v (1) are to be stored, as --kv-type and --v-type have it; -1: as their files say.
+static int wanted(const attend *a, int which) {
+    return which == 1 && a->v_type >= 0 ? a->v_type : a->kv_type;
+}
+static clattn_type quantised_type(const attend *a, int which) {
     static const clattn_type types[] = {CLATTN_TYPE_I8,   CLATTN_TYPE_F8E4M3, CLATTN_TYPE_F8E5M2,
                                         CLATTN_TYPE_Q4_0, CLATTN_TYPE_Q8_0,   CLATTN_TYPE_Q4_0,
                                         CLATTN_TYPE_Q4_1};
-    return a->kv_type >= ATTEND_SCALED ? types[a->kv_type - ATTEND_SCALED] : CLATTN_TYPE_F32;
+    const int type = wanted(a, which);
+    return type >= ATTEND_SCALED ? types[type - ATTEND_SCALED] : CLATTN_TYPE_F32;
 }
-static int kv_type(const attend *a) {
-    return a->kv_type >= ATTEND_SCALED ? 0 : a->kv_type >= 0 ? a->kv_type : a->dtype;
+static int float_type(const attend *a, int which) {
+    const int type = wanted(a, which);
+    return type >= ATTEND_SCALED ? 0 : type >= 0 ? type : a->dtype;
 }
 
 int attend_store(attend *a) {
@@ -16,17 +22,19 @@ int attend_store(attend *a) {
     // A u2 file holds bf16 by --dtype, whatever it is then stored as.
     if (status < 0 && a->dtype == 2 && a->k_array.type == ARRAY_U16) a->k_array.type = ARRAY_BF16;
     if (status < 0 && a->dtype == 2 && a->v_array.type == ARRAY_U16) a->v_array.type = ARRAY_BF16;
-    if (status < 0) status = tensors_store("k", &a->k_array, kv_type(a));
-    if (status < 0) status = tensors_store("v", &a->v_array, kv_type(a));
+    if (status < 0) status = tensors_store("k", &a->k_array, float_type(a, 0));
+    if (status < 0) status = tensors_store("v", &a->v_array, float_type(a, 1));
     return status;
 }
 
 int attend_options(attend *a, int64_t items, int64_t heads, int64_t k_items) {
+    const int types[2] = {float_type(a, 0), float_type(a, 1)};
+    const bool quantised = wanted(a, 0) >= ATTEND_SCALED || wanted(a, 1) >= ATTEND_SCALED;
     const bool is_cache = a->append.k_new || a->kv.block_table; // which is never packed
-    int status = append_options_load(&a->append, a->dtype, a->kv_type >= ATTEND_SCALED);
+    int status = append_options_load(&a->append, a->dtype, quantised);
     if (status < 0) status = ragged_options_load(&a->ragged, is_cache ? -1 : k_items);
     const int64_t batch = ragged_options_batch(&a->ragged, items);
-    if (status < 0) status = kv_options_load(&a->kv, batch, kv_type(a), a->dtype == 2);
+    if (status < 0) status = kv_options_load(&a->kv, batch, types, a->dtype == 2);
     if (status < 0) status = rope_options_check(&a->rope);
     if (status < 0) status = rope_options_load(&a->rope);
     a->score.rope = a->rope.rope.layout != CLATTN_ROPE_NONE;
@@ -62,12 +70,12 @@ static void swap(const attend *a, clattn_tensor *const views[], int count) {
 
 int attend_upload(attend *a, tensors *t) {
     clattn_attention_params *p = &a->params;
-    const clattn_type type = quantised_type(a);
+    const clattn_type types[2] = {quantised_type(a, 0), quantised_type(a, 1)};
     int status = tensors_upload(t, &a->q_array, &p->q);
-    if (status < 0) status = kv_upload(t, &a->k_array, type, &p->kv.k, &p->kv.k_scale);
-    if (status < 0) status = kv_upload(t, &a->v_array, type, &p->kv.v, &p->kv.v_scale);
+    if (status < 0) status = kv_upload(t, &a->k_array, types[0], &p->kv.k, &p->kv.k_scale);
+    if (status < 0) status = kv_upload(t, &a->v_array, types[1], &p->kv.v, &p->kv.v_scale);
     swap(a, (clattn_tensor *[]){&p->q, &p->kv.k, &p->kv.v, &p->kv.k_scale, &p->kv.v_scale}, 5);
-    if (status < 0) status = kv_options_upload(&a->kv, t, type, &p->kv);
+    if (status < 0) status = kv_options_upload(&a->kv, t, types, &p->kv);
     swap(a, (clattn_tensor *[]){&p->kv.past_k, &p->kv.past_v, &p->kv.past_k_scale, &p->kv.past_v_scale}, 4);
     if (status < 0) status = append_options_upload(&a->append, t, &p->kv);
     swap(a, (clattn_tensor *[]){&p->kv.k_new, &p->kv.v_new}, 2);

@@ -18,9 +18,9 @@ option_group kv_group(kv_options *o);
 option_group kv_past_group(kv_options *o); // those of past rows alone
 // Load the files; what they hold is stored as names_types[type] says, u2 files of `bf16` as that. Returns -1, else the exit
 // status.
-int kv_options_load(kv_options *o, int64_t batch, int type, bool bf16);
+int kv_options_load(kv_options *o, int64_t batch, const int types[2], bool bf16);
 // Put them on the device and into `kv`, whose k is there. `type`: one that is quantised here, else as the arrays are.
-int kv_options_upload(const kv_options *o, tensors *t, clattn_type type, clattn_kv *kv);
+int kv_options_upload(const kv_options *o, tensors *t, const clattn_type types[2], clattn_kv *kv);
 void kv_options_free(kv_options *o);
 
 // K, V or past rows of them.

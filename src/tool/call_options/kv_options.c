@@ -62,12 +62,12 @@ static int load_past(const kv_options *o, const char *option, const char *file, 
     return tensors_store(option, a, type);
 }
 
-int kv_options_load(kv_options *o, int64_t batch, int type, bool bf16) {
+int kv_options_load(kv_options *o, int64_t batch, const int types[2], bool bf16) {
     const char *const options[] = {o->prefix_k ? "prefix-k" : "past-k", o->prefix_v ? "prefix-v" : "past-v"};
     int status = take_prefix(o);
     if (status < 0) status = check_past(o);
-    if (status < 0) status = load_past(o, options[0], o->past_k, type, bf16, &o->past_k_array);
-    if (status < 0) status = load_past(o, options[1], o->past_v, type, bf16, &o->past_v_array);
+    if (status < 0) status = load_past(o, options[0], o->past_k, types[0], bf16, &o->past_k_array);
+    if (status < 0) status = load_past(o, options[1], o->past_v, types[1], bf16, &o->past_v_array);
     if (status < 0 && o->prefix_k && !o->past_later &&
         (o->past_k_array.shape[0] != 1 || o->past_v_array.shape[0] != 1))
         return tool_wrong(
@@ -80,11 +80,11 @@ int kv_options_load(kv_options *o, int64_t batch, int type, bool bf16) {
     return status >= 0 ? status : tensors_narrow("block-table", &o->table_array, false);
 }
 
-int kv_options_upload(const kv_options *o, tensors *t, clattn_type type, clattn_kv *kv) {
+int kv_options_upload(const kv_options *o, tensors *t, const clattn_type types[2], clattn_kv *kv) {
     int status = -1;
-    if (o->past_k) status = kv_upload(t, &o->past_k_array, type, &kv->past_k, &kv->past_k_scale);
+    if (o->past_k) status = kv_upload(t, &o->past_k_array, types[0], &kv->past_k, &kv->past_k_scale);
     if (status < 0 && o->past_v)
-        status = kv_upload(t, &o->past_v_array, type, &kv->past_v, &kv->past_v_scale);
+        status = kv_upload(t, &o->past_v_array, types[1], &kv->past_v, &kv->past_v_scale);
     kv->past_lengths = o->lengths;
     if (status >= 0 || !o->block_table) return status;
     kv->page_size = (int32_t)(o->page_size ? o->page_size : kv->k.shape[2]);

@@ -112,7 +112,7 @@ static int load_inputs(layer_run *r) {
     if (status < 0) status = ragged_options_load(&r->ragged, r->y ? r->y_array.shape[0] : -1);
     const int64_t batch = ragged_options_batch(&r->ragged, r->x_array.shape[0]);
     const int64_t heads = r->weights.share.wanted ? r->weights.share.all : r->params.heads;
-    if (status < 0) status = kv_options_load(&r->kv, batch, r->dtype, r->dtype == 2);
+    if (status < 0) status = kv_options_load(&r->kv, batch, (int[2]){r->dtype, r->dtype}, r->dtype == 2);
     if (status < 0 && r->dynamic)
         r->rope.rope.length = (double)((r->rows.whole ? r->rows.whole : r->x_array.shape[1]) +
                                        (r->kv.past_k ? r->kv.past_k_array.shape[2] : 0));
