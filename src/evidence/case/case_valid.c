@@ -138,9 +138,11 @@ static bool layer_valid(const struct test_case *t, char why[256]) {
     return no == NULL;
 }
 
-// k and v in blocks, whose scales are float16.
-static bool blocks_valid(const struct test_case *t, char why[256]) {
+// Values of a type of their own; k and v in blocks, whose scales are float16.
+static bool types_valid(const struct test_case *t, char why[256]) {
     const int of_k = clattn_type_numbers(t->kv_type), of_v = clattn_type_numbers(case_v_type(t));
+    if (t->values && (t->packed || t->latent))
+        return refuse(why, "values: v is a tensor of its own, without packed and latent");
     if ((of_k == 1 && of_v == 1) || case_projects(t)) return true;
     if (t->head_dim % of_k != 0 || t->head_dim_v % of_v != 0)
         return refuse(why, "kv: of blocks d and dv are multiples of 32");
@@ -151,7 +153,7 @@ static bool blocks_valid(const struct test_case *t, char why[256]) {
 }
 
 static bool parts_valid(const struct test_case *t, char why[256]) {
-    return layer_valid(t, why) && blocks_valid(t, why) && backward_valid(t, why) && given_fit(t, why) &&
+    return layer_valid(t, why) && types_valid(t, why) && backward_valid(t, why) && given_fit(t, why) &&
            places_valid(t, why) && ragged_valid(t, why);
 }
 
@@ -193,12 +195,10 @@ bool case_valid(const struct test_case *t, char why[256]) {
         return refuse(why, "sections: need positions");
     else if (t->ragged && (elements > GUARDED_PERIOD || t->packed))
         return refuse(why, "ragged: tensors of up to a million elements, q, k and v apart");
-    else if (t->packed &&
-             (t->n_q != t->n_kv || t->head_dim != t->head_dim_v || t->q_type != t->kv_type || t->values))
+    else if (t->packed && (t->n_q != t->n_kv || t->head_dim != t->head_dim_v || t->q_type != t->kv_type))
         return refuse(why, "packed: q, k and v must have one size and type");
-    else if (t->latent && (t->head_dim_v > t->head_dim || t->packed || t->composed || t->values))
-        return refuse(why,
-                      "latent: v is a part of k's rows: dv is at most d, without packed, clblast and values");
+    else if (t->latent && (t->head_dim_v > t->head_dim || t->packed || t->composed))
+        return refuse(why, "latent: v is a part of k's rows: dv is at most d, without packed and clblast");
     else
         return parts_valid(t, why);
     return false;
