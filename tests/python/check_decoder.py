@@ -50,15 +50,15 @@ def rotated():
         return (x @ w.T).reshape(1, x.shape[1], -1, 64).transpose(0, 2, 1, 3)
     q, k, v = clattn.rope(heads("q"), layout="half"), clattn.rope(heads("k"), layout="half"), heads("v")
     want = clattn.attention(q, k, v, causal=True)
-    for word in ("q8_0", "q4_0"):
-        cache = [clattn.Buffer.zeros((*k.shape[:3], k.shape[3] // 32), word) for _ in range(4)]
+    for words in (("q8_0", "q8_0"), ("q4_0", "q4_0"), ("q8_0", "q4_0")):
+        cache = [clattn.Buffer.zeros((*k.shape[:3], k.shape[3] // 32), word) for word in 2 * words]
         clattn.append(k, v, k=cache[0], v=cache[1])
         clattn.append(clattn.hadamard(k), clattn.hadamard(v), k=cache[2], v=cache[3])
         plain = clattn.attention(q, *cache[:2], causal=True)
         turned = clattn.hadamard(clattn.attention(clattn.hadamard(q), *cache[2:], causal=True))
         errors = [float(((out - want) ** 2).sum() / (want ** 2).sum()) for out in (plain, turned)]
-        check(errors[1] < 0.5 * errors[0] < 0.05, f"{word}: {errors}")
-        print(f"layer 0 of SmolLM2 over a cache of {word}: NMSE {errors[0]:.2g}, through Hadamard's matrix {errors[1]:.2g}")
+        check(errors[1] < 0.5 * errors[0] < 0.05, f"{words}: {errors}")
+        print(f"layer 0 of SmolLM2 over keys of {words[0]} and values of {words[1]}: NMSE {errors[0]:.2g}, through Hadamard's matrix {errors[1]:.2g}")
 
 
 if len(sys.argv) > 2:
