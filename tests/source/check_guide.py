@@ -132,6 +132,13 @@ class Page(html.parser.HTMLParser):
             self.loads.append(said.get("src") or said["href"])
 
 
+def places_of(site, names):
+    """(title, place) of each section that the search knows, of the reference where names begin so."""
+    index = json.loads(text_of(site + "/search/search_index.js").partition("=")[2])["docs"]
+    return [(x["title"], x["location"]) for x in index if "#" in x["location"] and (not names or x["title"].startswith(names)
+                                                                                     and x["location"].startswith("reference/"))]
+
+
 def check_links(site):
     pages = {path: Page(path) for path in glob.glob(site + "/**/*.html", recursive=True)}
     seen = 0
@@ -164,52 +171,99 @@ def check_links(site):
     return pages
 
 
-CONTROL = "http://control.invalid/"  # which the frames' own page asks for, so that the log is known to tell
-ASK = """<!DOCTYPE html><meta charset=utf-8><img src=""" + CONTROL + """x.png>%s<script>window.addEventListener('load', () => {
-const told = [...document.querySelectorAll('iframe')].map(frame => { const page = frame.contentDocument;
-  const wide = page.documentElement.scrollWidth;
-  return [frame.id, page.title, wide, page.body.innerText.length,
-    [...page.querySelectorAll('body *')].filter(x => x.getBoundingClientRect().right > 361 && !x.closest('pre, table'))
-      .map(x => x.tagName + ' ' + x.textContent.slice(0, 40)),
-    [...page.styleSheets].map(x => x.href)]; });
-document.body.textContent = 'TOLD' + JSON.stringify(told) + 'END'; });</script>"""
+CONTROL = "http://control.invalid/"  # which the frames' own page asks for and says, so that log and console are known to tell
+ASK = """<!DOCTYPE html><meta charset=utf-8><img src=""" + CONTROL + """x.png>%s<script>
+const parts = color => color.match(/[\\d.]+/g).map(Number);
+const luminance = color => parts(color).slice(0, 3).map(x => x / 255).map(x => x <= .04045 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4)
+  .reduce((sum, x, i) => sum + x * [.2126, .7152, .0722][i], 0);
+const clear = color => parts(color)[3] === 0;
+const paper = x => { const color = x.ownerDocument.defaultView.getComputedStyle(x).backgroundColor;
+  return clear(color) ? x.parentElement ? paper(x.parentElement) : 'rgb(255, 255, 255)' : color; };
+const contrast = (one, other) => { const [a, b] = [one, other].map(luminance).sort((p, q) => q - p); return (a + .05) / (b + .05); };
+const legible = x => contrast(x.ownerDocument.defaultView.getComputedStyle(x).color, paper(x));
+const said = x => x.tagName + '.' + x.className + ' ' + x.textContent.trim().slice(0, 40);
+window.addEventListener('load', () => {
+const told = [...document.querySelectorAll('iframe')].map(frame => { const page = frame.contentDocument, most = frame.width - -1;
+  const all = [...page.querySelectorAll('body *')].filter(x => x.getClientRects().length && !x.closest('noscript'));
+  return {name: frame.id, width: +frame.width, title: page.title, wide: page.documentElement.scrollWidth,
+    letters: page.body.innerText.length, outside: all.filter(x => x.getBoundingClientRect().right > most && !x.closest('pre, table')).map(said),
+    styles: [...page.styleSheets].map(x => x.href), paper: luminance(paper(page.querySelector('h1, pre'))),
+    unseen: [...page.images].filter(x => !x.naturalWidth).map(x => x.src), images: page.images.length,
+    faint: all.filter(x => [...x.childNodes].some(y => y.nodeType === 3 && y.textContent.trim()) && legible(x) < 4.5)
+      .map(x => legible(x).toFixed(1) + ' ' + said(x))}; });
+const field = document.getElementById('search').contentDocument.getElementById('mkdocs-search-query');
+const found = %s.map(name => { field.value = name; field.dispatchEvent(new Event('input'));
+  const first = field.ownerDocument.querySelector('#mkdocs-search-results a');
+  return [name, first && first.getAttribute('href')]; });
+console.error('""" + CONTROL + """');
+document.body.textContent = 'TOLD' + JSON.stringify([told, found]) + 'END'; });</script>"""
 
 
-def check_browser(site, pages):
-    """Each page in a frame of 360 pixels: it does not scroll sideways, and neither it nor the browser asks for more than files."""
-    browser = next((x for x in ("chromium", "chromium-browser", "google-chrome") if walk.shutil.which(x)), None)
-    if not browser:
-        print("counted: no browser here: the pages were not drawn")
-        return
-    with open("frames.html", "w", encoding="utf-8") as file:
-        file.write(ASK % "".join(f'<iframe id="{os.path.relpath(x, site)}" width=360 height=800 src="file://{x}"></iframe>'
-                                 for x in sorted(pages)))
-    words = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--disable-background-networking",
-             "--disable-component-update", "--no-first-run",
-             "--host-resolver-rules=MAP * ~NOTFOUND", "--log-net-log=" + os.path.abspath("net.json"), "--dump-dom"]
-    words.append("file://" + os.path.abspath("frames.html"))
+def drawn(browser, page, *more):
+    """What the browser makes of a page, and what its console said."""
+    words = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+             "--no-first-run", "--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr", *more, "--dump-dom", "file://" + page]
     done = subprocess.run(words, capture_output=True, text=True, timeout=300, env=walk.environment)
-    told = re.search(r"TOLD(.*)END", html.unescape(done.stdout), re.S)
+    return html.unescape(done.stdout), re.findall(r"CONSOLE[:(].*", done.stderr)
+
+
+def check_frames(browser, site, pages, look, *more):
+    """All pages in frames of a telephone's and a desk's width: none scrolls sideways, asks for more than files, or cannot be read."""
+    functions = [name for name, _ in places_of(site, "clattn_")]
+    frames = "".join(f'<iframe id="{os.path.relpath(x, site)}" width={wide} height=800 src="file://{x}"></iframe>'
+                     for wide in (360, 1280) for x in sorted(pages))
+    with open("frames.html", "w", encoding="utf-8") as file:
+        file.write(ASK % (frames.replace('id="search.html"', "id=search", 1), json.dumps(functions)))
+    page, console = drawn(browser, os.path.abspath("frames.html"), "--allow-file-access-from-files",
+                          "--log-net-log=" + os.path.abspath("net.json"), *more)
+    told = re.search(r"TOLD(.*)END", page, re.S)
     if not told:
-        faults.append(f"{browser}: {done.stderr[-600:]}")
+        faults.append(f"{browser}: {page[-600:]} {console}")
         return
-    told = json.loads(told.group(1))
-    for name, title, wide, letters, outside, styles in told:
-        if wide > 360:
-            faults.append(f"{name}: {wide} pixels wide on a screen of 360: {outside[:3]}")
-        if letters < 100 or not title:
+    told, found = json.loads(told.group(1))
+    for t in told:
+        name = f"{t['name']}, {t['width']} pixels, {look}"
+        faults.extend(f"{name}: the picture {x} is not there" for x in t["unseen"])
+        faults.extend(f"{name}: hard to read: {x}" for x in t["faint"][:3])
+        if t["wide"] > t["width"]:
+            faults.append(f"{name}: {t['wide']} pixels wide: {t['outside'][:3]}")
+        if t["letters"] < 100 or not t["title"]:
             faults.append(f"{name}: an empty page")
-        if len(styles) < 2:
-            faults.append(f"{name}: style sheets {styles}: this check looks in the wrong place")
+        if len(t["styles"]) < 2:
+            faults.append(f"{name}: style sheets {t['styles']}: this check looks in the wrong place")
+        if t["paper"] < 0.8 if look == "light" else t["paper"] > 0.05:
+            faults.append(f"{name}: its paper has the luminance {t['paper']:.2f}")
+    faults.extend(f"the search for {name} leads to {first}" for (name, first), (_, right) in zip(found, places_of(site, "clattn_"))
+                  if first != right)
     # The browser's own requests are nobody's ("not an origin").
     events = [x.get("params", {}) for x in json.loads(re.sub(r",\s*$", "]}", text_of("net.json")))["events"]]
     asked = {x["url"] for x in events if "url" in x and x.get("initiator", "not an origin") != "not an origin"}
     faults.extend(f"a page asks for {x}" for x in sorted(asked) if not x.startswith(CONTROL))
     if not any(x.startswith(CONTROL) for x in asked):
         faults.append("the browser's log has no request: this check looks in the wrong place")
-    if {x[0] for x in told} != {os.path.relpath(x, site) for x in pages}:
+    faults.extend(f"the console: {x}" for x in console if CONTROL not in x)
+    if not any(CONTROL in x for x in console):
+        faults.append("the console says nothing: this check looks in the wrong place")
+    if len(told) != 2 * len(pages):
         faults.append("not all pages were drawn")
-    print(f"browser: {len(told)} pages in 360 pixels")
+    print(f"browser: {len(told)} pages, {look}, {sum(t['images'] for t in told)} pictures, {len(found)} searches")
+
+
+def check_browser(site, pages):
+    browser = next((x for x in ("chromium", "chromium-browser", "google-chrome") if walk.shutil.which(x)), None)
+    if not browser:
+        print("counted: no browser here: the pages were not drawn")
+        return
+    check_frames(browser, site, pages, "light")
+    check_frames(browser, site, pages, "dark", "--force-dark-mode")
+    # Typed on another page, with no more rights than a reader's browser gives to files.
+    typed, right = site + "/docs/typed.html", dict(places_of(site, "clattn_"))["clattn_append_enqueue"]
+    with open(typed, "w", encoding="utf-8") as file:
+        file.write(text_of(site + "/docs/start.html") + """<script>addEventListener('load', () => {
+            const form = document.getElementById('rtd-search-form'); form.q.value = 'append_enq'; form.requestSubmit(); });</script>""")
+    page, console = drawn(browser, typed, "--virtual-time-budget=10000")
+    if not re.search(r'id="mkdocs-search-results"[^>]*><p>[0-9]+ found</p><h3><a href="' + right, page) or console:
+        faults.append(f"a name that is typed on a page does not lead to {right}: {console} {page[-300:]}")
 
 
 def main():
