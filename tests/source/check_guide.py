@@ -120,12 +120,14 @@ class Page(html.parser.HTMLParser):
 
     def __init__(self, path):
         super().__init__()
-        self.names, self.links, self.loads = [], [], []
+        self.names, self.links, self.loads, self.path = [], [], [], path
         self.feed(text_of(path))
 
     def handle_starttag(self, tag, attributes):
         said = dict(attributes)
         self.names += [said["id"]] if said.get("id") else []
+        if tag == "img" and not said.get("alt"):
+            faults.append(f"{self.path}: a picture without words: {said.get('src')}")
         if tag == "a" and said.get("href"):
             self.links.append(said["href"])
         elif said.get("src") or tag == "link" and said.get("href"):
@@ -176,27 +178,40 @@ ASK = """<!DOCTYPE html><meta charset=utf-8><img src=""" + CONTROL + """x.png>%s
 const parts = color => color.match(/[\\d.]+/g).map(Number);
 const luminance = color => parts(color).slice(0, 3).map(x => x / 255).map(x => x <= .04045 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4)
   .reduce((sum, x, i) => sum + x * [.2126, .7152, .0722][i], 0);
-const clear = color => parts(color)[3] === 0;
-const paper = x => { const color = x.ownerDocument.defaultView.getComputedStyle(x).backgroundColor;
-  return clear(color) ? x.parentElement ? paper(x.parentElement) : 'rgb(255, 255, 255)' : color; };
+const look = (x, what) => x.ownerDocument.defaultView.getComputedStyle(x)[what];
+const paper = x => { const color = look(x, 'backgroundColor');
+  return parts(color)[3] === 0 ? x.parentElement ? paper(x.parentElement) : 'rgb(255, 255, 255)' : color; };
 const contrast = (one, other) => { const [a, b] = [one, other].map(luminance).sort((p, q) => q - p); return (a + .05) / (b + .05); };
-const legible = x => contrast(x.ownerDocument.defaultView.getComputedStyle(x).color, paper(x));
+const legible = x => contrast(look(x, 'color'), paper(x));
 const said = x => x.tagName + '.' + x.className + ' ' + x.textContent.trim().slice(0, 40);
 window.addEventListener('load', () => {
 const told = [...document.querySelectorAll('iframe')].map(frame => { const page = frame.contentDocument, most = frame.width - -1;
   const all = [...page.querySelectorAll('body *')].filter(x => x.getClientRects().length && !x.closest('noscript'));
   return {name: frame.id, width: +frame.width, title: page.title, wide: page.documentElement.scrollWidth,
-    letters: page.body.innerText.length, outside: all.filter(x => x.getBoundingClientRect().right > most && !x.closest('pre, table')).map(said),
+    letters: page.body.innerText.length,
+    outside: all.filter(x => x.getBoundingClientRect().right > most && !x.closest('pre, table')).map(said),
     styles: [...page.styleSheets].map(x => x.href), paper: luminance(paper(page.querySelector('h1, pre'))),
     unseen: [...page.images].filter(x => !x.naturalWidth).map(x => x.src), images: page.images.length,
     faint: all.filter(x => [...x.childNodes].some(y => y.nodeType === 3 && y.textContent.trim()) && legible(x) < 4.5)
       .map(x => legible(x).toFixed(1) + ' ' + said(x))}; });
+const sheet = paper(document.getElementById('search').contentDocument.body);
+const drawings = [...document.querySelectorAll('object')].map(frame => { const page = frame.contentDocument;
+  const whole = page.documentElement.viewBox.baseVal;
+  const texts = [...page.querySelectorAll('text')], boxes = texts.map(x => x.getBBox());
+  const under = x => { const at = x.getBoundingClientRect();
+    return page.elementsFromPoint(at.x + at.width / 2, at.y + at.height / 2).filter(y => /rect|path/.test(y.tagName))
+      .map(y => look(y, 'fill')).find(fill => fill !== 'none') || sheet; };
+  const cross = (a, b) => a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
+  return {name: frame.id, texts: texts.length, bad: texts.filter((x, i) => contrast(look(x, 'fill'), under(x)) < 4.5
+    || parseFloat(look(x, 'fontSize')) * 328 / whole.width < 11 || boxes[i].x < 0 || boxes[i].x + boxes[i].width > whole.width
+    || boxes[i].y < 0 || boxes[i].y + boxes[i].height > whole.height || boxes.some((box, n) => n !== i && cross(box, boxes[i])))
+    .map(x => x.textContent)}; });
 const field = document.getElementById('search').contentDocument.getElementById('mkdocs-search-query');
 const found = %s.map(name => { field.value = name; field.dispatchEvent(new Event('input'));
   const first = field.ownerDocument.querySelector('#mkdocs-search-results a');
   return [name, first && first.getAttribute('href')]; });
 console.error('""" + CONTROL + """');
-document.body.textContent = 'TOLD' + JSON.stringify([told, found]) + 'END'; });</script>"""
+document.body.textContent = 'TOLD' + JSON.stringify([told, found, drawings]) + 'END'; });</script>"""
 
 
 def drawn(browser, page, *more):
@@ -209,9 +224,11 @@ def drawn(browser, page, *more):
 
 def check_frames(browser, site, pages, look, *more):
     """All pages in frames of a telephone's and a desk's width: none scrolls sideways, asks for more than files, or cannot be read."""
+    drawings = sorted(glob.glob(site + "/docs/*.svg"))
     functions = [name for name, _ in places_of(site, "clattn_")]
     frames = "".join(f'<iframe id="{os.path.relpath(x, site)}" width={wide} height=800 src="file://{x}"></iframe>'
                      for wide in (360, 1280) for x in sorted(pages))
+    frames += "".join(f'<object id="{os.path.relpath(x, site)}" data="file://{x}"></object>' for x in drawings)
     with open("frames.html", "w", encoding="utf-8") as file:
         file.write(ASK % (frames.replace('id="search.html"', "id=search", 1), json.dumps(functions)))
     page, console = drawn(browser, os.path.abspath("frames.html"), "--allow-file-access-from-files",
@@ -220,7 +237,7 @@ def check_frames(browser, site, pages, look, *more):
     if not told:
         faults.append(f"{browser}: {page[-600:]} {console}")
         return
-    told, found = json.loads(told.group(1))
+    told, found, drawings_told = json.loads(told.group(1))
     for t in told:
         name = f"{t['name']}, {t['width']} pixels, {look}"
         faults.extend(f"{name}: the picture {x} is not there" for x in t["unseen"])
@@ -233,6 +250,10 @@ def check_frames(browser, site, pages, look, *more):
             faults.append(f"{name}: style sheets {t['styles']}: this check looks in the wrong place")
         if t["paper"] < 0.8 if look == "light" else t["paper"] > 0.05:
             faults.append(f"{name}: its paper has the luminance {t['paper']:.2f}")
+    for t in drawings_told:
+        faults.extend(f"{t['name']}, {look}: {x}: small, faint, cut off or over another text" for x in t["bad"])
+    if [x for x in drawings_told if x["texts"] < 5] or len(drawings_told) != len(drawings) or not drawings:
+        faults.append(f"{drawings_told} of {drawings}: this check looks in the wrong place")
     faults.extend(f"the search for {name} leads to {first}" for (name, first), (_, right) in zip(found, places_of(site, "clattn_"))
                   if first != right)
     # The browser's own requests are nobody's ("not an origin").
