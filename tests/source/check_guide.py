@@ -196,6 +196,7 @@ const told = [...document.querySelectorAll('iframe')].map(frame => { const page 
       .map(x => legible(x).toFixed(1) + ' ' + said(x))}; });
 const sheet = paper(document.getElementById('search').contentDocument.body);
 const drawings = [...document.querySelectorAll('object')].map(frame => { const page = frame.contentDocument;
+  if (!page || !page.documentElement.viewBox) return {name: frame.id, texts: 0, bad: []};
   const whole = page.documentElement.viewBox.baseVal;
   const texts = [...page.querySelectorAll('text')], boxes = texts.map(x => x.getBBox());
   const under = x => { const at = x.getBoundingClientRect();
@@ -233,7 +234,7 @@ def check_frames(browser, site, pages, look, *more):
         file.write(ASK % (frames.replace('id="search.html"', "id=search", 1), json.dumps(functions)))
     page, console = drawn(browser, os.path.abspath("frames.html"), "--allow-file-access-from-files",
                           "--log-net-log=" + os.path.abspath("net.json"), *more)
-    told = re.search(r"TOLD(.*)END", page, re.S)
+    told = re.search(r"TOLD(\[.*\])END", page, re.S)
     if not told:
         faults.append(f"{browser}: {page[-600:]} {console}")
         return
@@ -253,9 +254,9 @@ def check_frames(browser, site, pages, look, *more):
     for t in drawings_told:
         faults.extend(f"{t['name']}, {look}: {x}: small, faint, cut off or over another text" for x in t["bad"])
     if [x for x in drawings_told if x["texts"] < 5] or len(drawings_told) != len(drawings) or not drawings:
-        faults.append(f"{drawings_told} of {drawings}: this check looks in the wrong place")
-    faults.extend(f"the search for {name} leads to {first}" for (name, first), (_, right) in zip(found, places_of(site, "clattn_"))
-                  if first != right)
+        faults.append(f"not all drawings have words: {[(x['name'], x['texts']) for x in drawings_told]}")
+    lost = [f"the search for {name} leads to {first}" for (name, first), (_, right) in zip(found, places_of(site, "clattn_")) if first != right]
+    faults.extend(lost[:3])
     # The browser's own requests are nobody's ("not an origin").
     events = [x.get("params", {}) for x in json.loads(re.sub(r",\s*$", "]}", text_of("net.json")))["events"]]
     asked = {x["url"] for x in events if "url" in x and x.get("initiator", "not an origin") != "not an origin"}
