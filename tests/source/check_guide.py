@@ -134,11 +134,11 @@ class Page(html.parser.HTMLParser):
             self.loads.append(said.get("src") or said["href"])
 
 
-def places_of(site, names):
-    """(title, place) of each section that the search knows, of the reference where names begin so."""
+def places_of(site, names=""):
+    """(title, place) of each section that the search knows; of names that begin so, where the reference tells of them."""
     index = json.loads(text_of(site + "/search/search_index.js").partition("=")[2])["docs"]
-    return [(x["title"], x["location"]) for x in index if "#" in x["location"] and (not names or x["title"].startswith(names)
-                                                                                     and x["location"].startswith("reference/"))]
+    places = [(x["title"], x["location"]) for x in index if "#" in x["location"]]
+    return [x for x in places if not names or x[0].startswith(names) and x[1].startswith("reference/")]
 
 
 def check_links(site):
@@ -158,6 +158,10 @@ def check_links(site):
                 faults.append(f"{name}: {link} leads nowhere")
             elif anchor and other in pages and anchor not in pages[other].names:
                 faults.append(f"{name}: {link}: no such place on that page")
+    for _, location in places_of(site):
+        file, _, anchor = location.partition("#")
+        if anchor not in pages[site + "/" + file].names:
+            faults.append(f"the search leads to {location}: no such place")
     for path in glob.glob(site + "/**/*.css", recursive=True):
         faults.extend(f"{os.path.relpath(path, site)}: {x}" for x in re.findall(r"(?:@import|url\()\s*[\"']?(?:\w+:)?//[^)]*", text_of(path)))
     wanted = [os.path.basename(x)[:-3] for x in glob.glob(of("docs/*.md"))]
