@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The pages of docs: every snippet in a fence runs, or stands word for word in a file of tests/examples; the reference has each exported
-function; with a further word, "site", the pages that a browser reads.   $1 build folder
+function, and porting.md each argument (check_porting.py); with a further word, "site", the pages that a browser reads.   $1 build folder
 
     sh       lines that begin with "clattn", which check_walk.py runs as it runs README's
     python   run with the built module, all of a page in one process
@@ -308,6 +308,7 @@ def main():
             faults.append(f"{ran} snippets ran, {excerpts} are excerpts: this check looks in the wrong place")
         print(f"{len(counts)} pages: {ran} snippets ran, {excerpts} are excerpts of tests/examples")
         check_reference()
+        ended_well([sys.executable, of("tests/source/check_porting.py")], "docs/porting.md", cwd=walk.top)
     os.chdir(walk.top)
     walk.shutil.rmtree(walk.work)
     print("\n".join(faults))
