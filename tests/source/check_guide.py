@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """The pages of docs: every snippet in a fence runs, or stands word for word in a file of tests/examples; the reference has each exported
-function, and porting.md each argument (check_porting.py); with a further word, "site", the pages that a browser reads.   $1 build folder
+function, and porting.md each argument (check_porting.py). With a further word, "site": the pages that a browser reads; "start": all that
+start.md says, from its first line on.   $1 build folder
 
     sh       lines that begin with "clattn", which check_walk.py runs as it runs README's
     python   run with the built module, all of a page in one process
     c, cpp   compiled and run; without a main it must be an excerpt
+    console  start.md's alone, run by "start"
 A fence of another language is nobody's here, and one without a word is refused. So is a command or code that is indented in place of a
 fence. A page whose snippets another check runs, tests/*/check_PAGE.* that names it, is left to that.
 """
@@ -21,7 +23,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "program"))
 import check_walk as walk  # which is now in a folder of its own, with walk.top behind it  # noqa: E402
 
-LINES = {"start": 90, "kernels": 150, "benchmarking": 70}
+LINES = {"start": 130, "kernels": 150, "benchmarking": 70}
 FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```[ ]*$", re.M | re.S)
 CODE = re.compile(r"^    (?:clattn [a-z]|[$] |#include|import |from \w+ import|>>>).*", re.M)
 faults = []
@@ -43,8 +45,8 @@ def is_excerpt(snippet):
     return bool(snippet.strip()) and any("\n" + snippet in "\n" + text for text in examples.values())
 
 
-def ended_well(words, what, **more):
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300, **more)
+def ended_well(words, what, timeout=300, **more):
+    done = subprocess.run(words, capture_output=True, text=True, timeout=timeout, **more)
     if done.returncode:
         faults.append(f"{what}: exit status {done.returncode}\n{(done.stdout + done.stderr)[-1500:]}")
     return done.returncode == 0
@@ -77,6 +79,8 @@ def check_page(path):
         place = f"{page}:{text.count(chr(10), 0, fence.start()) + 1}"
         if not language:
             faults.append(f"{place}: a fence that names no language")
+        elif language == "console" and stem != "start":
+            faults.append(f"{place}: nothing runs a console that is not start.md's")
         elif language not in ("sh", "python", "c", "cpp"):
             print(f"{place}: {language}: not of this check")
         elif is_excerpt(snippet):
@@ -175,6 +179,26 @@ def check_links(site):
         faults.append(f"{len(pages)} pages and {seen} links: this check looks in the wrong place")
     print(f"site: {len(pages)} pages, {seen} links")
     return pages
+
+
+def check_start():
+    """docs/start.md from zero: what it says is typed into one shell, in a copy of the sources; only the packages are there."""
+    walk.shutil.copytree(walk.top, "sources", ignore=walk.shutil.ignore_patterns("build*", ".git", ".venv*"))
+    lines, python = ["set -ex"], ""
+    for language, snippet in FENCE.findall(text_of(of("docs/start.md"))):
+        if language == "python":  # all so far, since a snippet goes on with what the one before has
+            python += snippet
+            lines.append("python3 - <<'PYTHON'\n" + python + "PYTHON")
+        elif language in ("console", "sh"):
+            lines += walk.lines_of(snippet)
+    packages = [line for line in lines if line.startswith("sudo apt install ")]
+    here = text_of(of("tests/run.sh")).partition("mkdir -p build")[0].split()
+    faults.extend(f"docs/start.md: {x} is no package that tests/run.sh installs" for x in packages[0].split()[3:] if x not in here)
+    environment = {x: walk.environment[x] for x in ("HOME", "XDG_CACHE_HOME", "OCL_ICD_VENDORS") if x in walk.environment}
+    if ended_well(["sh", "-c", "\n".join(x for x in lines if x not in packages)], "docs/start.md", 900, cwd="sources",
+                  env={**environment, "PATH": "/usr/local/bin:/usr/bin:/bin"}):
+        faults.extend(f"docs/start.md: no {x}" for x in ("heads.png", "foreign", "layer") if not os.path.exists("sources/" + x))
+    print(f"start.md: {len(lines) - 1} commands, {len(packages[0].split()) - 3} packages")
 
 
 CONTROL = "http://control.invalid/"  # which the frames' own page asks for and says, so that log and console are known to tell
@@ -293,8 +317,9 @@ def check_browser(site, pages):
 
 
 def main():
-    site = sys.argv[2:] == ["site"]
-    if site:
+    if sys.argv[2:] == ["start"]:
+        check_start()
+    elif sys.argv[2:] == ["site"]:
         out = os.path.abspath("site")
         if ended_well(["sh", of("docs/build.sh"), out], "docs/build.sh"):
             check_browser(out, check_links(out))
