@@ -239,8 +239,9 @@ const field = document.getElementById('search').contentDocument.getElementById('
 const found = %s.map(name => { field.value = name; field.dispatchEvent(new Event('input'));
   const first = field.ownerDocument.querySelector('#mkdocs-search-results a');
   return [name, first && first.getAttribute('href')]; });
+const results = (field.value = 'window', field.dispatchEvent(new Event('input')), field.ownerDocument.documentElement.scrollWidth);
 console.error('""" + CONTROL + """');
-document.body.textContent = 'TOLD' + JSON.stringify([told, found, drawings]) + 'END'; });</script>"""
+document.body.textContent = 'TOLD' + JSON.stringify([told, found, drawings, results]) + 'END'; });</script>"""
 
 
 def drawn(browser, page, *more):
@@ -266,7 +267,7 @@ def check_frames(browser, site, pages, look, *more):
     if not told:
         faults.append(f"{browser}: {page[-600:]} {console}")
         return
-    told, found, drawings_told = json.loads(told.group(1))
+    told, found, drawings_told, results = json.loads(told.group(1))
     for t in told:
         name = f"{t['name']}, {t['width']} pixels, {look}"
         faults.extend(f"{name}: the picture {x} is not there" for x in t["unseen"])
@@ -285,6 +286,8 @@ def check_frames(browser, site, pages, look, *more):
         faults.append(f"not all drawings have words: {[(x['name'], x['texts']) for x in drawings_told]}")
     lost = [f"the search for {name} leads to {first}" for (name, first), (_, right) in zip(found, places_of(site, "clattn_")) if first != right]
     faults.extend(lost[:3])
+    if results > 360:
+        faults.append(f"results of the search are {results} pixels wide on a screen of 360")
     # The browser's own requests are nobody's ("not an origin").
     events = [x.get("params", {}) for x in json.loads(re.sub(r",\s*$", "]}", text_of("net.json")))["events"]]
     asked = {x["url"] for x in events if "url" in x and x.get("initiator", "not an origin") != "not an origin"}
