@@ -183,7 +183,8 @@ def check_links(site):
 
 def check_start():
     """docs/start.md from zero: what it says is typed into one shell, in a copy of the sources; only the packages are there."""
-    walk.shutil.copytree(walk.top, "sources", ignore=walk.shutil.ignore_patterns("build*", ".git", ".venv*"))
+    walk.shutil.copytree(walk.top, "sources", ignore=lambda folder, names: [
+        x for x in names if folder == walk.top and (x == ".git" or x.startswith(("build", ".venv")))])
     lines, python = ["set -ex"], ""
     for language, snippet in FENCE.findall(text_of(of("docs/start.md"))):
         if language == "python":  # all so far, since a snippet goes on with what the one before has
