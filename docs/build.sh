@@ -36,5 +36,9 @@ python3 docs/reference.py include/clattn "$work/pages/reference"
 cp docs/mkdocs.yml "$work"
 # Not --quiet, with which a link that leads nowhere is no failure.
 "$tools/bin/mkdocs" build --strict --clean -f "$work/mkdocs.yml" -d "$out" >"$work/log" 2>&1 || { cat "$work/log" >&2 && exit 1; }
+# A page of a folder loads a script, and no JSON.
+index=$out/search/search_index
+{ printf 'window.search_index = ' && cat "$index.json"; } >"$index.js"
+rm "$index.json"
 # Pages of servers, whose links do not work from a folder.
 rm -f "$out/404.html" "$out"/sitemap.xml*

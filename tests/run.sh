@@ -78,6 +78,7 @@ if [ $all = on ]; then
     later "published models' layers, once more by numpy" python3 tests/program/check_presets.py build
     later "report: a page, and what a browser makes of it" sh tests/program/check_report.sh build
     later "docs: the pages, in a browser" python3 tests/source/check_guide.py build site
+    later "docs: start.md from its first line on" python3 tests/source/check_guide.py build start
     later "bench/device.sh on this machine" sh tests/program/check_device.sh build
     later "Windows: DLL, headers, and a run under Wine" sh tests/package/check_windows.sh
     later "Mesa's rusticl" sh tests/rusticl.sh build

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """The pages of docs: every snippet in a fence runs, or stands word for word in a file of tests/examples; the reference has each exported
-function; with a further word, "site", the pages that a browser reads.   $1 build folder
+function, and porting.md each argument (check_porting.py). With a further word, "site": the pages that a browser reads; "start": all that
+start.md says, from its first line on.   $1 build folder
 
     sh       lines that begin with "clattn", which check_walk.py runs as it runs README's
     python   run with the built module, all of a page in one process
     c, cpp   compiled and run; without a main it must be an excerpt
+    console  start.md's alone, run by "start"
 A fence of another language is nobody's here, and one without a word is refused. So is a command or code that is indented in place of a
 fence. A page whose snippets another check runs, tests/*/check_PAGE.* that names it, is left to that.
 """
@@ -21,7 +23,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "program"))
 import check_walk as walk  # which is now in a folder of its own, with walk.top behind it  # noqa: E402
 
-LINES = {"start": 90, "kernels": 150, "benchmarking": 70}
+LINES = {"start": 130, "kernels": 150, "benchmarking": 70}
 FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```[ ]*$", re.M | re.S)
 CODE = re.compile(r"^    (?:clattn [a-z]|[$] |#include|import |from \w+ import|>>>).*", re.M)
 faults = []
@@ -43,8 +45,8 @@ def is_excerpt(snippet):
     return bool(snippet.strip()) and any("\n" + snippet in "\n" + text for text in examples.values())
 
 
-def ended_well(words, what, **more):
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300, **more)
+def ended_well(words, what, timeout=300, **more):
+    done = subprocess.run(words, capture_output=True, text=True, timeout=timeout, **more)
     if done.returncode:
         faults.append(f"{what}: exit status {done.returncode}\n{(done.stdout + done.stderr)[-1500:]}")
     return done.returncode == 0
@@ -77,6 +79,8 @@ def check_page(path):
         place = f"{page}:{text.count(chr(10), 0, fence.start()) + 1}"
         if not language:
             faults.append(f"{place}: a fence that names no language")
+        elif language == "console" and stem != "start":
+            faults.append(f"{place}: nothing runs a console that is not start.md's")
         elif language not in ("sh", "python", "c", "cpp"):
             print(f"{place}: {language}: not of this check")
         elif is_excerpt(snippet):
@@ -120,16 +124,25 @@ class Page(html.parser.HTMLParser):
 
     def __init__(self, path):
         super().__init__()
-        self.names, self.links, self.loads = [], [], []
+        self.names, self.links, self.loads, self.path = [], [], [], path
         self.feed(text_of(path))
 
     def handle_starttag(self, tag, attributes):
         said = dict(attributes)
         self.names += [said["id"]] if said.get("id") else []
+        if tag == "img" and not said.get("alt"):
+            faults.append(f"{self.path}: a picture without words: {said.get('src')}")
         if tag == "a" and said.get("href"):
             self.links.append(said["href"])
         elif said.get("src") or tag == "link" and said.get("href"):
             self.loads.append(said.get("src") or said["href"])
+
+
+def places_of(site, names=""):
+    """(title, place) of each section that the search knows; of names that begin so, where the reference tells of them."""
+    index = json.loads(text_of(site + "/search/search_index.js").partition("=")[2])["docs"]
+    places = [(x["title"], x["location"]) for x in index if "#" in x["location"]]
+    return [x for x in places if not names or x[0].startswith(names) and x[1].startswith("reference/")]
 
 
 def check_links(site):
@@ -149,6 +162,10 @@ def check_links(site):
                 faults.append(f"{name}: {link} leads nowhere")
             elif anchor and other in pages and anchor not in pages[other].names:
                 faults.append(f"{name}: {link}: no such place on that page")
+    for _, location in places_of(site):
+        file, _, anchor = location.partition("#")
+        if anchor not in pages[site + "/" + file].names:
+            faults.append(f"the search leads to {location}: no such place")
     for path in glob.glob(site + "/**/*.css", recursive=True):
         faults.extend(f"{os.path.relpath(path, site)}: {x}" for x in re.findall(r"(?:@import|url\()\s*[\"']?(?:\w+:)?//[^)]*", text_of(path)))
     wanted = [os.path.basename(x)[:-3] for x in glob.glob(of("docs/*.md"))]
@@ -164,57 +181,149 @@ def check_links(site):
     return pages
 
 
-CONTROL = "http://control.invalid/"  # which the frames' own page asks for, so that the log is known to tell
-ASK = """<!DOCTYPE html><meta charset=utf-8><img src=""" + CONTROL + """x.png>%s<script>window.addEventListener('load', () => {
-const told = [...document.querySelectorAll('iframe')].map(frame => { const page = frame.contentDocument;
-  const wide = page.documentElement.scrollWidth;
-  return [frame.id, page.title, wide, page.body.innerText.length,
-    [...page.querySelectorAll('body *')].filter(x => x.getBoundingClientRect().right > 361 && !x.closest('pre, table'))
-      .map(x => x.tagName + ' ' + x.textContent.slice(0, 40)),
-    [...page.styleSheets].map(x => x.href)]; });
-document.body.textContent = 'TOLD' + JSON.stringify(told) + 'END'; });</script>"""
+def check_start():
+    """docs/start.md from zero: what it says is typed into one shell, in a copy of the sources; only the packages are there."""
+    walk.shutil.copytree(walk.top, "sources", ignore=lambda folder, names: [
+        x for x in names if folder == walk.top and (x == ".git" or x.startswith(("build", ".venv")))])
+    lines, python = ["set -ex"], ""
+    for language, snippet in FENCE.findall(text_of(of("docs/start.md"))):
+        if language == "python":  # all so far, since a snippet goes on with what the one before has
+            python += snippet
+            lines.append("python3 - <<'PYTHON'\n" + python + "PYTHON")
+        elif language in ("console", "sh"):
+            lines += walk.lines_of(snippet)
+    packages = [line for line in lines if line.startswith("sudo apt install ")]
+    here = text_of(of("tests/run.sh")).partition("mkdir -p build")[0].split()
+    faults.extend(f"docs/start.md: {x} is no package that tests/run.sh installs" for x in packages[0].split()[3:] if x not in here)
+    environment = {x: walk.environment[x] for x in ("HOME", "XDG_CACHE_HOME", "OCL_ICD_VENDORS") if x in walk.environment}
+    if ended_well(["sh", "-c", "\n".join(x for x in lines if x not in packages)], "docs/start.md", 900, cwd="sources",
+                  env={**environment, "PATH": "/usr/local/bin:/usr/bin:/bin"}):
+        faults.extend(f"docs/start.md: no {x}" for x in ("heads.png", "foreign", "layer") if not os.path.exists("sources/" + x))
+    print(f"start.md: {len(lines) - 1} commands, {len(packages[0].split()) - 3} packages")
 
 
-def check_browser(site, pages):
-    """Each page in a frame of 360 pixels: it does not scroll sideways, and neither it nor the browser asks for more than files."""
-    browser = next((x for x in ("chromium", "chromium-browser", "google-chrome") if walk.shutil.which(x)), None)
-    if not browser:
-        print("counted: no browser here: the pages were not drawn")
-        return
-    with open("frames.html", "w", encoding="utf-8") as file:
-        file.write(ASK % "".join(f'<iframe id="{os.path.relpath(x, site)}" width=360 height=800 src="file://{x}"></iframe>'
-                                 for x in sorted(pages)))
-    words = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--disable-background-networking",
-             "--disable-component-update", "--no-first-run",
-             "--host-resolver-rules=MAP * ~NOTFOUND", "--log-net-log=" + os.path.abspath("net.json"), "--dump-dom"]
-    words.append("file://" + os.path.abspath("frames.html"))
+CONTROL = "http://control.invalid/"  # which the frames' own page asks for and says, so that log and console are known to tell
+ASK = """<!DOCTYPE html><meta charset=utf-8><img src=""" + CONTROL + """x.png>%s<script>
+const parts = color => color.match(/[\\d.]+/g).map(Number);
+const luminance = color => parts(color).slice(0, 3).map(x => x / 255).map(x => x <= .04045 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4)
+  .reduce((sum, x, i) => sum + x * [.2126, .7152, .0722][i], 0);
+const look = (x, what) => x.ownerDocument.defaultView.getComputedStyle(x)[what];
+const paper = x => { const color = look(x, 'backgroundColor');
+  return parts(color)[3] === 0 ? x.parentElement ? paper(x.parentElement) : 'rgb(255, 255, 255)' : color; };
+const contrast = (one, other) => { const [a, b] = [one, other].map(luminance).sort((p, q) => q - p); return (a + .05) / (b + .05); };
+const legible = x => contrast(look(x, 'color'), paper(x));
+const said = x => x.tagName + '.' + x.className + ' ' + x.textContent.trim().slice(0, 40);
+window.addEventListener('load', () => {
+const told = [...document.querySelectorAll('iframe')].map(frame => { const page = frame.contentDocument, most = frame.width - -1;
+  const all = [...page.querySelectorAll('body *')].filter(x => x.getClientRects().length && !x.closest('noscript'));
+  return {name: frame.id, width: +frame.width, title: page.title, wide: page.documentElement.scrollWidth,
+    letters: page.body.innerText.length,
+    outside: all.filter(x => x.getBoundingClientRect().right > most && !x.closest('pre, table')).map(said),
+    styles: [...page.styleSheets].map(x => x.href), paper: luminance(paper(page.querySelector('h1, pre'))),
+    unseen: [...page.images].filter(x => !x.naturalWidth).map(x => x.src), images: page.images.length,
+    faint: all.filter(x => [...x.childNodes].some(y => y.nodeType === 3 && y.textContent.trim()) && legible(x) < 4.5)
+      .map(x => legible(x).toFixed(1) + ' ' + said(x))}; });
+const sheet = paper(document.getElementById('search').contentDocument.body);
+const drawings = [...document.querySelectorAll('object')].map(frame => { const page = frame.contentDocument;
+  if (!page || !page.documentElement.viewBox) return {name: frame.id, texts: 0, bad: []};
+  const whole = page.documentElement.viewBox.baseVal;
+  const texts = [...page.querySelectorAll('text')], boxes = texts.map(x => x.getBBox());
+  const under = x => { const at = x.getBoundingClientRect();
+    return page.elementsFromPoint(at.x + at.width / 2, at.y + at.height / 2).filter(y => /rect|path/.test(y.tagName))
+      .map(y => look(y, 'fill')).find(fill => fill !== 'none') || sheet; };
+  const cross = (a, b) => a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
+  return {name: frame.id, texts: texts.length, bad: texts.filter((x, i) => contrast(look(x, 'fill'), under(x)) < 4.5
+    || parseFloat(look(x, 'fontSize')) * 328 / whole.width < 11 || boxes[i].x < 0 || boxes[i].x + boxes[i].width > whole.width
+    || boxes[i].y < 0 || boxes[i].y + boxes[i].height > whole.height || boxes.some((box, n) => n !== i && cross(box, boxes[i])))
+    .map(x => x.textContent)}; });
+const field = document.getElementById('search').contentDocument.getElementById('mkdocs-search-query');
+const found = %s.map(name => { field.value = name; field.dispatchEvent(new Event('input'));
+  const first = field.ownerDocument.querySelector('#mkdocs-search-results a');
+  return [name, first && first.getAttribute('href')]; });
+const results = (field.value = 'window', field.dispatchEvent(new Event('input')), field.ownerDocument.documentElement.scrollWidth);
+console.error('""" + CONTROL + """');
+document.body.textContent = 'TOLD' + JSON.stringify([told, found, drawings, results]) + 'END'; });</script>"""
+
+
+def drawn(browser, page, *more):
+    """What the browser makes of a page, and what its console said."""
+    words = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+             "--no-first-run", "--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr", *more, "--dump-dom", "file://" + page]
     done = subprocess.run(words, capture_output=True, text=True, timeout=300, env=walk.environment)
-    told = re.search(r"TOLD(.*)END", html.unescape(done.stdout), re.S)
+    return html.unescape(done.stdout), re.findall(r"CONSOLE[:(].*", done.stderr)
+
+
+def check_frames(browser, site, pages, look, *more):
+    """All pages in frames of a telephone's and a desk's width: none scrolls sideways, asks for more than files, or cannot be read."""
+    drawings = sorted(glob.glob(site + "/docs/*.svg"))
+    functions = [name for name, _ in places_of(site, "clattn_")]
+    frames = "".join(f'<iframe id="{os.path.relpath(x, site)}" width={wide} height=800 src="file://{x}"></iframe>'
+                     for wide in (360, 1280) for x in sorted(pages))
+    frames += "".join(f'<object id="{os.path.relpath(x, site)}" data="file://{x}"></object>' for x in drawings)
+    with open("frames.html", "w", encoding="utf-8") as file:
+        file.write(ASK % (frames.replace('id="search.html"', "id=search", 1), json.dumps(functions)))
+    page, console = drawn(browser, os.path.abspath("frames.html"), "--allow-file-access-from-files",
+                          "--log-net-log=" + os.path.abspath("net.json"), *more)
+    told = re.search(r"TOLD(\[.*\])END", page, re.S)
     if not told:
-        faults.append(f"{browser}: {done.stderr[-600:]}")
+        faults.append(f"{browser}: {page[-600:]} {console}")
         return
-    told = json.loads(told.group(1))
-    for name, title, wide, letters, outside, styles in told:
-        if wide > 360:
-            faults.append(f"{name}: {wide} pixels wide on a screen of 360: {outside[:3]}")
-        if letters < 100 or not title:
+    told, found, drawings_told, results = json.loads(told.group(1))
+    for t in told:
+        name = f"{t['name']}, {t['width']} pixels, {look}"
+        faults.extend(f"{name}: the picture {x} is not there" for x in t["unseen"])
+        faults.extend(f"{name}: hard to read: {x}" for x in t["faint"][:3])
+        if t["wide"] > t["width"]:
+            faults.append(f"{name}: {t['wide']} pixels wide: {t['outside'][:3]}")
+        if t["letters"] < 100 or not t["title"]:
             faults.append(f"{name}: an empty page")
-        if len(styles) < 2:
-            faults.append(f"{name}: style sheets {styles}: this check looks in the wrong place")
+        if len(t["styles"]) < 2:
+            faults.append(f"{name}: style sheets {t['styles']}: this check looks in the wrong place")
+        if t["paper"] < 0.8 if look == "light" else t["paper"] > 0.05:
+            faults.append(f"{name}: its paper has the luminance {t['paper']:.2f}")
+    for t in drawings_told:
+        faults.extend(f"{t['name']}, {look}: {x}: small, faint, cut off or over another text" for x in t["bad"])
+    if [x for x in drawings_told if x["texts"] < 5] or len(drawings_told) != len(drawings) or not drawings:
+        faults.append(f"not all drawings have words: {[(x['name'], x['texts']) for x in drawings_told]}")
+    lost = [f"the search for {name} leads to {first}" for (name, first), (_, right) in zip(found, places_of(site, "clattn_")) if first != right]
+    faults.extend(lost[:3])
+    if results > 360:
+        faults.append(f"results of the search are {results} pixels wide on a screen of 360")
     # The browser's own requests are nobody's ("not an origin").
     events = [x.get("params", {}) for x in json.loads(re.sub(r",\s*$", "]}", text_of("net.json")))["events"]]
     asked = {x["url"] for x in events if "url" in x and x.get("initiator", "not an origin") != "not an origin"}
     faults.extend(f"a page asks for {x}" for x in sorted(asked) if not x.startswith(CONTROL))
     if not any(x.startswith(CONTROL) for x in asked):
         faults.append("the browser's log has no request: this check looks in the wrong place")
-    if {x[0] for x in told} != {os.path.relpath(x, site) for x in pages}:
+    faults.extend(f"the console: {x}" for x in console if CONTROL not in x)
+    if not any(CONTROL in x for x in console):
+        faults.append("the console says nothing: this check looks in the wrong place")
+    if len(told) != 2 * len(pages):
         faults.append("not all pages were drawn")
-    print(f"browser: {len(told)} pages in 360 pixels")
+    print(f"browser: {len(told)} pages, {look}, {sum(t['images'] for t in told)} pictures, {len(found)} searches")
+
+
+def check_browser(site, pages):
+    browser = next((x for x in ("chromium", "chromium-browser", "google-chrome") if walk.shutil.which(x)), None)
+    if not browser:
+        print("counted: no browser here: the pages were not drawn")
+        return
+    check_frames(browser, site, pages, "light")
+    check_frames(browser, site, pages, "dark", "--force-dark-mode")
+    # Typed on another page, with no more rights than a reader's browser gives to files.
+    typed, right = site + "/docs/typed.html", dict(places_of(site, "clattn_"))["clattn_append_enqueue"]
+    with open(typed, "w", encoding="utf-8") as file:
+        file.write(text_of(site + "/docs/start.html") + """<script>addEventListener('load', () => {
+            const form = document.getElementById('rtd-search-form'); form.q.value = 'append_enq'; form.requestSubmit(); });</script>""")
+    page, console = drawn(browser, typed, "--virtual-time-budget=10000")
+    if not re.search(r'id="mkdocs-search-results"[^>]*><p>[0-9]+ found</p><h3><a href="' + right, page) or console:
+        faults.append(f"a name that is typed on a page does not lead to {right}: {console} {page[-300:]}")
 
 
 def main():
-    site = sys.argv[2:] == ["site"]
-    if site:
+    if sys.argv[2:] == ["start"]:
+        check_start()
+    elif sys.argv[2:] == ["site"]:
         out = os.path.abspath("site")
         if ended_well(["sh", of("docs/build.sh"), out], "docs/build.sh"):
             check_browser(out, check_links(out))
@@ -228,6 +337,7 @@ def main():
             faults.append(f"{ran} snippets ran, {excerpts} are excerpts: this check looks in the wrong place")
         print(f"{len(counts)} pages: {ran} snippets ran, {excerpts} are excerpts of tests/examples")
         check_reference()
+        ended_well([sys.executable, of("tests/source/check_porting.py")], "docs/porting.md", cwd=walk.top)
     os.chdir(walk.top)
     walk.shutil.rmtree(walk.work)
     print("\n".join(faults))

@@ -1,11 +1,50 @@
-"""docs/porting.md: each field that it names is one of clattn_attention_params or what that holds, and no argument is missing of an
-operator that this Python can be asked about: ONNX's where there is onnx, flex_attention's where there is torch."""
+"""docs/porting.md: each field that it names is one of clattn_attention_params or what that holds, and no argument is missing of those
+that porting_arguments.txt has from the packages of other libraries, nor of an operator that this Python can be asked about: ONNX's where
+there is onnx, flex_attention's where there is torch.
+
+    check_porting.py FOLDER...   FOLDER: an unpacked package of PyPI's, whose lines for porting_arguments.txt are printed
+"""
+import ast
+import glob
 import inspect
 import re
 import sys
 
-STRUCTS = {"score": "clattn_score", "kv": "clattn_kv", "rope": "clattn_rope"}
-header = re.sub(r"/\*.*?\*/", "", "".join(open(f"include/clattn/{name}.h").read() for name in ("attention", "rope")), flags=re.S)
+# By package and file, the section of the page, and whose arguments they are: of functions of Python, or of classes that have setters.
+FLASH = ("FlashAttention", "flash_attn_.*(func|kvcache)")
+SOURCES = {"flash_attn flash_attn/flash_attn_interface.py": FLASH,
+           "flash_attn hopper/flash_attn_interface.py": FLASH,
+           "flash-attn-4 flash_attn/cute/interface.py": FLASH,
+           "nvidia-cudnn-frontend include/cudnn_frontend/graph_properties.h": ("cuDNN", "SDPA(NodeBase|_backward_attributes)"),
+           "torch torch/_C/_nn.pyi": ("PyTorch, scaled_dot_product_attention", "scaled_dot_product_attention"),
+           "torch torch/nn/attention/flex_attention.py": ("PyTorch, flex_attention", "flex_attention")}
+
+
+def arguments_in(path, names):
+    text = open(path, encoding="utf-8").read()
+    if path.endswith(".h"):
+        classes = re.finditer(rf"^class {names}\b.*?^\}};", text, re.M | re.S)
+        return [name for body in classes for name in re.findall(r"^ +(?:[\w&]+ )?(set_\w+)\(", body.group(), re.M)]
+    functions = [x for x in ast.parse(text).body if isinstance(x, ast.FunctionDef) and re.fullmatch(names, x.name)]
+    return [x.arg for function in functions for x in function.args.posonlyargs + function.args.args + function.args.kwonlyargs]
+
+
+def record(folder):
+    about = open((glob.glob(folder + "/PKG-INFO") + glob.glob(folder + "/*.dist-info/METADATA"))[0], encoding="utf-8").read()
+    package, version = (re.search(rf"^{word}: (.*)", about, re.M)[1] for word in ("Name", "Version"))
+    for source, (section, names) in SOURCES.items():
+        name, file = source.split()
+        if name == package:
+            print(f"{section} | {source} {version} | " + " ".join(dict.fromkeys(arguments_in(f"{folder}/{file}", names))))
+
+
+if sys.argv[1:]:
+    for folder in sys.argv[1:]:
+        record(folder)
+    sys.exit()
+
+STRUCTS = {"score": "clattn_score", "kv": "clattn_kv", "rope": "clattn_rope", "backward": "clattn_attention_backward_params"}
+header = re.sub(r"/\*.*?\*/", "", "".join(open(f"include/clattn/{name}.h").read() for name in ("attention", "rope", "backward")), flags=re.S)
 wrong = []
 
 
@@ -37,6 +76,14 @@ def complete(title, names):
     print(f"counted: {title}: {len(names)} arguments")
 
 
+lines = [line.split(" | ") for line in open("tests/source/porting_arguments.txt", encoding="utf-8") if not line.startswith("#")]
+for section, source, names in lines:
+    complete(section, names.split())
+    version = ".".join(source.split()[2].split(".")[:2])
+    if not any(title.startswith(section) and version in title for title in rows):
+        wrong.append(f"{section}: its title does not say {version}, of which the arguments are")
+if [source.rpartition(" ")[0] for _, source, _ in lines] != list(SOURCES):
+    wrong.append(f"porting_arguments.txt is not of {list(SOURCES)}")
 try:
     import onnx
     schema = onnx.defs.get_schema("Attention")
