@@ -27,6 +27,16 @@ if python3 -c 'import numpy' 2>/dev/null; then # and as a program the other one
         { echo "python3 -m clattn does not run the program"; exit 1; }
 fi
 
+# Installed as README says, it lies where the system's Python searches.
+if [ -x /usr/bin/python3 ]; then
+    PATH=/usr/bin:$PATH meson setup "$work/local" "$root" --prefix=/usr/local -Dtool=disabled -Dtests=disabled -Dmpi=disabled >/dev/null
+    for file in clattn clattn_torch; do
+        folder=$(meson introspect "$work/local" --installed | sed -n "s,.*: \"\(/[^\"]*\)/$file\.py\".*,\1,p")
+        /usr/bin/python3 -c 'import site, sys; sys.exit(sys.argv[1] not in site.getsitepackages())' "$folder" ||
+            { echo "$file.py goes to $folder, which /usr/bin/python3 does not search"; exit 1; }
+    done
+fi
+
 export PKG_CONFIG_PATH="${pc%/*}"
 flags=$(pkg-config --define-variable=prefix="$prefix" --cflags --libs clattn)
 # shellcheck disable=SC2086
