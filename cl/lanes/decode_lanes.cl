@@ -91,9 +91,9 @@ void make_weights(query_rows *rows, const key_tile *tile) {
         kv_row_set(&rows->weights.row[j], v);
 #pragma unroll
         for (int b = 0; b < VALUE_SCALES; b++) {
-            scales.scale[KEY_TILE * b + j] = SCALE_OF(v, b);
-#if HAS_LEAST
-            scales.least[KEY_TILE * b + j] = LEAST_OF(v, b);
+            scales.scale[KEY_TILE * b + j] = VALUE_SCALE_IN(v, b);
+#if HAS_LEAST(TYPE_V)
+            scales.least[KEY_TILE * b + j] = LEAST_IN_BLOCK(TYPE_V, v, b);
 #endif
         }
     }
@@ -145,7 +145,7 @@ REGISTER_INLINE void add_columns(query_rows *rows, const key_tile *tile, int fir
         for (int c = 0; c < pairs; c++) {
             const int b = VALUE_SCALE(column + c);
             const float rescale = ROW_OF(rows->rescale, first + r), step = rows->weights.step[b][first + r],
-                        least = HAS_LEAST ? rows->weights.least[b][first + r] : 0.0f;
+                        least = HAS_LEAST(TYPE_V) ? rows->weights.least[b][first + r] : 0.0f;
             vec_pair *out = &rows->out[first + r][column + c];
             out->a = fma(TO_VEC(acc[r][c].a), (VEC)(step), out->a * rescale) + least;
             out->b = fma(TO_VEC(acc[r][c].b), (VEC)(step), out->b * rescale) + least;

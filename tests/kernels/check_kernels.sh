@@ -39,6 +39,7 @@ lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DSCORE_OPS=15 cl/lane
 for type in 4 8 9 10; do
     for how in "-DDOT_I8=1 -DROWS=1" "-DDOT_I8=1 -DLANES=8 -DROWS=8 -DPAGED=1" "-DDOT_I8=2 -DROWS=3 -DPAST=1" "-DDOT_I8=2 -DLANES=8"; do
         lint_x86 -DTYPE_Q=1 -DTYPE_OUT=2 -DTYPE_KV=$type $how -DSCORE_OPS=15 cl/lanes/decode_lanes.cl
+        lint_x86 -DTYPE_Q=1 -DTYPE_OUT=2 -DTYPE_KV=$type -DTYPE_V=$((type == 4 ? 9 : 4)) $how cl/lanes/decode_lanes.cl
     done
 done
 # Tiles of AMX are not run here: their text must become the instructions of a CPU that has them, none with a vector in an operand.

@@ -204,13 +204,15 @@ const char *cla_family_dot_refusal(const problem *p) {
 }
 
 // A query has sixteen bits beside the largest number of its row, and a weight fifteen: more than results of 16 bits show.
+static bool is_integers(clattn_type type) {
+    return type == CLATTN_TYPE_I8 || clattn_type_numbers(type) > 1;
+}
 const char *cla_family_integer_refusal(const problem *p) {
     const bool halves = p->type_q != CLATTN_TYPE_F32 && p->type_out != CLATTN_TYPE_F32,
-               integers = p->type_kv == CLATTN_TYPE_I8 || clattn_type_numbers(p->type_kv) > 1;
-    return halves && integers && !p->type_v && p->head_dim % 32 == 0 && p->head_dim_v % 32 == 0
+               integers = is_integers(p->type_kv) && is_integers(cla_problem_type_v(p));
+    return halves && integers && p->head_dim % 32 == 0 && p->head_dim_v % 32 == 0
                ? NULL
-               : "its products are of int8 or blocks, of one type, with q and out of 16 bits, D and Dv "
-                 "multiples of 32";
+               : "its products are of int8 or blocks, with q and out of 16 bits, D and Dv multiples of 32";
 }
 
 const char *cla_family_take_dot(const problem *p, variant *v) {

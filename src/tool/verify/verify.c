@@ -124,6 +124,10 @@ static void run_case(verify *v, session *s, int i, const struct test_case *test,
     if (!v->family || !strcmp(v->family, ran.name)) say(v, s, variants[i].name, test, &ran, result, why);
 }
 
+static bool is_integers(clattn_type type) {
+    return type == CLATTN_TYPE_I8 || clattn_type_numbers(type) > 1;
+}
+
 // Projections have variants of their own, and so have gradients; a layer has both.
 static bool suits(int i, const struct test_case *test) {
     const clattn_kernel own = test->kernel, kernel = variants[i].kernel;
@@ -131,17 +135,17 @@ static bool suits(int i, const struct test_case *test) {
     if ((test->op == CASE_BACKWARD) != !strcmp(variants[i].pairs, "backward")) return false;
     // Other types have their variants, which would only run again.
     const bool bf16 =
-        test->kv_type == CLATTN_TYPE_BF16 &&
+        test->kv_type == CLATTN_TYPE_BF16 && !test->values &&
         (test->op != CASE_BACKWARD || (test->q_type == test->kv_type && test->out_type == test->kv_type));
     if (variants[i].takes == TAKES_BF16 && !bf16) return false;
-    const bool halves = test->q_type == test->kv_type &&
+    const bool halves = test->q_type == test->kv_type && !test->values &&
                         (test->kv_type == CLATTN_TYPE_F16 || test->kv_type == CLATTN_TYPE_BF16);
     if (variants[i].takes == TAKES_HALVES && !halves) return false;
     const bool terms = test->precision == CLATTN_PRECISION_SPLIT ||
                        (test->q_type == CLATTN_TYPE_BF16 && test->matrix_type == CLATTN_TYPE_BF16);
     if (variants[i].takes == TAKES_TERMS && !terms) return false;
     const bool integers = test->q_type != CLATTN_TYPE_F32 && test->out_type != CLATTN_TYPE_F32 &&
-                          (test->kv_type == CLATTN_TYPE_I8 || clattn_type_numbers(test->kv_type) > 1);
+                          is_integers(test->kv_type) && is_integers(case_v_type(test));
     if (variants[i].takes == TAKES_INTEGERS && !integers) return false;
     if (linear || test->op == CASE_LINEAR)
         return case_projects(test) && (linear || !variants[i].rows[0]) && kernel == CLATTN_KERNEL_AUTO;
