@@ -8,6 +8,7 @@
 
 #include "attention/call/forms.h"
 #include "attention/call/seen.h"
+#include "attention/mods/mods.h"
 #include "base/host.h"
 
 clattn_status cla_score_check(clattn_context *c, const clattn_score *s) {
@@ -169,4 +170,11 @@ void cla_score_fill(const call *c, attention_args *a) {
     a->shift = c->problem.batch ? cla_call_shift(c, 0) : 0;
     a->window_left = ARGS_LEFT(s), a->window_right = ARGS_RIGHT(s);
     a->flags |= cla_score_flags(s);
+}
+
+void cla_score_arguments(const clattn_score *s, int ops, const mod_args *mods, launch *l) {
+    if (ops & ARGS_MASK) cla_launch_buffer(l, &s->mask.buffer);
+    if (ops & ARGS_BIAS) cla_launch_buffer(l, &s->bias.buffer);
+    if (ops & ARGS_BLOCKS) cla_launch_buffer(l, &s->block_mask.buffer);
+    cla_mods_set(s, ops, mods, l);
 }
