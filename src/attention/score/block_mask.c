@@ -2,6 +2,7 @@
 #include "attention/call/table.h"
 #include "attention/call/views.h"
 #include "attention/mods/mods.h"
+#include "attention/score/score.h"
 #include "base/host.h"
 
 #define BLOCK_GROUP 16   // work-items that share a block

@@ -149,7 +149,7 @@ clattn_status cla_score_take_arrays(call *c, bool copy) {
     return CLATTN_OK;
 }
 
-clattn_status cla_sinks_check(const call *c, bool planning) {
+static clattn_status check_sinks_device(const call *c, bool planning) {
     const clattn_score *s = &c->params.score;
     const tensor_rule rule = {"sinks_device", "[H]", TYPES_FLOAT | ANY_LAST_STRIDE, false, planning};
     if (!cla_tensor_given(&s->sinks_device)) return CLATTN_OK;
@@ -161,6 +161,19 @@ clattn_status cla_sinks_check(const call *c, bool planning) {
     return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
                             "sinks_device: has %lld numbers: [H] has H = %d",
                             (long long)s->sinks_device.shape[0], c->problem.heads);
+}
+
+clattn_status cla_score_check_tensors(call *c, bool planning) {
+    const problem *m = &c->problem;
+    const clattn_score *s = &c->params.score;
+    const int64_t full[4] = {m->batch, m->heads, m->n_q, m->n_kv};
+    const tensor_rule mask = {"mask", "[B, H, Nq, Nkv]", TYPES_BOOL | ANY_LAST_STRIDE, false, planning};
+    const tensor_rule bias = {"bias", "[B, H, Nq, Nkv]", TYPES_FLOAT | ANY_LAST_STRIDE, false, planning};
+    if (cla_tensor_given(&s->mask))
+        TRY(cla_tensor_check_broadcast(c->context, &s->mask, full, &mask, &c->args.mask));
+    if (cla_tensor_given(&s->bias))
+        TRY(cla_tensor_check_broadcast(c->context, &s->bias, full, &bias, &c->args.bias));
+    return check_sinks_device(c, planning);
 }
 
 void cla_score_fill(const call *c, attention_args *a) {

@@ -6,7 +6,7 @@
 #include "launch/chain.h"
 
 clattn_status cla_score_check(clattn_context *context, const clattn_score *score);
-clattn_status cla_sinks_check(const call *c, bool planning); // once the call's sizes are known
+clattn_status cla_score_check_tensors(call *c, bool planning); // once the call's sizes are known
 clattn_status cla_score_take_arrays(call *c, bool copy);
 void cla_score_fill(const call *c, attention_args *a);
 // The buffers of those of the options `ops`, bits of SCORE_OPS, that have some, as a kernel's arguments: SCORE_ARGUMENTS of score.clh.
