@@ -96,10 +96,6 @@ void reference_layer(const struct reference_layer *problem, const struct referen
 void reference_merge(double *out_a, double *lse_a, const double *out_b, const double *lse_b, int64_t rows,
                      int64_t head_dim_v);
 
-// What is added to a capped score, bias and ALiBi; *size, which may be absent, grows by its parts' sizes.
-double reference_added(const struct reference *problem, const struct reference_row *row, int64_t j,
-                       double *size);
-
 // The factor of the scores of head h.
 double reference_scale(const struct reference *problem, int64_t h);
 
@@ -114,6 +110,9 @@ struct reference_row {
 };
 double reference_finish(const struct reference *problem, const struct reference_row *row, double *scores,
                         double *p, const struct reference_result *result);
+// What is added to a capped score, bias and ALiBi; *size, which may be absent, grows by its parts' sizes.
+double reference_added(const struct reference *problem, const struct reference_row *row, int64_t j,
+                       double *size);
 // The factor by which dropout multiplies the row's weight of key j.
 double reference_dropout(const struct reference *problem, const struct reference_row *row, int64_t j);
 // Row `number` of a problem's [B, H, Nq].
