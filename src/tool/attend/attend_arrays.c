@@ -1,14 +1,8 @@
 // attend_arrays.c: the arrays of a call of clattn attend: their types, loading what is no q, k or v, the device, and results.
 #include "tool/attend/attend.h"
 
-static clattn_type quantised_type(const attend *a) {
-    static const clattn_type types[] = {CLATTN_TYPE_I8,   CLATTN_TYPE_F8E4M3, CLATTN_TYPE_F8E5M2,
-                                        CLATTN_TYPE_Q4_0, CLATTN_TYPE_Q8_0,   CLATTN_TYPE_Q4_0,
-                                        CLATTN_TYPE_Q4_1};
-    return a->kv_type >= ATTEND_SCALED ? types[a->kv_type - ATTEND_SCALED] : CLATTN_TYPE_F32;
-}
 static int kv_type(const attend *a) {
-    return a->kv_type >= ATTEND_SCALED ? 0 : a->kv_type >= 0 ? a->kv_type : a->dtype;
+    return a->quantised != CLATTN_TYPE_F32 ? 0 : a->kv_type >= 0 ? a->kv_type : a->dtype;
 }
 
 int attend_store(attend *a) {
@@ -23,7 +17,7 @@ int attend_store(attend *a) {
 
 int attend_options(attend *a, int64_t items, int64_t heads, int64_t k_items) {
     const bool is_cache = a->append.k_new || a->kv.block_table; // which is never packed
-    int status = append_options_load(&a->append, a->dtype, a->kv_type >= ATTEND_SCALED);
+    int status = append_options_load(&a->append, a->dtype, a->quantised != CLATTN_TYPE_F32);
     if (status < 0) status = ragged_options_load(&a->ragged, is_cache ? -1 : k_items);
     const int64_t batch = ragged_options_batch(&a->ragged, items);
     if (status < 0) status = kv_options_load(&a->kv, batch, kv_type(a), a->dtype == 2);
@@ -62,7 +56,7 @@ static void swap(const attend *a, clattn_tensor *const views[], int count) {
 
 int attend_upload(attend *a, tensors *t) {
     clattn_attention_params *p = &a->params;
-    const clattn_type type = quantised_type(a);
+    const clattn_type type = a->quantised;
     int status = tensors_upload(t, &a->q_array, &p->q);
     if (status < 0) status = kv_upload(t, &a->k_array, type, &p->kv.k, &p->kv.k_scale);
     if (status < 0) status = kv_upload(t, &a->v_array, type, &p->kv.v, &p->kv.v_scale);

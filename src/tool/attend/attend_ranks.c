@@ -103,8 +103,8 @@ static const char *refused(const attend *a) {
     if (a->score.splits) return "--splits";
     if (a->ragged.file && (a->score.score.score_mod || a->score.score.mask_mod))
         return "--score-mod, --mask-mod with --cu-seqlens";
-    if (a->kv_type >= ATTEND_BLOCKS) return "--kv-type in blocks";
-    if (a->kv_type >= ATTEND_SCALED && a->rope.rope.layout != CLATTN_ROPE_NONE)
+    if (clattn_type_numbers(a->quantised) > 1) return "--kv-type in blocks";
+    if (a->quantised != CLATTN_TYPE_F32 && a->rope.rope.layout != CLATTN_ROPE_NONE)
         return "--rope with a --kv-type that has scales";
     return NULL;
 }
