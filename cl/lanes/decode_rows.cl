@@ -47,15 +47,16 @@ int heads_row(const tile_rows *t, int n) {
 
 void heads_find_rows(tile_rows *t, int h_kv) {
     int head[LANE_ROWS] LANES_ALIGNED, row[LANE_ROWS] LANES_ALIGNED;
-    float scale[LANE_ROWS] LANES_ALIGNED, slope[LANE_ROWS] LANES_ALIGNED;
+    float scale[LANE_ROWS] LANES_ALIGNED;
     for (int x = 0; x < LANE_ROWS; x++) {
         const int n = heads_row(t, x), h = h_kv * t->args->group + n % t->args->group;
         head[x] = h, row[x] = n / t->args->group;
-        scale[x] = score_scale(t->call, h), slope[x] = score_slope(t->call, h);
+        scale[x] = score_scale(t->call, h);
+        score_head_lane(&t->numbers[x / LANES], x % LANES, t->call, h);
     }
     for (int b = 0; b < ROW_VECTORS; b++) {
         t->head[b] = *(const VEC_INT *)(head + b * LANES), t->row[b] = *(const VEC_INT *)(row + b * LANES);
-        t->scales[b] = *(const VEC *)(scale + b * LANES), t->slopes[b] = *(const VEC *)(slope + b * LANES);
+        t->scales[b] = *(const VEC *)(scale + b * LANES);
     }
 }
 

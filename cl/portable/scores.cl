@@ -13,7 +13,7 @@ float scores_tapped(const score_call *c, const mask_rows *rows, const score_plac
     if (tap == ARGS_TAP_RAW) return s;
     s = score_cap(c->args, s);
     if (tap == ARGS_TAP_SOFTCAP) return s;
-    s = score_own(c, at, score_add(at, s, score_bias(c, at), score_slope(c, at->h)));
+    s = score_change(c, at, s);
     const bool within = at->j >= mask_first_key(rows, at->i) && at->j < mask_last_key(rows, at->i);
     return within && score_kept(c, at) ? s : -INFINITY;
 }

@@ -152,7 +152,8 @@ TILES_INLINE VEC_INT rows_masked(const score_call *c, const score_rows *r, int j
 // The pipeline of score.clh but for its masks, of one key's scores.
 TILES_INLINE VEC rows_change(VEC s, const score_call *c, const score_rows *r, int j) {
     const score_place at = {r->b, r->h, j, r->bounds->item.shift, r->i + lane_numbers()};
-    s = score_add(&at, score_cap(c->args, s), rows_bias(c, r, min(j, r->j_last)), score_slope(c, r->h));
+    const score_head head = SCORE_HEAD(c, r->h);
+    s = score_add(c, &at, score_cap(c->args, s), rows_bias(c, r, min(j, r->j_last)), &head);
     return score_own(c, &at, s);
 }
 

@@ -4,19 +4,10 @@
 static const struct {
     const char *name;
     size_t bytes;
-    bool is_block;
+    int numbers;
 } types[CLATTN_TYPE_COUNT] = {
-    [CLATTN_TYPE_F32] = {"f32", 4},
-    [CLATTN_TYPE_F16] = {"f16", 2},
-    [CLATTN_TYPE_BF16] = {"bf16", 2},
-    [CLATTN_TYPE_BOOL] = {"bool", 1},
-    [CLATTN_TYPE_I8] = {"i8", 1},
-    [CLATTN_TYPE_I32] = {"i32", 4},
-    [CLATTN_TYPE_F8E4M3] = {"f8e4m3", 1},
-    [CLATTN_TYPE_F8E5M2] = {"f8e5m2", 1},
-    [CLATTN_TYPE_Q8_0] = {"q8_0", 34, true},
-    [CLATTN_TYPE_Q4_0] = {"q4_0", 18, true},
-    [CLATTN_TYPE_Q4_1] = {"q4_1", 20, true},
+#define TYPE(name, word, bytes, numbers, kind) [CLATTN_TYPE_##name] = {word, bytes, numbers},
+#include <clattn/types.def>
 };
 
 size_t clattn_type_size(clattn_type type) {
@@ -24,7 +15,7 @@ size_t clattn_type_size(clattn_type type) {
 }
 
 int clattn_type_numbers(clattn_type type) {
-    return (unsigned)type >= CLATTN_TYPE_COUNT ? 0 : types[type].is_block ? 32 : 1;
+    return (unsigned)type < CLATTN_TYPE_COUNT ? types[type].numbers : 0;
 }
 
 const char *clattn_type_name(clattn_type type) {

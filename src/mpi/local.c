@@ -28,13 +28,13 @@ clattn_tensor cla_mpi_rows_of(clattn_tensor t, int64_t first, int64_t count) {
     return t;
 }
 
-// The part of a mask or bias; an axis of 1 repeats.
-static clattn_tensor map_of(clattn_tensor t, const local_call *c) {
+// The part of a tensor whose last axis is keys, and the one before, where it differs by rows, these; an axis of 1 repeats.
+static clattn_tensor map_of(clattn_tensor t, const local_call *c, unsigned differs) {
     if (t.rank >= 1 && t.shape[t.rank - 1] != 1) {
         t.offset += c->k.count ? c->k.start * t.stride[t.rank - 1] : 0;
         t.shape[t.rank - 1] = c->k.count;
     }
-    if (t.rank >= 2 && t.shape[t.rank - 2] != 1) {
+    if (differs & BY_ROW && t.rank >= 2 && t.shape[t.rank - 2] != 1) {
         t.offset += c->q.count ? c->q.local * t.stride[t.rank - 2] : 0;
         t.shape[t.rank - 2] = c->q.count;
     }
@@ -65,7 +65,7 @@ static void fill_positions(const job *j, const local_call *c, clattn_score *s, i
 static clattn_tensor view_of(clattn_tensor t, const local_call *c, unsigned differs) {
     const bool none = differs & BY_KEY ? c->k.count == 0 : differs & ONCE ? !c->sinks : true;
     if (none || !t.rank) return (clattn_tensor){0};
-    if (differs & BY_KEY) return map_of(t, c);
+    if (differs & BY_KEY) return map_of(t, c, differs);
     t.offset += c->first_head * t.stride[0];
     t.shape[0] = c->heads;
     return t;

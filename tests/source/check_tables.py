@@ -57,6 +57,9 @@ views = [["forward." + row[0], *row[1:]] for row in rows_of("include/clattn/view
 compare("include/clattn/views.def", [row[0] for row in views + rows_of("include/clattn/views.def", "GRADIENT")],
         [name for name, kind in leaves(header, "clattn_attention_backward_params") if kind == "clattn_tensor"],
         "a group would not deal it, and overlaps would not be seen")
+enum = re.search(r"typedef enum clattn_type \{(.*?)\} clattn_type;", re.sub(r"/\*.*?\*/", "", text_of("include/clattn/tensor.h"), flags=re.S), flags=re.S)
+compare("include/clattn/types.def", [row[0] for row in rows_of("include/clattn/types.def", "TYPE")],
+        [name for name in re.findall(r"CLATTN_TYPE_(\w+)", enum.group(1)) if name != "COUNT"], "it would have no word and no size")
 KINDS = {"const float *": {"HEADS"}, "const int32_t *": {"ITEMS"}, "const char *": {"TEXT"}, "clattn_tensor": {"VIEW", "BUFFER"}}
 fields, rows = dict(leaves(header, "clattn_score")), rows_of("include/clattn/score.def", "OPTION")
 compare("include/clattn/score.def", [row[0] for row in rows], fields, "results on several devices would be wrong")

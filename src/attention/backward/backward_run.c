@@ -180,7 +180,6 @@ static clattn_status enqueue_step(const backward_job *job, backward_step step, c
     const mod_args mods = cla_mods_arguments(s);
     const dropout_args dropout = cla_dropout_arguments(s->dropout, s->dropout_seed);
     const attention_args a = args_of(job);
-    const int ops = spec.knobs.score_ops;
     launch l = {.flops = step_flops(job, step)};
     const backward_bias_args sizes = bias_sizes(job);
     TRY(cla_program_get_spec(c->context, &spec, &l.program));
@@ -191,10 +190,7 @@ static clattn_status enqueue_step(const backward_job *job, backward_step step, c
     cla_launch_buffer(&l, &c->workspace);
     set_results(job, step, &l);
     cla_launch_buffer(&l, &c->table);
-    if (ops & ARGS_MASK) cla_launch_buffer(&l, &s->mask.buffer);
-    if (ops & ARGS_BIAS) cla_launch_buffer(&l, &s->bias.buffer);
-    if (ops & ARGS_BLOCKS) cla_launch_buffer(&l, &s->block_mask.buffer);
-    cla_mods_set(s, ops, &mods, &l);
+    cla_score_arguments(s, spec.knobs.score_ops, &mods, &l);
     cla_launch_value(&l, &a, sizeof a);
     cla_launch_value(&l, &job->args, sizeof job->args);
     if (spec.knobs.dropout) cla_launch_value(&l, &dropout, sizeof dropout);

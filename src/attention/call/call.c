@@ -132,8 +132,6 @@ static clattn_status check_optional_tensors(call *c, bool planning) {
     const int64_t of_keys[4] = {m->batch, m->heads, 1, m->n_kv};
     const tensor_rule weights = {"weights", "[B, H, Nq, Nkv]", TYPES_FLOAT, true, planning};
     const tensor_rule scores = {"scores", "[B, H, Nq, Nkv]", TYPES_F32, true, planning};
-    const tensor_rule mask = {"mask", "[B, H, Nq, Nkv]", TYPES_BOOL | ANY_LAST_STRIDE, false, planning};
-    const tensor_rule bias = {"bias", "[B, H, Nq, Nkv]", TYPES_FLOAT | ANY_LAST_STRIDE, false, planning};
     if (cla_tensor_given(&p->lse)) TRY(check_lse(c, planning));
     if (m->wants_weights) {
         const tensor_rule sums = {"weights", "[B, H, 1, Nkv], their sums over rows,", TYPES_F32, true,
@@ -146,10 +144,6 @@ static clattn_status check_optional_tensors(call *c, bool planning) {
         TRY(cla_tensor_check(x, &p->scores, 4, &scores));
         TRY(cla_tensor_check_shape(x, &p->scores, full, &scores));
     }
-    if (cla_tensor_given(&p->score.mask))
-        TRY(cla_tensor_check_broadcast(x, &p->score.mask, full, &mask, &c->args.mask));
-    if (cla_tensor_given(&p->score.bias))
-        TRY(cla_tensor_check_broadcast(x, &p->score.bias, full, &bias, &c->args.bias));
     return CLATTN_OK;
 }
 
@@ -324,7 +318,7 @@ clattn_status cla_call_check(clattn_context *context, const clattn_attention_par
     TRY(cla_ragged_check(c, planning));
     fill_problem(c);
     TRY(check_optional_tensors(c, planning));
-    TRY(cla_sinks_check(c, planning));
+    TRY(cla_score_check_tensors(c, planning));
     TRY(check_mods(c, planning, how));
     TRY(check_blocks(c, planning));
     TRY(cla_score_take_arrays(c, !planning));

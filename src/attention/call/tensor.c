@@ -69,18 +69,25 @@ static number_text print_numbers(const int64_t *x, int count) {
     return t;
 }
 
+// "f32, f16 or bf16", likewise.
+static number_text print_types(unsigned types) {
+    number_text t = {""};
+    size_t used = 0;
+    for (unsigned i = 0; i < CLATTN_TYPE_COUNT && used < sizeof t.text; i++) {
+        const char *between = !used ? "" : types >> i == 1 ? " or " : ", ";
+        if (!(types >> i & 1u)) continue;
+        const int n =
+            snprintf(t.text + used, sizeof t.text - used, "%s%s", between, clattn_type_name((clattn_type)i));
+        if (n > 0) used += (size_t)n;
+    }
+    return t;
+}
+
 static clattn_status check_type(clattn_context *c, const clattn_tensor *t, const tensor_rule *rule) {
     const unsigned type = (unsigned)t->type, types = rule->types & ~ANY_LAST_STRIDE;
     if (type < CLATTN_TYPE_COUNT && (types >> type & 1u)) return CLATTN_OK;
     return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: type %s is not accepted here: %s is needed",
-                            rule->name, clattn_type_name(t->type),
-                            types == TYPES_F32    ? "f32"
-                            : types == TYPES_BOOL ? "bool"
-                            : types == TYPES_I32  ? "i32"
-                            : types & TYPES_I32   ? "f32, f16, bf16, bool, i8 or i32"
-                            : types == TYPES_KV   ? "f32, f16, bf16, i8, f8e4m3, f8e5m2, q8_0, q4_0 or q4_1"
-                            : types == TYPES_WEIGHTS ? "f32, f16, bf16, q8_0, q4_0 or q4_1"
-                                                     : "f32, f16 or bf16");
+                            rule->name, clattn_type_name(t->type), print_types(types).text);
 }
 
 // A size below 2^31 times this stays below 2^59.

@@ -5,13 +5,25 @@
 #include "args/args.h"
 #include "device/context.h"
 
-#define TYPES_FLOAT (1u << CLATTN_TYPE_F32 | 1u << CLATTN_TYPE_F16 | 1u << CLATTN_TYPE_BF16)
+// A bit for each type of a kind.
+#define TYPE_BIT(name, word, bytes, numbers) | 1 << CLATTN_TYPE_##name
+enum {
+    TYPES_FLOAT = 0
+#define TYPE_FLOAT TYPE_BIT
+#include <clattn/types.def>
+    ,
+    TYPES_SCALED = 0
+#define TYPE_SCALED TYPE_BIT
+#include <clattn/types.def>
+    ,
+    TYPES_BLOCKS = 0
+#define TYPE_BLOCKS TYPE_BIT
+#include <clattn/types.def>
+};
 // A type of k and v that has to be quantised; of a number that is no type, false.
 #define TYPE_IS_QUANTISED(type) (CLATTN_TYPE_IS_SCALED(type) || clattn_type_numbers(type) > 1)
 #define TYPES_F32 (1u << CLATTN_TYPE_F32)
-#define TYPES_BLOCKS (1u << CLATTN_TYPE_Q8_0 | 1u << CLATTN_TYPE_Q4_0 | 1u << CLATTN_TYPE_Q4_1)
 #define TYPES_WEIGHTS (TYPES_FLOAT | TYPES_BLOCKS)
-#define TYPES_SCALED (1u << CLATTN_TYPE_I8 | 1u << CLATTN_TYPE_F8E4M3 | 1u << CLATTN_TYPE_F8E5M2)
 #define TYPES_KV (TYPES_FLOAT | TYPES_SCALED | TYPES_BLOCKS)
 #define TYPES_I32 (1u << CLATTN_TYPE_I32)
 #define TYPES_BOOL (1u << CLATTN_TYPE_BOOL)

@@ -188,10 +188,7 @@ static void set_arguments(const call *c, const attention_args *a, const mod_args
     cla_launch_buffer(l, split ? &c->workspace : &p->lse.buffer);
     cla_launch_buffer(l, table);
     if (k->weights) cla_launch_buffer(l, &p->weights.buffer);
-    if (k->score_ops & ARGS_MASK) cla_launch_buffer(l, &p->score.mask.buffer);
-    if (k->score_ops & ARGS_BIAS) cla_launch_buffer(l, &p->score.bias.buffer);
-    if (k->score_ops & ARGS_BLOCKS) cla_launch_buffer(l, &p->score.block_mask.buffer);
-    cla_mods_set(&p->score, k->score_ops, mods, l);
+    cla_score_arguments(&p->score, k->score_ops, mods, l);
     cla_launch_value(l, a, sizeof *a);
     if (k->dropout) cla_launch_value(l, dropout, sizeof *dropout);
 }

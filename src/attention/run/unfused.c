@@ -68,7 +68,7 @@ static size_t blocks(int n, int size) {
 
 static clattn_status enqueue_scores(call *c, chain *steps, const unfused *u, const attention_args *a,
                                     const chunk_args *chunk, cl_mem s, int items) {
-    const int ops = c->problem.score_ops; // here and below it needs no block mask
+    // Here and below no block mask is needed.
     const size_t grid[3] = {blocks(a->n_kv, 4), blocks(chunk->rows, 4), (size_t)items};
     const mod_args mods = cla_mods_arguments(&c->params.score);
     launch l = {.program = u->scores};
@@ -81,9 +81,7 @@ static clattn_status enqueue_scores(call *c, chain *steps, const unfused *u, con
     cla_kv_place_arguments(c, true, false, &l);
     cla_launch_buffer(&l, &s);
     cla_launch_buffer(&l, &c->table);
-    if (ops & ARGS_MASK) cla_launch_buffer(&l, &c->params.score.mask.buffer);
-    if (ops & ARGS_BIAS) cla_launch_buffer(&l, &c->params.score.bias.buffer);
-    cla_mods_set(&c->params.score, ops, &mods, &l);
+    cla_score_arguments(&c->params.score, c->problem.score_ops & ~ARGS_BLOCKS, &mods, &l);
     cla_launch_value(&l, a, sizeof *a);
     cla_launch_value(&l, chunk, sizeof *chunk);
     return cla_launch_enqueue(steps, &l);
@@ -156,8 +154,7 @@ static clattn_status enqueue_values(call *c, chain *steps, const unfused *u, con
     cla_kv_place_arguments(c, false, true, &l);
     cla_launch_buffer(&l, &c->params.out.buffer);
     cla_launch_buffer(&l, &c->table);
-    if (c->problem.score_ops & ARGS_MASK) cla_launch_buffer(&l, &c->params.score.mask.buffer);
-    cla_mods_set(&c->params.score, c->problem.score_ops & ARGS_MASK_MOD, &mods, &l);
+    cla_score_arguments(&c->params.score, c->problem.score_ops & (ARGS_MASK | ARGS_MASK_MOD), &mods, &l);
     cla_launch_value(&l, a, sizeof *a);
     cla_launch_value(&l, chunk, sizeof *chunk);
     return cla_launch_enqueue(steps, &l);

@@ -2,6 +2,7 @@
 #include "attention/call/table.h"
 #include "attention/call/views.h"
 #include "attention/mods/mods.h"
+#include "attention/score/score.h"
 #include "base/host.h"
 
 #define BLOCK_GROUP 16   // work-items that share a block
@@ -67,8 +68,7 @@ static clattn_status run(void *job, chain *steps) {
     TRY(cla_ragged_enqueue(c, steps));
     cla_launch_buffer(&l, &to->buffer);
     cla_launch_buffer(&l, &c->table);
-    if (ops & ARGS_MASK) cla_launch_buffer(&l, &c->params.score.mask.buffer);
-    cla_mods_set(&c->params.score, ops, &mods, &l);
+    cla_score_arguments(&c->params.score, ops, &mods, &l);
     cla_launch_value(&l, &c->args, sizeof c->args);
     cla_launch_value(&l, &sizes, sizeof sizes);
     return cla_launch_enqueue(steps, &l);

@@ -8,6 +8,7 @@
 
 #include "attention/call/forms.h"
 #include "attention/call/seen.h"
+#include "attention/mods/mods.h"
 #include "base/host.h"
 
 clattn_status cla_score_check(clattn_context *c, const clattn_score *s) {
@@ -148,7 +149,7 @@ clattn_status cla_score_take_arrays(call *c, bool copy) {
     return CLATTN_OK;
 }
 
-clattn_status cla_sinks_check(const call *c, bool planning) {
+static clattn_status check_sinks_device(const call *c, bool planning) {
     const clattn_score *s = &c->params.score;
     const tensor_rule rule = {"sinks_device", "[H]", TYPES_FLOAT | ANY_LAST_STRIDE, false, planning};
     if (!cla_tensor_given(&s->sinks_device)) return CLATTN_OK;
@@ -162,6 +163,19 @@ clattn_status cla_sinks_check(const call *c, bool planning) {
                             (long long)s->sinks_device.shape[0], c->problem.heads);
 }
 
+clattn_status cla_score_check_tensors(call *c, bool planning) {
+    const problem *m = &c->problem;
+    const clattn_score *s = &c->params.score;
+    const int64_t full[4] = {m->batch, m->heads, m->n_q, m->n_kv};
+    const tensor_rule mask = {"mask", "[B, H, Nq, Nkv]", TYPES_BOOL | ANY_LAST_STRIDE, false, planning};
+    const tensor_rule bias = {"bias", "[B, H, Nq, Nkv]", TYPES_FLOAT | ANY_LAST_STRIDE, false, planning};
+    if (cla_tensor_given(&s->mask))
+        TRY(cla_tensor_check_broadcast(c->context, &s->mask, full, &mask, &c->args.mask));
+    if (cla_tensor_given(&s->bias))
+        TRY(cla_tensor_check_broadcast(c->context, &s->bias, full, &bias, &c->args.bias));
+    return check_sinks_device(c, planning);
+}
+
 void cla_score_fill(const call *c, attention_args *a) {
     const clattn_score *s = &c->params.score;
     a->scale = s->scale != 0.0f ? s->scale : (float)(1.0 / sqrt((double)c->problem.head_dim));
@@ -169,4 +183,11 @@ void cla_score_fill(const call *c, attention_args *a) {
     a->shift = c->problem.batch ? cla_call_shift(c, 0) : 0;
     a->window_left = ARGS_LEFT(s), a->window_right = ARGS_RIGHT(s);
     a->flags |= cla_score_flags(s);
+}
+
+void cla_score_arguments(const clattn_score *s, int ops, const mod_args *mods, launch *l) {
+    if (ops & ARGS_MASK) cla_launch_buffer(l, &s->mask.buffer);
+    if (ops & ARGS_BIAS) cla_launch_buffer(l, &s->bias.buffer);
+    if (ops & ARGS_BLOCKS) cla_launch_buffer(l, &s->block_mask.buffer);
+    cla_mods_set(s, ops, mods, l);
 }

@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 const struct case_host_row case_hosts[CASE_HOSTS] = {
-#define HOST(name, key, of_heads, per, low, high, field)                                                     \
+#define HOST(name, key, of_heads, per, low, high, field, option, help)                                       \
     [CASE_##name] = {key, of_heads, per, low, high, offsetof(clattn_score, field)},
 #include "evidence/sets/hosts.def"
 #undef HOST

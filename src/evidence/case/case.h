@@ -70,7 +70,7 @@ struct score_map {
 
 // The host arrays of clattn_score; the table of them is case_hosts.
 typedef enum case_host {
-#define HOST(name, key, of_heads, per, low, high, field) CASE_##name,
+#define HOST(name, key, of_heads, per, low, high, field, option, help) CASE_##name,
 #include "evidence/sets/hosts.def"
 #undef HOST
     CASE_HOSTS

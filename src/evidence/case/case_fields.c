@@ -75,7 +75,7 @@ const struct case_field case_fields[] = {
     OTHER("window", WINDOW, FIELD_GRADED, score.window),
     OTHER("mask", MAP, FIELD_GRADED, mask),
     OTHER("bias", MAP, FIELD_GRADED, bias),
-#define HOST(name, key, of_heads, per, low, high, field)                                                     \
+#define HOST(name, key, of_heads, per, low, high, field, option, help)                                       \
     {NULL, FIELD_HOST, FIELD_GRADED, CASE_##name, NO_LIKE, NULL},
 #include "evidence/sets/hosts.def"
 #undef HOST

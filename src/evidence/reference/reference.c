@@ -161,11 +161,17 @@ static void raw_scores(const struct reference *r, const struct reference_row *at
     }
 }
 
+double reference_added(const struct reference *r, const struct reference_row *at, int64_t j, double *size) {
+    const double bias = r->bias == NULL ? 0 : mapped(r, r->bias, r->bias_stride, at, j);
+    const double slope = r->score->alibi_slopes == NULL ? 0 : (double)r->score->alibi_slopes[at->h];
+    const double far = slope * fabs((double)(at->p - j));
+    if (size != NULL) *size += fabs(bias) + fabs(far);
+    return bias - far;
+}
+
 static void mask_scores(const struct reference *r, const struct reference_row *at, double *s) {
     for (int64_t j = 0; j < r->n_kv; j++) {
-        if (r->bias != NULL) s[j] += mapped(r, r->bias, r->bias_stride, at, j);
-        if (r->score->alibi_slopes != NULL)
-            s[j] -= (double)r->score->alibi_slopes[at->h] * fabs((double)(at->p - j));
+        s[j] += reference_added(r, at, j, NULL);
         if (!reference_sees(r, at, j)) s[j] = -(double)INFINITY;
     }
 }

@@ -111,6 +111,9 @@ struct reference_row {
 };
 double reference_finish(const struct reference *problem, const struct reference_row *row, double *scores,
                         double *p, const struct reference_result *result);
+// What is added to a capped score, bias and ALiBi; *size, which may be absent, grows by its parts' sizes.
+double reference_added(const struct reference *problem, const struct reference_row *row, int64_t j,
+                       double *size);
 // The factor by which dropout multiplies the row's weight of key j.
 double reference_dropout(const struct reference *problem, const struct reference_row *row, int64_t j);
 // Row `number` of a problem's [B, H, Nq].

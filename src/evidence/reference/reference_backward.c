@@ -121,16 +121,6 @@ static bool begin_row(struct backward *w, const struct reference_row *at) {
     return true;
 }
 
-static double bias_at(const struct reference *r, const struct reference_row *at, int64_t j) {
-    const int64_t n = bias_of(r, at, j);
-    return r->bias == NULL ? 0 : r->bias[r->map_period != 0 ? n % r->map_period : n];
-}
-
-static double slope_at(const struct reference *r, const struct reference_row *at, int64_t j) {
-    return r->score->alibi_slopes == NULL ? 0
-                                          : (double)r->score->alibi_slopes[at->h] * fabs((double)(at->p - j));
-}
-
 // The gradients of a pair whose score is s: an exponential makes of its error a relative one, and the derivative of tanh has a
 // rounding of its own.
 static void weigh_pair(const struct backward *w, const struct reference_row *at, int64_t j, double s,
@@ -159,10 +149,9 @@ static bool make_pair(const struct backward *w, const struct reference_row *at, 
     pair->dot_size = size_dot(w->q, k, r->head_dim);
     double s = scale * pair->dot;
     if (cap > 0) capped = tanh(s / cap), s = cap * capped;
-    const double bias = bias_at(r, at, j), far = slope_at(r, at, j);
-    s += bias - far;
+    double size = fabs(scale) * pair->dot_size + fabs(w->lse);
+    s += reference_added(r, at, j, &size);
     if (s == -(double)INFINITY) return false;
-    const double size = fabs(scale) * pair->dot_size + fabs(bias) + fabs(far) + fabs(w->lse);
     weigh_pair(w, at, j, s, size, capped, pair);
     return true;
 }

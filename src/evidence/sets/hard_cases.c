@@ -56,7 +56,7 @@ const struct hard_case hard_cases[] = {
     {"mixed-types", "attend-f32-b1-h2-n16-nkv33-d32-full-kvbf16-lse"},
 
 // Each host array with numbers of its seed, in float32 and in bfloat16 with grouped heads.
-#define HOST(name, key, of_heads, per, low, high, field)                                                     \
+#define HOST(name, key, of_heads, per, low, high, field, option, help)                                       \
     {"any-" key, "attend-f32-b3-h4-n16-nkv33-d64-full-lse-" key},                                            \
         {"any-" key "-bf16", "attend-bf16-b2-h4-hkv2-n40-nkv70-d64-causal-lse-" key},
 #include "evidence/sets/hosts.def"

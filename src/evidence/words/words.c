@@ -19,12 +19,22 @@ const char *const names_norms[] = {"none", "heads", "width", NULL};
 const char *const names_gates[] = {"none", "heads", "all", NULL};
 const char *const names_ops[] = {"attend", "decode", "layer", "linear", "backward", NULL};
 const char *const names_layouts[] = {"dense", "bshd", "padded", "spaced", "scattered", NULL};
-const char *const names_kv_types[] = {"f32",    "f16",    "bf16", "-",    "i8",   "-",
-                                      "f8e4m3", "f8e5m2", "q8_0", "q4_0", "q4_1", NULL};
-const char *const names_v_types[] = {"-",      "f32",    "f16",  "bf16", "-",    "i8", "-",
-                                     "f8e4m3", "f8e5m2", "q8_0", "q4_0", "q4_1", NULL};
-const char *const names_matrix_types[] = {"f32", "f16", "bf16", "-",    "-",    "-",
-                                          "-",   "-",   "q8_0", "q4_0", "q4_1", NULL};
+#define KV_WORD(name, word, bytes, numbers) word,
+#define NO_WORD(name, word, bytes, numbers) "-",
+#define TYPE_FLOAT KV_WORD
+#define TYPE_SCALED KV_WORD
+#define TYPE_BLOCKS KV_WORD
+#define TYPE_OTHER NO_WORD
+const char *const names_v_types[] = {"-",
+#include <clattn/types.def>
+                                     NULL};
+#define TYPE_FLOAT KV_WORD
+#define TYPE_BLOCKS KV_WORD
+#define TYPE_SCALED NO_WORD
+#define TYPE_OTHER NO_WORD
+const char *const names_matrix_types[] = {
+#include <clattn/types.def>
+    NULL};
 const char *const names_ragged[] = {"-",          "host",  "device",      "gaps",
                                     "gapsdevice", "cache", "cachedevice", NULL};
 const char *const names_contents[] = {"ordinary", "hiddennan", "seennan", "rownan",    "huge",

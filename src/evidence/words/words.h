@@ -22,7 +22,7 @@ extern const char *const names_gates[];        // enum case_gate
 extern const char *const names_ops[];          // enum case_op
 extern const char *const names_layouts[];      // enum layout
 extern const char *const names_v_types[];      // of v, by 1 and its clattn_type
-extern const char *const names_kv_types[];     // of k and v, by clattn_type; "-" is none
+#define names_kv_types (names_v_types + 1)     // of k and v, by clattn_type; "-" is none
 extern const char *const names_matrix_types[]; // of weight matrices, likewise
 extern const char *const names_ragged[];       // enum case_ragged
 extern const char *const names_contents[];     // enum case_contents

@@ -6,8 +6,12 @@
 #include "tool/cli/progress.h"
 
 static const char *const layout_names[] = {"bhsd", "bshd", NULL};
+// Words of --kv-type, and what K and V are quantised to for each.
 static const char *const kv_type_names[] = {"f32", "f16",  "bf16", "q8",   "f8e4m3", "f8e5m2",
                                             "q4",  "q8_0", "q4_0", "q4_1", NULL};
+static const clattn_type quantised_types[] = {
+    CLATTN_TYPE_F32,    CLATTN_TYPE_F32,  CLATTN_TYPE_F32,  CLATTN_TYPE_I8,   CLATTN_TYPE_F8E4M3,
+    CLATTN_TYPE_F8E5M2, CLATTN_TYPE_Q4_0, CLATTN_TYPE_Q8_0, CLATTN_TYPE_Q4_0, CLATTN_TYPE_Q4_1};
 
 static const option_row attend_rows[] = {
     {"q", "FILE", "[B,H,Nq,D]; .npy or FILE.safetensors#TENSOR", AS_TEXT(attend, q)},
@@ -49,6 +53,9 @@ static int check_options(const attend *a) {
 
 static int load_inputs(attend *a) {
     int status = check_options(a);
+    if (a->v_type < 0) a->v_type = a->kv_type;
+    if (a->kv_type >= 0) a->quantised[0] = quantised_types[a->kv_type];
+    if (a->v_type >= 0) a->quantised[1] = quantised_types[a->v_type];
     if (status < 0) status = attend_gradients_check(a);
     if (status < 0 && a->ranks.wanted) return attend_shared_find(a);
     if (status < 0) status = tensors_load("q", a->q, 4, &a->q_array);

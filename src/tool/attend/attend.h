@@ -4,11 +4,6 @@
 #include "tool/ranks/ranks_keys.h"
 #include "tool/devices/several.h"
 
-enum {
-    ATTEND_SCALED = 3,
-    ATTEND_BLOCKS = 6
-}; // of kv_type, v_type: the first that is quantised, the first in blocks
-
 // State of --mpi: the files, of which parts are read, and the result. A part is one shared call: all items of a batch, or one of
 // sequences that lie one behind the other, whose rows every rank then has some of.
 typedef struct attend_part {
@@ -39,7 +34,8 @@ typedef struct attend {
     const char *q, *k, *v, *out, *lse, *weights, *scores, *dropout_mask;
     bool bshd;
     int scores_at, kv_type, v_type,
-        dtype; // indices into the names below; -1: not given, of types the files' own
+        dtype;                // indices into the names below; -1: not given, of types the files' own
+    clattn_type quantised[2]; // what K and V become; f32 where they stay floats
     array q_array, k_array, v_array, out_array, lse_array, weights_array, scores_array, dropout_array;
     common_options common;
     score_options score;

@@ -1,20 +1,10 @@
 // attend_arrays.c: the arrays of a call of clattn attend: their types, loading what is no q, k or v, the device, and results.
 #include "tool/attend/attend.h"
 
-// How k (0) and v (1) are to be stored, as --kv-type and --v-type have it; -1: as their files say.
-static int wanted(const attend *a, int which) {
-    return which == 1 && a->v_type >= 0 ? a->v_type : a->kv_type;
-}
-static clattn_type quantised_type(const attend *a, int which) {
-    static const clattn_type types[] = {CLATTN_TYPE_I8,   CLATTN_TYPE_F8E4M3, CLATTN_TYPE_F8E5M2,
-                                        CLATTN_TYPE_Q4_0, CLATTN_TYPE_Q8_0,   CLATTN_TYPE_Q4_0,
-                                        CLATTN_TYPE_Q4_1};
-    const int type = wanted(a, which);
-    return type >= ATTEND_SCALED ? types[type - ATTEND_SCALED] : CLATTN_TYPE_F32;
-}
+// As which floats K (0) and V (1) are loaded.
 static int float_type(const attend *a, int which) {
-    const int type = wanted(a, which);
-    return type >= ATTEND_SCALED ? 0 : type >= 0 ? type : a->dtype;
+    const int type = which ? a->v_type : a->kv_type;
+    return a->quantised[which] != CLATTN_TYPE_F32 ? 0 : type >= 0 ? type : a->dtype;
 }
 
 int attend_store(attend *a) {
@@ -29,7 +19,7 @@ int attend_store(attend *a) {
 
 int attend_options(attend *a, int64_t items, int64_t heads, int64_t k_items) {
     const int types[2] = {float_type(a, 0), float_type(a, 1)};
-    const bool quantised = wanted(a, 0) >= ATTEND_SCALED || wanted(a, 1) >= ATTEND_SCALED;
+    const bool quantised = a->quantised[0] != CLATTN_TYPE_F32 || a->quantised[1] != CLATTN_TYPE_F32;
     const bool is_cache = a->append.k_new || a->kv.block_table; // which is never packed
     int status = append_options_load(&a->append, a->dtype, quantised);
     if (status < 0) status = ragged_options_load(&a->ragged, is_cache ? -1 : k_items);
@@ -70,12 +60,11 @@ static void swap(const attend *a, clattn_tensor *const views[], int count) {
 
 int attend_upload(attend *a, tensors *t) {
     clattn_attention_params *p = &a->params;
-    const clattn_type types[2] = {quantised_type(a, 0), quantised_type(a, 1)};
     int status = tensors_upload(t, &a->q_array, &p->q);
-    if (status < 0) status = kv_upload(t, &a->k_array, types[0], &p->kv.k, &p->kv.k_scale);
-    if (status < 0) status = kv_upload(t, &a->v_array, types[1], &p->kv.v, &p->kv.v_scale);
+    if (status < 0) status = kv_upload(t, &a->k_array, a->quantised[0], &p->kv.k, &p->kv.k_scale);
+    if (status < 0) status = kv_upload(t, &a->v_array, a->quantised[1], &p->kv.v, &p->kv.v_scale);
     swap(a, (clattn_tensor *[]){&p->q, &p->kv.k, &p->kv.v, &p->kv.k_scale, &p->kv.v_scale}, 5);
-    if (status < 0) status = kv_options_upload(&a->kv, t, types, &p->kv);
+    if (status < 0) status = kv_options_upload(&a->kv, t, a->quantised, &p->kv);
     swap(a, (clattn_tensor *[]){&p->kv.past_k, &p->kv.past_v, &p->kv.past_k_scale, &p->kv.past_v_scale}, 4);
     if (status < 0) status = append_options_upload(&a->append, t, &p->kv);
     swap(a, (clattn_tensor *[]){&p->kv.k_new, &p->kv.v_new}, 2);

@@ -88,9 +88,14 @@ bool rope_scaling_parse(const char *text, clattn_rope *rope, char why[256]);
 // NULL, or what is wrong with it.
 const char *rope_scaling_read(const json_t *object, const char *name, double longest, clattn_rope *rope);
 
-#define SCORE_FILES_MOST 8
 #define SCORE_ROWS 32
-enum { SCORE_ALIBI, SCORE_SINKS }; // rows of score_files
+// Rows of score_files.
+enum {
+#define HOST(name, key, of_heads, per, low, high, field, option, help) SCORE_##name,
+#include "evidence/sets/hosts.def"
+#undef HOST
+    SCORE_FILES
+};
 
 typedef struct score_options {
     clattn_score score;
@@ -101,13 +106,13 @@ typedef struct score_options {
     bool maps_later;                                   // mask and bias: the caller loads them, by parts
     bool rope;                                         // the caller turns queries and keys by their positions
     const char *causal, *align, *offset, *mask, *bias; // as given
-    const char *file[SCORE_FILES_MOST];                // as given, a row of score_files each
+    const char *file[SCORE_FILES];                     // as given, a row of score_files each
     const char *buffer[CLATTN_MOD_BUFFERS];            // as given, in order
     int buffers;
     array mask_array, bias_array, buffer_array[CLATTN_MOD_BUFFERS];
-    int32_t *offsets;               // [B], owned
-    void *values[SCORE_FILES_MOST]; // of the files, owned
-    option_row rows[SCORE_ROWS];    // what score_group hands out
+    int32_t *offsets;            // [B], owned
+    void *values[SCORE_FILES];   // of the files, owned
+    option_row rows[SCORE_ROWS]; // what score_group hands out
 } score_options;
 
 option_group score_group(score_options *o);

@@ -14,15 +14,11 @@ static const struct score_file {
     score_axis axis;
     size_t field;
 } score_files[] = {
-    {"alibi", "[H] slopes", AXIS_HEADS, offsetof(clattn_score, alibi_slopes)},
-    {"sinks", "[H] sink logits", AXIS_HEADS, offsetof(clattn_score, sinks)},
-    {"head-scales", "[H] factors of the scores, in place of --scale", AXIS_HEADS,
-     offsetof(clattn_score, head_scales)},
-    {"q-lengths", "[B] valid query rows", AXIS_BATCH, offsetof(clattn_score, q_lengths)},
-    {"kv-lengths", "[B] valid keys", AXIS_BATCH, offsetof(clattn_score, kv_lengths)},
+#define HOST(name, key, of_heads, per, low, high, field, option, help)                                       \
+    {option, help, of_heads ? AXIS_HEADS : AXIS_BATCH, offsetof(clattn_score, field)},
+#include "evidence/sets/hosts.def"
+#undef HOST
 };
-#define SCORE_FILES ((int)(sizeof score_files / sizeof score_files[0]))
-_Static_assert(sizeof score_files / sizeof score_files[0] <= SCORE_FILES_MOST, "room in score_options");
 
 static const char *const causal_names[] = {"none", "top-left", "bottom-right", "offset", NULL};
 static const char *const align_names[] = {"top-left", "bottom-right", "offset", NULL};
@@ -94,18 +90,19 @@ static const option_row plain_rows[] = {
     {"seed", "S", "seed of --dropout; the same keeps the same weights on every device", AS_CALL(take_seed)},
 };
 #define PLAIN_ROWS ((int)(sizeof plain_rows / sizeof plain_rows[0]))
-_Static_assert(sizeof plain_rows / sizeof plain_rows[0] + SCORE_FILES_MOST <= SCORE_ROWS,
-               "room in score_options");
+_Static_assert(sizeof plain_rows / sizeof plain_rows[0] + SCORE_FILES <= SCORE_ROWS, "room in score_options");
 
 option_group score_group(score_options *o) {
     memcpy(o->rows, plain_rows, sizeof plain_rows);
+    int rows = PLAIN_ROWS;
     for (int i = 0; i < SCORE_FILES; i++)
-        o->rows[PLAIN_ROWS + i] =
-            (option_row){.name = score_files[i].option,
-                         .value = "FILE",
-                         .help = score_files[i].help,
-                         .field = offsetof(score_options, file) + (size_t)i * sizeof o->file[0]};
-    return (option_group){"scores and masks", o->rows, PLAIN_ROWS + SCORE_FILES, o};
+        if (score_files[i].help)
+            o->rows[rows++] =
+                (option_row){.name = score_files[i].option,
+                             .value = "FILE",
+                             .help = score_files[i].help,
+                             .field = offsetof(score_options, file) + (size_t)i * sizeof o->file[0]};
+    return (option_group){"scores and masks", o->rows, rows, o};
 }
 
 static int choose_alignment(score_options *o) {
