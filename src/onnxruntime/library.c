@@ -88,6 +88,11 @@ static OrtStatus *op_compute(void *kernel, OrtKernelContext *context) {
     return call_node(kernel, context);
 }
 
+static OrtStatus *op_shapes(const OrtCustomOp *op, OrtShapeInferContext *context) {
+    (void)op, (void)context;
+    return NULL;
+}
+
 static const OrtCustomOp calls = {
     .version = ORT_API_WANTED,
     .GetName = op_name,
@@ -106,6 +111,7 @@ static const OrtCustomOp calls = {
     .GetVariadicOutputHomogeneity = op_none,
     .CreateKernelV2 = op_create,
     .KernelComputeV2 = op_compute,
+    .InferOutputShapeFn = op_shapes,
 };
 
 static void add_op(struct library *library, const OrtApi *api, const struct operation *is, int first,

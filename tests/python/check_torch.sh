@@ -11,10 +11,8 @@ wrong() { echo "$1"; exit 1; }
 # of them, with each function that is named, which says cudaErrorNoDevice, 100.   $1 torch's libraries
 stand_in() {
     nm -D --undefined-only "$1"/*.so 2>/dev/null | sed -nE 's/^ +[Uw] (_*(cu|nv|nccl)[A-Za-z0-9_]*)(@(.*))?$/\1 \4/p' | sort -u >"$here/names"
-    {
-        echo 'const char *cudaGetErrorString(int status) { return status ? "there is no CUDA" : ""; }'
-        sed -nE '/^cudaGetErrorString /!s/^([^ ]*) .*$/int \1(void) { return 100; }/p' "$here/names"
-    } >"$here/stand_in.c"
+    sed -E -e 's/^([^ ]*Error(String|Name)) .*$/const char *\1(int status) { return status ? "there is no CUDA" : ""; }/' \
+        -e 's/^([^ ]*) [^ ]*$/int \1(void) { return 100; }/' "$here/names" >"$here/stand_in.c"
     awk '{ of[$2] = of[$2] $1 "; " } END { for (v in of) print (v ? v : "unnamed") " { " of[v] "};" }' "$here/names" >"$here/stand_in.map"
     cc -shared -fPIC -w -fno-builtin "$here/stand_in.c" -o "$1/no_cuda.so" -Wl,--version-script="$here/stand_in.map"
     for name in $(readelf -d "$1"/*.so | sed -nE 's/.*NEEDED.*\[(lib(cu|nv|nccl)[^]]*)\]/\1/p' | sort -u); do
