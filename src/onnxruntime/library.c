@@ -88,11 +88,6 @@ static OrtStatus *op_compute(void *kernel, OrtKernelContext *context) {
     return call_node(kernel, context);
 }
 
-static OrtStatus *op_shapes(const OrtCustomOp *op, OrtShapeInferContext *context) {
-    (void)op, (void)context;
-    return NULL;
-}
-
 static const OrtCustomOp calls = {
     .version = ORT_API_WANTED,
     .GetName = op_name,
@@ -111,13 +106,14 @@ static const OrtCustomOp calls = {
     .GetVariadicOutputHomogeneity = op_none,
     .CreateKernelV2 = op_create,
     .KernelComputeV2 = op_compute,
-    .InferOutputShapeFn = op_shapes,
 };
 
 static void add_op(struct library *library, const OrtApi *api, const struct operation *is, int first,
                    int second) {
-    library->ops[library->count++] =
+    struct op *op = &library->ops[library->count++];
+    *op =
         (struct op){.ort = calls, .is = is, .api = api, .device = library->device, .types = {first, second}};
+    op->ort.InferOutputShapeFn = library->infers ? shapes_infer : NULL;
 }
 
 static OrtStatus *fill(struct library *library, const OrtApi *api) {
@@ -136,11 +132,12 @@ static OrtStatus *fill(struct library *library, const OrtApi *api) {
     return status;
 }
 
-static OrtStatus *open_library(const OrtApi *api, int asked, struct library **found) {
+static OrtStatus *open_library(const OrtApi *api, int asked, bool infers, struct library **found) {
     char why[LINE], text[LINE + 32];
     struct library *library = calloc(1, sizeof *library);
     if (library == NULL) return api->CreateStatus(ORT_FAIL, "clattn: out of memory");
     library->asked = asked;
+    library->infers = infers;
     library->device = device_open(asked, why);
     if (library->device == NULL) {
         snprintf(text, sizeof text, "clattn: %s", why);
@@ -173,14 +170,14 @@ static OrtStatus *asked_device(const OrtApi *api, const OrtSessionOptions *optio
     return api->CreateStatus(ORT_INVALID_ARGUMENT, line);
 }
 
-OrtStatus *library_of(const OrtApi *api, const OrtSessionOptions *options, const char *entry,
+OrtStatus *library_of(const OrtApi *api, const OrtSessionOptions *options, const char *entry, bool infers,
                       struct library **found) {
     int asked = -1;
     OrtStatus *status = asked_device(api, options, entry, &asked);
     if (status) return status;
     *found = atomic_load(&libraries);
     while (*found && (*found)->asked != asked) *found = (*found)->next;
-    return *found ? NULL : open_library(api, asked, found);
+    return *found ? NULL : open_library(api, asked, infers, found);
 }
 
 CLATTN_API OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base);
@@ -190,7 +187,8 @@ CLATTN_API OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApi
     if (api == NULL)
         return base->GetApi(1)->CreateStatus(ORT_NOT_IMPLEMENTED,
                                              "clattn: ONNX Runtime 1.17 or later is wanted");
-    OrtStatus *status = library_of(api, options, "clattn.device", &library);
+    // ONNX Runtime 1.22 and earlier end where they are asked for the shapes of a node that leaves an input out.
+    OrtStatus *status = library_of(api, options, "clattn.device", base->GetApi(24) != NULL, &library);
     for (int d = 0; d < DOMAINS && status == NULL; d++)
         status = api->AddCustomOpDomain(options, library->domain[d]);
     return status;

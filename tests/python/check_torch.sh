@@ -39,7 +39,7 @@ if [ -z "${CLATTN_TORCH:-}" ]; then
     fi
     rm -rf "$here/made"
     PATH=$here/python/bin:$PATH "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w "$here/made" \
-        -Cbuild-dir="$here/meson" -Csetup-args=-Dtool=disabled . >"$here/wheel.log" 2>&1 || { tail -n 20 "$here/wheel.log"; wrong "no wheel"; }
+        --config-settings=build-dir="$here/meson" --config-settings=setup-args=-Dtool=disabled . >"$here/wheel.log" 2>&1 || { tail -n 20 "$here/wheel.log"; wrong "no wheel"; }
     fetch --force-reinstall "$here"/made/*.whl || { cat "$here/pip.log"; wrong "pip does not install the wheel"; }
 fi
 "$python" tests/source/check_porting.py || exit 1
