@@ -180,6 +180,12 @@ OrtStatus *library_of(const OrtApi *api, const OrtSessionOptions *options, const
     return *found ? NULL : open_library(api, asked, infers, found);
 }
 
+// ONNX Runtime 1.22 and earlier end the process where a node whose shapes are inferred leaves an input out; 1.24 does not.
+static bool bears_shapes(const OrtApiBase *base) {
+    int major = 0, minor = 0;
+    return sscanf(base->GetVersionString(), "%d.%d", &major, &minor) == 2 && (major > 1 || minor >= 24);
+}
+
 CLATTN_API OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base);
 CLATTN_API OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base) {
     struct library *library = NULL;
@@ -187,8 +193,7 @@ CLATTN_API OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApi
     if (api == NULL)
         return base->GetApi(1)->CreateStatus(ORT_NOT_IMPLEMENTED,
                                              "clattn: ONNX Runtime 1.17 or later is wanted");
-    // ONNX Runtime 1.22 and earlier end where they are asked for the shapes of a node that leaves an input out.
-    OrtStatus *status = library_of(api, options, "clattn.device", base->GetApi(24) != NULL, &library);
+    OrtStatus *status = library_of(api, options, "clattn.device", bears_shapes(base), &library);
     for (int d = 0; d < DOMAINS && status == NULL; d++)
         status = api->AddCustomOpDomain(options, library->domain[d]);
     return status;

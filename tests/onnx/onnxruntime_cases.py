@@ -315,8 +315,11 @@ def all_refusals():
 def sizes_without_numbers():
     """Names of sizes are handed on; what a size is made of and has no number gets a name of its own."""
     before = len(failures)
-    for inputs, wanted in (({"q": ["B", "N", 16], "k": ["B", "L", 16], "v": ["B", "L", 24]}, ["B", "N", 24]),
-                           ({"q": ["B", "N", 2, 3, "D"]}, ["B", "N", None]), ({"q": [None, 4, 16], "k": ["B", 4, 16], "v": [2, 4, 24]}, [None, 4, 24]), ({"q": [2, 4, 16], "k": None, "v": None}, [])):
+    for inputs, wanted in (
+            ({"q": ["B", "N", 16], "k": ["B", "L", 16], "v": ["B", "L", 24]}, ["B", "N", 24]),
+            ({"q": ["B", "N", 2, 3, "D"]}, ["B", "N", None]),
+            ({"q": [None, 4, 16], "k": ["B", 4, 16], "v": [2, 4, 24]}, [None, 4, 24]),
+            ({"q": [2, 4, 16], "k": None, "v": None}, [])):  # nothing is known
         made = helper.make_node("MultiHeadAttention", [*inputs, *[""] * (5 - len(inputs)), "added"], ["y"], domain="com.microsoft",
                                 num_heads=2)
         values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in {**inputs, "added": None}.items()]
