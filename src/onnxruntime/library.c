@@ -182,8 +182,10 @@ OrtStatus *library_of(const OrtApi *api, const OrtSessionOptions *options, const
 
 // ONNX Runtime 1.22 and earlier end the process where a node whose shapes are inferred leaves an input out; 1.24 does not.
 static bool bears_shapes(const OrtApiBase *base) {
-    int major = 0, minor = 0;
-    return sscanf(base->GetVersionString(), "%d.%d", &major, &minor) == 2 && (major > 1 || minor >= 24);
+    const char *version = base->GetVersionString(); // 1.24.1
+    if (strncmp(version, "1.", 2) != 0) return true;
+    const size_t digits = strspn(version + 2, "0123456789");
+    return digits > 2 || (digits == 2 && strncmp(version + 2, "24", 2) >= 0);
 }
 
 CLATTN_API OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base);

@@ -66,16 +66,12 @@ if [ -n "$llama" ]; then
     program model -isystem "$llama/include" -L"$here/libraries/bin" -lllama
     "$here/model" "$here/libraries/libggml-cpu.so" "$backend" "$here/model.gguf" >"$here/out" || { cat "$here/out"; wrong "a whole model"; }
     sed '$d' "$here/out"
-    # The package, with the libraries from above in place of those that it would build: it finds them in its folder.
-    python=$here/python/bin/python
-    if ! "$python" -c 'import llama_cpp' 2>/dev/null; then
-        CMAKE_ARGS=-DLLAMA_BUILD=OFF pip install --no-deps --no-build-isolation "$here/sources" || { cat "$here/pip.log"; wrong "llama-cpp-python"; }
-        lib=$(echo "$here"/python/lib/python3*/site-packages/llama_cpp)/lib
-        mkdir -p "$lib"
-        ln -sf "$here"/libraries/libggml*.so* "$here"/libraries/bin/libllama.so* "$lib"
-    fi
-    "$python" -I - "$here/model.gguf" "$here/libraries/libggml-cpu.so" "$backend" "$(tail -n 1 "$here/out")" <<'PYTHON' || wrong "llama-cpp-python"
+    # The package as it lies in its sources, with the libraries from above in place of those that it builds of them.
+    mkdir -p "$here/sources/llama_cpp/lib"
+    ln -sf "$here"/libraries/libggml*.so* "$here"/libraries/bin/libllama.so* "$here/sources/llama_cpp/lib"
+    "$here/python/bin/python" -I - "$here/sources" "$here/model.gguf" "$here/libraries/libggml-cpu.so" "$backend" "$(tail -n 1 "$here/out")" <<'PYTHON' || wrong "llama-cpp-python"
 import ctypes, sys
+sys.path.insert(0, sys.argv.pop(1))
 import llama_cpp
 import llama_cpp._ggml
 model, *backends, wanted = sys.argv[1:]

@@ -23,13 +23,16 @@ stand_in() {
 python=${CLATTN_TORCH:-$here/python/bin/python} own=$build
 if [ -z "${CLATTN_TORCH:-}" ]; then
     own=
-    fetch() { "$python" -m pip install --quiet --disable-pip-version-check --no-deps "$@" >"$here/pip.log" 2>&1; }
+    fetch() { # $1 a file of requirements
+        "$python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary :all: --force-reinstall \
+            -r "$1" >"$here/pip.log" 2>&1
+    }
     mkdir -p "$here/empty"
     if ! "$python" -c 'import torch, transformers, expecttest, mesonpy' 2>/dev/null; then
         [ "${CLATTN_INSTALL:-on}" = on ] || { echo "no Python here has torch, and CLATTN_INSTALL=off: CLATTN_TORCH=PYTHON names one"; exit 77; }
         rm -rf "$here/python"
         python3 -m venv "$here/python"
-        if ! fetch --require-hashes --only-binary :all: -r tests/requirements/torch.txt; then
+        if ! fetch tests/requirements/torch.txt; then
             if grep -q 'DO NOT MATCH THE HASHES' "$here/pip.log"; then wrong "what PyPI has is not what tests/requirements/torch.txt names"; fi
             echo "PyPI is not reachable, or has no torch for this machine"
             exit 77
@@ -40,7 +43,9 @@ if [ -z "${CLATTN_TORCH:-}" ]; then
     rm -rf "$here/made"
     PATH=$here/python/bin:$PATH "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w "$here/made" \
         --config-settings=build-dir="$here/meson" --config-settings=setup-args=-Dtool=disabled . >"$here/wheel.log" 2>&1 || { tail -n 20 "$here/wheel.log"; wrong "no wheel"; }
-    fetch --force-reinstall "$here"/made/*.whl || { cat "$here/pip.log"; wrong "pip does not install the wheel"; }
+    wheel=$(echo "$here"/made/*.whl)
+    echo "$wheel --hash=sha256:$(sha256sum "$wheel" | cut -d' ' -f1)" >"$here/wheel.txt"
+    fetch "$here/wheel.txt" || { cat "$here/pip.log"; wrong "pip does not install the wheel"; }
 fi
 "$python" tests/source/check_porting.py || exit 1
 "$python" -I tests/python/check_torch.py ${own:+"$own"} || exit 1
