@@ -245,6 +245,19 @@ static int alike(const run *a, const run *b) {
     return same;
 }
 
+// How far the best token of a step is above the next one, where that is least.
+static float margin(const run *r) {
+    float least = INFINITY;
+    for (int step = 0; step < STEPS; step++) {
+        float next = -INFINITY;
+        for (int token = 0; token < VOCABULARY; token++) {
+            next = token == r->tokens[step] ? next : fmaxf(next, r->logits[step][token]);
+        }
+        least = fminf(least, r->logits[step][r->tokens[step]] - next);
+    }
+    return least;
+}
+
 // Over f16 clattn's tokens are those of ggml's CPU backend; over fewer bits, whose products that backend makes of rounded queries, they
 // are those of attention in double precision. Its attention is as near to that as float32 is, which no other's is.
 static bool judge(const char *name, const run *theirs, const run *doubles, const run *ours, bool exact) {
@@ -253,10 +266,10 @@ static bool judge(const char *name, const run *theirs, const run *doubles, const
     const bool good = alike(ours, doubles) == STEPS && (!exact || alike(ours, theirs) == STEPS) &&
                       error < 1e-11 && a->nodes == b->nodes && a->nodes == LAYERS * STEPS;
     printf("a llama over %s: clattn's tokens are those of ggml's CPU backend for %d of %d, of attention in "
-           "double for %d (ggml's: %d); "
-           "NMSE of %d attentions ggml %.1e, clattn %.1e%s\n",
-           name, alike(ours, theirs), STEPS, alike(ours, doubles), alike(theirs, doubles), a->nodes,
-           b->wrong / b->all, error, good ? "" : ": WRONG");
+           "double for %d (ggml's: %d), whose best is above the next by %.2g or more; NMSE of %d attentions "
+           "ggml %.1e, clattn %.1e%s\n",
+           name, alike(ours, theirs), STEPS, alike(ours, doubles), alike(theirs, doubles), margin(doubles),
+           a->nodes, b->wrong / b->all, error, good ? "" : ": WRONG");
     return good;
 }
 
