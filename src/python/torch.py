@@ -243,10 +243,8 @@ def _transformers(module, query, key, value, attention_mask, scaling=None, dropo
         _say(why)
         return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, dropout=dropout, is_causal=is_causal,
                                       softcap=softcap, position_bias=position_bias, **more)
-    rows, causal = query.shape[2], getattr(module, "is_causal", True) if is_causal is None else is_causal
-    causal = bool(causal) and attention_mask is None and rows > 1
-    if causal and key.shape[2] > rows:  # the empty rest of a static cache, behind a prompt
-        key, value = key[:, :, :rows], value[:, :, :rows]
+    # Without a mask a prompt's rows are the first keys: what is behind them is the empty rest of a static cache.
+    causal = (getattr(module, "is_causal", True) if is_causal is None else is_causal) and attention_mask is None and query.shape[2] > 1
     if attention_mask is not None:
         attention_mask = attention_mask[:, :, :, :key.shape[2]]
     is_bool = attention_mask is not None and attention_mask.dtype == torch.bool
@@ -254,7 +252,7 @@ def _transformers(module, query, key, value, attention_mask, scaling=None, dropo
     if position_bias is not None:
         position_bias = position_bias[:, :, :, :key.shape[2]]
         bias = position_bias if bias is None else position_bias + bias
-    out = attention(query, key, value, mask=attention_mask if is_bool else None, bias=bias, sinks=s_aux, causal=causal, scale=scaling,
+    out = attention(query, key, value, mask=attention_mask if is_bool else None, bias=bias, sinks=s_aux, causal=bool(causal), scale=scaling,
                     softcap=softcap or 0.0, dropout=dropout if module.training else 0.0)
     return out.transpose(1, 2).contiguous(), None
 

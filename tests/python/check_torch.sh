@@ -27,7 +27,7 @@ if [ -z "${CLATTN_TORCH:-}" ]; then
         "$python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary :all: --force-reinstall \
             -r "$1" >"$here/pip.log" 2>&1
     }
-    mkdir -p "$here/empty"
+    mkdir -p "$here"
     if ! "$python" -c 'import torch, transformers, expecttest, mesonpy' 2>/dev/null; then
         [ "${CLATTN_INSTALL:-on}" = on ] || { echo "no Python here has torch, and CLATTN_INSTALL=off: CLATTN_TORCH=PYTHON names one"; exit 77; }
         rm -rf "$here/python"
@@ -41,8 +41,9 @@ if [ -z "${CLATTN_TORCH:-}" ]; then
         "$python" -c 'import torch' || wrong "torch is not to be imported"
     fi
     rm -rf "$here/made"
-    PATH=$here/python/bin:$PATH "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w "$here/made" \
-        --config-settings=build-dir="$here/meson" --config-settings=setup-args=-Dtool=disabled . >"$here/wheel.log" 2>&1 || { tail -n 20 "$here/wheel.log"; wrong "no wheel"; }
+    PATH=$here/python/bin:$PATH "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+        -w "$here/made" --config-settings=build-dir="$here/meson" --config-settings=setup-args=-Dtool=disabled . >"$here/wheel.log" 2>&1 ||
+        { tail -n 20 "$here/wheel.log"; wrong "no wheel"; }
     wheel=$(echo "$here"/made/*.whl)
     echo "$wheel --hash=sha256:$(sha256sum "$wheel" | cut -d' ' -f1)" >"$here/wheel.txt"
     fetch "$here/wheel.txt" || { cat "$here/pip.log"; wrong "pip does not install the wheel"; }
