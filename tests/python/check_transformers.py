@@ -29,6 +29,7 @@ def counted(*tensors, **options):
 
 clattn_torch.clattn.attention = counted
 clattn_torch.register()
+transformers.utils.logging.disable_progress_bar()
 COMMON = dict(vocab_size=199, initializer_range=0.25, tie_word_embeddings=False, bos_token_id=1, eos_token_id=None, pad_token_id=0)
 HEADS = dict(hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, **COMMON)
 T5 = dict(d_model=64, d_kv=16, d_ff=96, num_layers=2, num_heads=4, initializer_factor=3.0, decoder_start_token_id=0,
