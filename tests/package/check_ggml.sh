@@ -14,7 +14,7 @@ unreachable() {
 
 # Sources have no name and version of their own before their build backend tells them: pip asks it, and builds nothing.
 ggml=${CLATTN_GGML:-$here/sources/vendor/llama.cpp/ggml}
-if [ ! -d "$ggml/src" ]; then
+if [ ! -d "$ggml/src" ] || { [ -z "${CLATTN_GGML:-}" ] && ! "$here/python/bin/python" -c 'import diskcache, jinja2, numpy' 2>/dev/null; }; then
     [ -x "$here/python/bin/python" ] || python3 -m venv "$here/python"
     sed '/^llama-cpp-python/,+1d' tests/requirements/ggml.txt >"$here/tools.txt" # and what the package asks for
     grep -A 1 '^llama-cpp-python' tests/requirements/ggml.txt >"$here/sources.txt"
