@@ -6,9 +6,9 @@
 # the build folder's own environment; CLATTN_INTEL=full runs every suite on it and not only those that ask its compiler
 # something, which takes ten minutes more. CLATTN_THOROUGH=on runs all device suites over every kernel family, every
 # variant of clattn verify, and every OpenCL call failing (suite faults) without sanitizers, too: hours.
-# CLATTN_INSTALL=off installs no Debian packages, and loads no compilers of GPUs.
+# CLATTN_INSTALL=off installs no Debian packages, and loads no compilers of GPUs and no PyTorch.
 # CLATTN_AARCH64=FOLDER holds a tree of tests/package/aarch64.sh, which --all then uses; without one that step is skipped.
-# CLATTN_TORCH=PYTHON has torch, for the step that --all leaves out where no Python does.
+# CLATTN_TORCH=PYTHON has torch, for the step that otherwise loads it from PyPI, 600 MB, into the build folder's own environment.
 # CLATTN_DRIVERS=FOLDER runs on the OpenCL driver whose .icd file lies in that folder, in place of PoCL.
 # The last line is "N passed, N failed, N skipped"; the exit status is 1 when anything failed.
 set -u
@@ -73,7 +73,7 @@ later "no OpenCL platform" sh tests/package/check_no_platform.sh build
 [ $all = on ] || later "report: what is submitted, edited, hostile" sh tests/program/check_report.sh build quick
 if [ $all = on ]; then
     later "ThreadSanitizer" sh tests/package/check_threads.sh build/threads
-    later "PyTorch: attention with gradients, and its operators" sh tests/python/check_torch.sh build
+    later "PyTorch and transformers with a wheel of clattn" sh tests/python/check_torch.sh build
     later "ONNX Runtime: ONNX's own cases, and its own kernels" env $plainly sh tests/onnx/check_onnxruntime.sh build
     later "published models' layers, once more by numpy" python3 tests/program/check_presets.py build
     later "report: a page, and what a browser makes of it" sh tests/program/check_report.sh build

@@ -57,11 +57,16 @@ typedef struct OrtApi {
     OrtStatus *(*GetTensorMutableData)(OrtValue *value, void **data);
     ort_unused *unused52[3];
     OrtStatus *(*CastTypeInfoToTensorInfo)(const OrtTypeInfo *info, const OrtTensorTypeAndShapeInfo **tensor);
-    ort_unused *unused56[4];
+    ort_unused *unused56[1];
+    OrtStatus *(*CreateTensorTypeAndShapeInfo)(OrtTensorTypeAndShapeInfo **info);
+    OrtStatus *(*SetTensorElementType)(OrtTensorTypeAndShapeInfo *info, int type);
+    OrtStatus *(*SetDimensions)(OrtTensorTypeAndShapeInfo *info, const int64_t *sizes, size_t count);
     OrtStatus *(*GetTensorElementType)(const OrtTensorTypeAndShapeInfo *info, int *type);
     OrtStatus *(*GetDimensionsCount)(const OrtTensorTypeAndShapeInfo *info, size_t *count);
     OrtStatus *(*GetDimensions)(const OrtTensorTypeAndShapeInfo *info, int64_t *sizes, size_t count);
-    ort_unused *unused63[2];
+    OrtStatus *(*GetSymbolicDimensions)(const OrtTensorTypeAndShapeInfo *info, const char **names,
+                                        size_t count);
+    ort_unused *unused64[1];
     OrtStatus *(*GetTensorTypeAndShape)(const OrtValue *value, OrtTensorTypeAndShapeInfo **info);
     ort_unused *unused66[19];
     OrtStatus *(*KernelInfoGetAttribute_float)(const OrtKernelInfo *info, const char *name, float *value);
@@ -87,8 +92,16 @@ typedef struct OrtApi {
     OrtStatus *(*HasSessionConfigEntry)(const OrtSessionOptions *options, const char *key, int *found);
     OrtStatus *(*GetSessionConfigEntry)(const OrtSessionOptions *options, const char *key, char *text,
                                         size_t *size);
-    // Those that follow are of version 24, for the provider.
-    ort_unused *unused239[33];
+    ort_unused *unused239[28];
+    OrtStatus *(*ShapeInferContext_GetInputCount)(const OrtShapeInferContext *context, size_t *count);
+    OrtStatus *(*ShapeInferContext_GetInputTypeShape)(const OrtShapeInferContext *context, size_t index,
+                                                      OrtTensorTypeAndShapeInfo **info);
+    OrtStatus *(*ShapeInferContext_GetAttribute)(const OrtShapeInferContext *context, const char *name,
+                                                 const OrtOpAttr **attribute);
+    OrtStatus *(*ShapeInferContext_SetOutputTypeShape)(const OrtShapeInferContext *context, size_t index,
+                                                       const OrtTensorTypeAndShapeInfo *info);
+    OrtStatus *(*SetSymbolicDimensions)(OrtTensorTypeAndShapeInfo *info, const char *names[], size_t count);
+    // Those that follow, but for the next, are of version 24, for the provider.
     OrtStatus *(*ReadOpAttr)(const OrtOpAttr *attribute, int type, void *value, size_t most, size_t *bytes);
     ort_unused *unused273[17];
     OrtStatus *(*GetValueInfoTypeInfo)(const OrtValueInfo *value, const OrtTypeInfo **type);
@@ -116,7 +129,10 @@ typedef struct OrtApi {
 ORT_SLOT(CreateCustomOpDomain, 26);
 ORT_SLOT(GetTensorMutableData, 51);
 ORT_SLOT(CastTypeInfoToTensorInfo, 55);
+ORT_SLOT(CreateTensorTypeAndShapeInfo, 57);
+ORT_SLOT(SetDimensions, 59);
 ORT_SLOT(GetTensorElementType, 60);
+ORT_SLOT(GetSymbolicDimensions, 63);
 ORT_SLOT(GetTensorTypeAndShape, 65);
 ORT_SLOT(KernelInfoGetAttribute_float, 85);
 ORT_SLOT(KernelContext_GetOutput, 91);
@@ -124,6 +140,8 @@ ORT_SLOT(ReleaseStatus, 93);
 ORT_SLOT(ReleaseTensorTypeAndShapeInfo, 99);
 ORT_SLOT(KernelInfo_GetInputCount, 230);
 ORT_SLOT(GetSessionConfigEntry, 238);
+ORT_SLOT(ShapeInferContext_GetInputCount, 267);
+ORT_SLOT(SetSymbolicDimensions, 271);
 ORT_SLOT(ReadOpAttr, 272);
 ORT_SLOT(GetValueInfoTypeInfo, 290);
 ORT_SLOT(HardwareDevice_Type, 307);

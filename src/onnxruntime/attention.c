@@ -122,6 +122,19 @@ static void compute(struct call *call) {
     call_check(call, clattn_attention_enqueue(call->device->context, call->queue, &p, 0, NULL, NULL));
 }
 
+// Q and V by heads, or in rows of all heads.
+static void infer(const struct attributes *a, const struct shape *in, struct shape *y) {
+    const struct shape *q = &in[0], *v = &in[2];
+    if ((q->rank != 3 && q->rank != 4) || (v->rank != 3 && v->rank != 4)) return;
+    for (int axis = 0; axis < q->rank - 1; axis++) shape_add(y, q, axis);
+    if (q->rank == 4 && v->rank == 4)
+        shape_add(y, v, 3);
+    else if (q->rank == 4)
+        shape_add_part(y, v, 2, 1, a->kv_num_heads);
+    else
+        shape_add_part(y, v, v->rank - 1, a->q_num_heads, v->rank == 4 ? 1 : a->kv_num_heads);
+}
+
 const struct operation operator_attention = {
     .domain = "",
     .name = "Attention",
@@ -130,5 +143,6 @@ const struct operation operator_attention = {
     .outputs = "1221",
     .required = 7,
     .refuses = refuses,
+    .infer = infer,
     .compute = compute,
 };

@@ -205,6 +205,18 @@ static void compute(struct call *call) {
     call_check(call, clattn_attention_enqueue(call->device->context, call->queue, &p, 0, NULL, NULL));
 }
 
+// Where key is absent, the heads of key and value stand behind those of query.
+static void infer(const struct attributes *a, const struct shape *in, struct shape *y) {
+    const struct shape *q = &in[QUERY];
+    if (q->rank != 3) return;
+    shape_add(y, q, 0);
+    shape_add(y, q, 1);
+    if (in[KEY].element)
+        shape_add(y, q, 2);
+    else
+        shape_add_part(y, q, 2, a->num_heads, a->num_heads + 2 * a->kv_num_heads);
+}
+
 const struct operation operator_group_query_attention = {
     .domain = "com.microsoft",
     .name = "GroupQueryAttention",
@@ -213,5 +225,6 @@ const struct operation operator_group_query_attention = {
     .outputs = "1111",
     .required = 1u | 1u << LENGTHS | 1u << TOTAL,
     .refuses = refuses,
+    .infer = infer,
     .compute = compute,
 };

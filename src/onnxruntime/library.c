@@ -110,8 +110,10 @@ static const OrtCustomOp calls = {
 
 static void add_op(struct library *library, const OrtApi *api, const struct operation *is, int first,
                    int second) {
-    library->ops[library->count++] =
+    struct op *op = &library->ops[library->count++];
+    *op =
         (struct op){.ort = calls, .is = is, .api = api, .device = library->device, .types = {first, second}};
+    op->ort.InferOutputShapeFn = library->infers ? shapes_infer : NULL;
 }
 
 static OrtStatus *fill(struct library *library, const OrtApi *api) {
@@ -130,11 +132,12 @@ static OrtStatus *fill(struct library *library, const OrtApi *api) {
     return status;
 }
 
-static OrtStatus *open_library(const OrtApi *api, int asked, struct library **found) {
+static OrtStatus *open_library(const OrtApi *api, int asked, bool infers, struct library **found) {
     char why[LINE], text[LINE + 32];
     struct library *library = calloc(1, sizeof *library);
     if (library == NULL) return api->CreateStatus(ORT_FAIL, "clattn: out of memory");
     library->asked = asked;
+    library->infers = infers;
     library->device = device_open(asked, why);
     if (library->device == NULL) {
         snprintf(text, sizeof text, "clattn: %s", why);
@@ -167,14 +170,22 @@ static OrtStatus *asked_device(const OrtApi *api, const OrtSessionOptions *optio
     return api->CreateStatus(ORT_INVALID_ARGUMENT, line);
 }
 
-OrtStatus *library_of(const OrtApi *api, const OrtSessionOptions *options, const char *entry,
+OrtStatus *library_of(const OrtApi *api, const OrtSessionOptions *options, const char *entry, bool infers,
                       struct library **found) {
     int asked = -1;
     OrtStatus *status = asked_device(api, options, entry, &asked);
     if (status) return status;
     *found = atomic_load(&libraries);
     while (*found && (*found)->asked != asked) *found = (*found)->next;
-    return *found ? NULL : open_library(api, asked, found);
+    return *found ? NULL : open_library(api, asked, infers, found);
+}
+
+// ONNX Runtime 1.22 and earlier end the process where a node whose shapes are inferred leaves an input out; 1.24 does not.
+static bool bears_shapes(const OrtApiBase *base) {
+    const char *version = base->GetVersionString(); // 1.24.1
+    if (strncmp(version, "1.", 2) != 0) return true;
+    const size_t digits = strspn(version + 2, "0123456789");
+    return digits > 2 || (digits == 2 && strncmp(version + 2, "24", 2) >= 0);
 }
 
 CLATTN_API OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base);
@@ -184,7 +195,7 @@ CLATTN_API OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApi
     if (api == NULL)
         return base->GetApi(1)->CreateStatus(ORT_NOT_IMPLEMENTED,
                                              "clattn: ONNX Runtime 1.17 or later is wanted");
-    OrtStatus *status = library_of(api, options, "clattn.device", &library);
+    OrtStatus *status = library_of(api, options, "clattn.device", bears_shapes(base), &library);
     for (int d = 0; d < DOMAINS && status == NULL; d++)
         status = api->AddCustomOpDomain(options, library->domain[d]);
     return status;

@@ -13,11 +13,13 @@ struct library {
     struct op ops[OPERATORS * TYPES * TYPES];
     int count;
     int asked; // the number of the device; -1: none
+    bool infers;
 };
 
 // The library for the device that an entry of the session's options names: a number of `clattn devices`; without one the first CPU,
 // or the first of all.   Threads: any: two may each make one for the same device, and both stay.
-OrtStatus *library_of(const OrtApi *api, const OrtSessionOptions *options, const char *entry,
+// `infers`: its operators tell shapes, for an ONNX Runtime that bears it.
+OrtStatus *library_of(const OrtApi *api, const OrtSessionOptions *options, const char *entry, bool infers,
                       struct library **library);
 
 #endif

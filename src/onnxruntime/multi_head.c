@@ -142,6 +142,16 @@ static void compute(struct call *call) {
     call_check(call, clattn_attention_enqueue(call->device->context, call->queue, &p, 0, NULL, NULL));
 }
 
+// Where value is absent, its heads are packed into key, or with key into query: [B, N, H, parts, D].
+static void infer(const struct attributes *a, const struct shape *in, struct shape *y) {
+    const struct shape *q = &in[QUERY], *k = &in[KEY], *v = &in[VALUE];
+    const struct shape *last = v->element ? v : k->element ? k : q;
+    if ((q->rank != 3 && q->rank != 5) || last->rank < 3 || last->rank > 5) return;
+    shape_add(y, q, 0);
+    shape_add(y, q, 1);
+    shape_add_part(y, last, last->rank - 1, last->rank == 3 ? 1 : a->num_heads, 1);
+}
+
 const struct operation operator_multi_head_attention = {
     .domain = "com.microsoft",
     .name = "MultiHeadAttention",
@@ -150,5 +160,6 @@ const struct operation operator_multi_head_attention = {
     .outputs = "1111",
     .required = 1,
     .refuses = refuses,
+    .infer = infer,
     .compute = compute,
 };

@@ -41,11 +41,14 @@ static bool said(const OrtApi *api, OrtStatus *status) {
     return status == NULL;
 }
 
-// An attribute of a node of a graph; `bytes` receives how many it has.
+// An attribute of a node of a graph, or of one whose shapes are inferred; `bytes` receives how many it has.
 static bool graph_attribute(const struct node *node, const char *name, int type, void *value, size_t most,
                             size_t *bytes) {
     const OrtOpAttr *attribute = NULL;
-    return said(node->api, node->api->Node_GetAttributeByName(node->node, name, &attribute)) && attribute &&
+    OrtStatus *status = node->inferred
+                            ? node->api->ShapeInferContext_GetAttribute(node->inferred, name, &attribute)
+                            : node->api->Node_GetAttributeByName(node->node, name, &attribute);
+    return said(node->api, status) && attribute &&
            said(node->api, node->api->ReadOpAttr(attribute, type, value, most, bytes));
 }
 
@@ -103,9 +106,7 @@ static unsigned valued(const struct node *node, values_count *counts, values_of 
     return bits;
 }
 
-void node_read(const struct node *node, struct kernel *kernel) {
-    const OrtApi *api = node->api;
-    struct attributes *to = &kernel->attributes;
+void node_attributes(const struct node *node, struct attributes *to) {
     for (size_t n = 0; n < sizeof numbers / sizeof numbers[0]; n++) {
         int64_t value = 0;
         if (!whole(node, numbers[n].name, &value)) value = numbers[n].missing;
@@ -118,6 +119,11 @@ void node_read(const struct node *node, struct kernel *kernel) {
     text(node, "mode", to->mode);
     text(node, "k_quant_type", to->k_quant_type);
     text(node, "v_quant_type", to->v_quant_type);
+}
+
+void node_read(const struct node *node, struct kernel *kernel) {
+    const OrtApi *api = node->api;
+    node_attributes(node, &kernel->attributes);
     kernel->inputs = node->info ? named(node, api->KernelInfo_GetInputCount, api->KernelInfo_GetInputName)
                                 : valued(node, api->Node_GetNumInputs, api->Node_GetInputs);
     kernel->outputs = node->info ? named(node, api->KernelInfo_GetOutputCount, api->KernelInfo_GetOutputName)

@@ -7,10 +7,12 @@ struct library;
 
 struct node {
     const OrtApi *api;
-    const OrtKernelInfo *info; // either
+    const OrtKernelInfo *info; // one of three
     const OrtNode *node;
+    const OrtShapeInferContext *inferred;
 };
 
+void node_attributes(const struct node *node, struct attributes *attributes);
 // Its attributes, and which inputs and outputs it has.
 void node_read(const struct node *node, struct kernel *kernel);
 // The library's operator for a node of a graph; NULL: there is none of its name and types.

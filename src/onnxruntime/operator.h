@@ -22,6 +22,15 @@ struct attributes {
     char mode[16], k_quant_type[16], v_quant_type[16];
 };
 
+// What is known of a tensor's sizes before there is a tensor.
+enum { MOST_SIZES = 8 };
+struct shape {
+    int element; // its type; 0: the node leaves it out
+    int rank;    // 0: unknown
+    int64_t size[MOST_SIZES];
+    const char *name[MOST_SIZES]; // of a size of -1, which is unknown; "": it has none
+};
+
 struct operation {
     const char *domain, *name;
     int opsets[2]; // of the domain, the first and the last in which it came or changed
@@ -30,6 +39,8 @@ struct operation {
     unsigned required; // a bit for each input that no node leaves out; of outputs it is the first
     // What the node asks for that is not done: a line that says what is; NULL: nothing, so far as it shows before there are tensors.
     const char *(*refuses)(const struct kernel *kernel);
+    // The shape of its first output, of the first input's type; what is not known stays so.
+    void (*infer)(const struct attributes *attributes, const struct shape *inputs, struct shape *output);
     void (*compute)(struct call *call);
 };
 
@@ -49,6 +60,12 @@ struct kernel {
     struct attributes attributes;
     unsigned inputs, outputs; // a bit for each that it has
 };
+
+// Sizes of shapes: one of them as it is, a multiple of one by `times` over `parts`.
+void shape_add(struct shape *to, const struct shape *from, int axis);
+void shape_add_part(struct shape *to, const struct shape *from, int axis, int64_t times, int64_t parts);
+// What ONNX Runtime asks for an operator's node.
+OrtStatus *shapes_infer(const OrtCustomOp *op, OrtShapeInferContext *context);
 
 extern const struct operation operator_attention, operator_rotary_embedding, operator_tensor_scatter,
     operator_multi_head_attention, operator_group_query_attention;

@@ -144,7 +144,7 @@ static OrtStatus *provider_create(OrtEpFactory *given, const OrtHardwareDevice *
                             .GetCapability = provider_capability,
                             .GetKernelRegistry = provider_registry};
     provider->factory = factory;
-    OrtStatus *status = library_of(factory->api, options, "ep.clattn.device", &provider->library);
+    OrtStatus *status = library_of(factory->api, options, "ep.clattn.device", true, &provider->library);
     if (status == NULL) status = factory->calls->CreateKernelRegistry(&provider->registry);
     for (int n = 0; status == NULL && n < provider->library->count; n++)
         status = register_op(factory->calls, provider->registry, &provider->library->ops[n]);

@@ -31,6 +31,12 @@ static void rotate(struct call *call) {
     call_check(call, clattn_rope_enqueue(call->device->context, call->queue, &p, 0, NULL, NULL));
 }
 
+// As the first input.
+static void infer(const struct attributes *a, const struct shape *in, struct shape *y) {
+    (void)a;
+    *y = in[0];
+}
+
 const struct operation operator_rotary_embedding = {
     .domain = "",
     .name = "RotaryEmbedding",
@@ -39,6 +45,7 @@ const struct operation operator_rotary_embedding = {
     .outputs = "1",
     .required = 7,
     .refuses = refuses_rotation,
+    .infer = infer,
     .compute = rotate,
 };
 
@@ -90,5 +97,6 @@ const struct operation operator_tensor_scatter = {
     .outputs = "1",
     .required = 3,
     .refuses = refuses_scatter,
+    .infer = infer,
     .compute = scatter,
 };

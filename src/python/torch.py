@@ -3,6 +3,7 @@
     import clattn_torch
     out = clattn_torch.attention(q, k, v, causal=True, window=(127, 0))       # q [B, H, Nq, D], k [B, Hkv, Nkv, D], v [B, Hkv, Nkv, Dv]
     torch.nn.functional.scaled_dot_product_attention = clattn_torch.scaled_dot_product_attention    # the same arguments as torch's
+    torch.nn.attention.activate_flash_attention_impl("clattn")        # or within torch, whoever calls it: the name is registered here
     clattn_torch.register()                                 # transformers: from_pretrained(..., attn_implementation="clattn")
 
 A device that works in the host's memory, such as a CPU, reads and writes torch's own memory; others are given copies. The operators are
@@ -12,6 +13,7 @@ import math
 import warnings
 
 import torch
+import torch.nn.attention
 import torch.nn.functional as functional
 
 import clattn
@@ -56,7 +58,7 @@ class _Results:
         return [tensor for tensor, _ in self.made]
 
 
-def _options(mask, bias, causal, alignment, scale, softcap, window, dropout, seed):
+def _options(mask, bias, sinks, causal, alignment, scale, softcap, window, dropout, seed):
     options = {"scale": scale, "softcap": softcap, "alignment": alignment}
     if causal:
         options["causal"] = True
@@ -64,6 +66,8 @@ def _options(mask, bias, causal, alignment, scale, softcap, window, dropout, see
         options["window"] = tuple(window)
     if dropout:
         options.update(dropout=dropout, dropout_seed=seed)
+    if sinks is not None:
+        options["sinks"] = sinks.detach().float().numpy()
     for name, tensor in (("mask", mask), ("bias", bias)):
         if tensor is not None:
             options[name] = _over(tensor)
@@ -71,15 +75,15 @@ def _options(mask, bias, causal, alignment, scale, softcap, window, dropout, see
 
 
 @torch.library.custom_op("clattn::attention", mutates_args=(), device_types="cpu")
-def _attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None, bias: torch.Tensor | None, causal: bool,
-               alignment: str, scale: float, softcap: float, window: list[int], dropout: float,
+def _attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None, bias: torch.Tensor | None,
+               sinks: torch.Tensor | None, causal: bool, alignment: str, scale: float, softcap: float, window: list[int], dropout: float,
                seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     results = _Results()
     out = results(q.shape[:3] + v.shape[3:], q.dtype)
     lse = results(q.shape[:3], torch.float32)
     if q.numel() or out.size:
         clattn.attention(_over(_last(q)), _over(_last(k)), _over(_last(v)), out=out, lse=lse,
-                         **_options(mask, bias, causal, alignment, scale, softcap, window, dropout, seed))
+                         **_options(mask, bias, sinks, causal, alignment, scale, softcap, window, dropout, seed))
     return tuple(results.take())
 
 
@@ -90,51 +94,53 @@ def _(q, k, v, *_):
 
 @torch.library.custom_op("clattn::attention_backward", mutates_args=(), device_types="cpu")
 def _backward(dout: torch.Tensor, dlse: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor,
-              lse: torch.Tensor, mask: torch.Tensor | None, bias: torch.Tensor | None, causal: bool, alignment: str, scale: float,
-              softcap: float, window: list[int], dropout: float, seed: int,
-              wants_bias: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+              lse: torch.Tensor, mask: torch.Tensor | None, bias: torch.Tensor | None, sinks: torch.Tensor | None, causal: bool,
+              alignment: str, scale: float, softcap: float, window: list[int], dropout: float, seed: int,
+              wants: list[bool]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     results = _Results()
     given = {name: results(x.shape, x.dtype) for name, x in (("dq", q), ("dk", k), ("dv", v))}
-    dbias = results(bias.shape if wants_bias else (0,), torch.float32)
-    if wants_bias:
-        given["dbias"] = dbias
+    for name, x, wanted in zip(("dbias", "dsinks"), (bias, sinks), wants):
+        made = results(x.shape if wanted else (0,), torch.float32)
+        if wanted:
+            given[name] = made
     clattn.attention_backward(*(_over(_last(x)) for x in (q, k, v, out)), _over(lse), _over(_last(dout)), dlse=_over(dlse), **given,
-                              **_options(mask, bias, causal, alignment, scale, softcap, window, dropout, seed))
+                              **_options(mask, bias, sinks, causal, alignment, scale, softcap, window, dropout, seed))
     return tuple(results.take())
 
 
 @_backward.register_fake
-def _(dout, dlse, q, k, v, out, lse, mask, bias, causal, alignment, scale, softcap, window, dropout, seed, wants_bias):
+def _(dout, dlse, q, k, v, out, lse, mask, bias, sinks, causal, alignment, scale, softcap, window, dropout, seed, wants):
     return (q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape),
-            q.new_empty(bias.shape if wants_bias else (0,), dtype=torch.float32))
+            *(q.new_empty(x.shape if wanted else (0,), dtype=torch.float32) for x, wanted in zip((bias, sinks), wants)))
 
 
 def _keep(ctx, inputs, output):
-    q, k, v, mask, bias, *ctx.options = inputs
-    ctx.wants_bias = bias is not None and bias.requires_grad
-    ctx.save_for_backward(q, k, v, *output, mask, bias)
+    q, k, v, mask, bias, sinks, *ctx.options = inputs
+    ctx.wants = [x is not None and x.requires_grad for x in (bias, sinks)]
+    ctx.save_for_backward(q, k, v, *output, mask, bias, sinks)
 
 
 def _derive(ctx, dout, dlse):
-    q, k, v, out, lse, mask, bias = ctx.saved_tensors
+    q, k, v, out, lse, mask, bias, sinks = ctx.saved_tensors
     dout = torch.zeros_like(out) if dout is None else dout
     dlse = torch.zeros_like(lse) if dlse is None else dlse
-    dq, dk, dv, dbias = torch.ops.clattn.attention_backward(dout.to(out.dtype), dlse, q, k, v, out, lse, mask, bias, *ctx.options,
-                                                            ctx.wants_bias)
-    return (dq, dk, dv, None, dbias.to(bias.dtype) if ctx.wants_bias else None, *(None,) * len(ctx.options))
+    *found, dbias, dsinks = torch.ops.clattn.attention_backward(dout.to(out.dtype), dlse, q, k, v, out, lse, mask, bias, sinks,
+                                                                *ctx.options, ctx.wants)
+    more = (dx.to(x.dtype) if wanted else None for dx, x, wanted in zip((dbias, dsinks), (bias, sinks), ctx.wants))
+    return (*found, None, *more, *(None,) * len(ctx.options))
 
 
 _attention.register_autograd(_derive, setup_context=_keep)
 
 
-def attention(q, k, v, *, mask=None, bias=None, causal=False, alignment="top_left", scale=None, softcap=0.0, window=None, dropout=0.0,
-              seed=None, lse=False):
+def attention(q, k, v, *, mask=None, bias=None, sinks=None, causal=False, alignment="top_left", scale=None, softcap=0.0, window=None,
+              dropout=0.0, seed=None, lse=False):
     """Attention with gradients: out [B, H, Nq, Dv] of q's type, and with lse=True float32 [B, H, Nq] after it, which has gradients, too.
-    mask (bool, true keeps) and bias (added, with a gradient where it asks for one) have the last axes of [B, H, Nq, Nkv]; window=(left,
-    right); seed: of dropout, None takes one from torch. Meanings are those of clattn.attention."""
+    mask (bool, true keeps) and bias (added) have the last axes of [B, H, Nq, Nkv], sinks are [H]: bias and sinks have a gradient where they
+    ask for one. window=(left, right); seed: of dropout, None takes one from torch. Meanings are those of clattn.attention."""
     seed = seed if seed is not None else int(torch.randint(2 ** 62, ())) if dropout else 0
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
-    found = torch.ops.clattn.attention(q, k, v, mask, bias, causal, alignment, scale, float(softcap), list(window or ()),
+    found = torch.ops.clattn.attention(q, k, v, mask, bias, sinks, causal, alignment, scale, float(softcap), list(window or ()),
                                        float(dropout), seed)
     return found if lse else found[0]
 
@@ -151,14 +157,18 @@ def _refused(query, key, value, attn_mask):
     return "there are fewer than two axes" if query.dim() < 2 else None
 
 
+def _say(why):
+    if why not in _said:
+        _said.add(why)
+        warnings.warn(f"clattn_torch: {why}: torch's own attention is taken", stacklevel=3)
+
+
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     """torch.nn.functional.scaled_dot_product_attention by clattn, where its tensors lie on the CPU and are of float32, float16 or bfloat16;
     else torch's own."""
     why = _refused(query, key, value, attn_mask)
     if why:
-        if why not in _said:
-            _said.add(why)
-            warnings.warn(f"clattn_torch: {why}: torch's own attention is taken", stacklevel=2)
+        _say(why)
         return _OWN(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
     if is_causal and attn_mask is not None:
         raise RuntimeError("scaled_dot_product_attention: attn_mask is given beside is_causal=True")
@@ -182,14 +192,68 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     return out.reshape(*shape, *out.shape[-2:])
 
 
-def _transformers(module, query, key, value, attention_mask, scaling=None, dropout=0.0, is_causal=None, softcap=None, **_):
+class _Flash:
+    """clattn as torch's own flash attention on the CPU, until remove(): what torch.nn.attention.activate_flash_attention_impl("clattn")
+    makes. torch chooses it by itself where there is no dropout, and a mask, which it has made a bias of, needs no gradient."""
+
+    def __init__(self):
+        forward, backward = (f"_scaled_dot_product_flash_attention_for_cpu{end}" for end in ("", "_backward"))
+        self.own = [torch.library.get_kernel("aten::" + name, "CPU") for name in (forward, backward)]
+        self.library = torch.library.Library("aten", "IMPL", "CPU")
+        self.library.impl(forward, self.forward, with_keyset=True, allow_override=True)
+        self.library.impl(backward, self.backward, with_keyset=True, allow_override=True)
+
+    def remove(self):
+        self.library._destroy()
+
+    def forward(self, keys, query, key, value, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=None):
+        why = _refused(query, key, value, attn_mask)
+        if why:
+            _say(why)
+            return self.own[0].call_boxed(keys, query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale)
+        out, lse = attention(query, key, value, bias=attn_mask, causal=is_causal, scale=scale, lse=True)
+        laid = torch.empty_like(query)  # as torch's, which compiled graphs rely on
+        return laid.copy_(out), lse.transpose(1, 2).contiguous().transpose(1, 2)
+
+    def backward(self, keys, grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, *, attn_mask=None, scale=None):
+        if _refused(query, key, value, attn_mask):
+            return self.own[1].call_boxed(keys, grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, attn_mask=attn_mask,
+                                          scale=scale)
+        lse = logsumexp.contiguous()
+        found = torch.ops.clattn.attention_backward(grad_out, torch.zeros_like(lse), query, key, value, out, lse, None, attn_mask, None,
+                                                    is_causal, "top_left", 1 / math.sqrt(query.shape[-1]) if scale is None else scale,
+                                                    0.0, [], 0.0, 0, [False, False])
+        return tuple(dx.transpose(1, 2).contiguous().transpose(1, 2) for dx in found[:3])
+
+
+try:
+    torch.nn.attention.register_flash_attention_impl("clattn", register_fn=_Flash)
+except AttributeError:
+    pass  # an older torch has no such registry
+
+
+def _transformers(module, query, key, value, attention_mask, scaling=None, dropout=0.0, is_causal=None, softcap=None, position_bias=None,
+                  s_aux=None, **more):
     """An attention function of transformers' AttentionInterface: [B, H, N, D] in, [B, N, H, D] and no weights out."""
+    why = _refused(query, key, value, attention_mask)
+    if why:
+        from transformers.integrations.sdpa_attention import sdpa_attention_forward
+        if s_aux is not None:
+            raise RuntimeError(f"clattn_torch: {why}, and torch's own attention has no sinks")
+        _say(why)
+        return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, dropout=dropout, is_causal=is_causal,
+                                      softcap=softcap, position_bias=position_bias, **more)
+    # Without a mask a prompt's rows are the first keys: what is behind them is the empty rest of a static cache.
     causal = (getattr(module, "is_causal", True) if is_causal is None else is_causal) and attention_mask is None and query.shape[2] > 1
     if attention_mask is not None:
         attention_mask = attention_mask[:, :, :, :key.shape[2]]
     is_bool = attention_mask is not None and attention_mask.dtype == torch.bool
-    out = attention(query, key, value, mask=attention_mask if is_bool else None, bias=None if is_bool else attention_mask, causal=causal,
-                    alignment="bottom_right", scale=scaling, softcap=softcap or 0.0, dropout=dropout if module.training else 0.0)
+    bias = None if is_bool else attention_mask
+    if position_bias is not None:
+        position_bias = position_bias[:, :, :, :key.shape[2]]
+        bias = position_bias if bias is None else position_bias + bias
+    out = attention(query, key, value, mask=attention_mask if is_bool else None, bias=bias, sinks=s_aux, causal=bool(causal), scale=scaling,
+                    softcap=softcap or 0.0, dropout=dropout if module.training else 0.0)
     return out.transpose(1, 2).contiguous(), None
 
 

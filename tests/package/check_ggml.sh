@@ -1,6 +1,7 @@
 #!/bin/sh
-# libggml-clattn, the backend that ggml loads: built for a llama.cpp of PyPI, beside that ggml's own CPU backend on the same nodes, and
-# where there is no OpenCL.   $1 build folder; CLATTN_GGML=FOLDER holds a ggml (include, src) in place of PyPI's
+# libggml-clattn, the backend that ggml loads: built for a llama.cpp of PyPI, beside that ggml's own CPU backend on the same nodes, in a
+# whole model by llama.cpp's C API and by llama-cpp-python, and where there is no OpenCL.
+#   $1 build folder; CLATTN_GGML=FOLDER holds a ggml (include, src) in place of PyPI's, and then there is no whole model
 set -eu
 mkdir -p "$1/ggml"
 here=$(cd "$1/ggml" && pwd)
@@ -13,9 +14,9 @@ unreachable() {
 
 # Sources have no name and version of their own before their build backend tells them: pip asks it, and builds nothing.
 ggml=${CLATTN_GGML:-$here/sources/vendor/llama.cpp/ggml}
-if [ ! -d "$ggml/src" ]; then
+if [ ! -d "$ggml/src" ] || { [ -z "${CLATTN_GGML:-}" ] && ! "$here/python/bin/python" -c 'import diskcache, jinja2, numpy' 2>/dev/null; }; then
     [ -x "$here/python/bin/python" ] || python3 -m venv "$here/python"
-    sed '/^llama-cpp-python/,+1d' tests/requirements/ggml.txt >"$here/tools.txt"
+    sed '/^llama-cpp-python/,+1d' tests/requirements/ggml.txt >"$here/tools.txt" # and what the package asks for
     grep -A 1 '^llama-cpp-python' tests/requirements/ggml.txt >"$here/sources.txt"
     pip() { "$here/python/bin/python" -m pip "$@" --quiet --disable-pip-version-check >"$here/pip.log" 2>&1; }
     pip install --require-hashes --only-binary :all: -r "$here/tools.txt" || unreachable
@@ -25,28 +26,68 @@ if [ ! -d "$ggml/src" ]; then
     rm "$here"/llama_cpp_python-*.tar.gz
 fi
 
-# ggml alone, as libraries and without a file that its sources on PyPI lack: it is a part of another project.
+# ggml, and what is made of it, as libraries and without a file that ggml's sources on PyPI lack: it is a part of another project. Of
+# llama.cpp the library alone is wanted, unoptimised: what it does around a small model takes no time.
+llama=
+[ -n "${CLATTN_GGML:-}" ] || llama=${ggml%/ggml}
 cat >"$here/CMakeLists.txt" <<END
 cmake_minimum_required(VERSION 3.18)
 project(host C CXX)
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY \${CMAKE_BINARY_DIR})
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY \${CMAKE_BINARY_DIR})
 add_subdirectory("$ggml" ggml)
+if(NOT "$llama" STREQUAL "")
+    set(CMAKE_CXX_FLAGS_RELEASE -O0)
+    add_subdirectory("$llama" llama EXCLUDE_FROM_ALL)
+endif()
 END
 cmake -S "$here" -B "$here/libraries" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON -DGGML_BACKEND_DL=ON \
-    -DGGML_NATIVE=OFF -DGGML_OPENMP=OFF >"$here/cmake.log" 2>&1 || { tail -n 5 "$here/cmake.log"; wrong "ggml is not configured"; }
-ninja -C "$here/libraries" -j1 ggml ggml-cpu >"$here/ggml.log" 2>&1 || { tail -n 20 "$here/ggml.log"; wrong "ggml is not built"; }
+    -DGGML_NATIVE=OFF -DGGML_OPENMP=OFF -DLLAMA_BUILD_COMMON=OFF >"$here/cmake.log" 2>&1 || { tail -n 5 "$here/cmake.log"; wrong "ggml is not configured"; }
+ninja -C "$here/libraries" -j1 ggml ggml-cpu ${llama:+llama} >"$here/ggml.log" 2>&1 || { tail -n 20 "$here/ggml.log"; wrong "ggml is not built"; }
 
 [ -f "$here/clattn/build.ninja" ] || meson setup "$here/clattn" -Dwerror=true -Dtests=disabled -Dtool=disabled -Dmpi=disabled \
     -Dclblast=disabled -Dggml="$ggml,$here/libraries" >"$here/meson.log" 2>&1 || { tail -n 5 "$here/meson.log"; wrong "clattn is not configured"; }
 ninja -C "$here/clattn" -j1 src/ggml/libggml-clattn.so >"$here/clattn.log" 2>&1 || { tail -n 20 "$here/clattn.log"; wrong "it is not built"; }
-cc -std=c11 -O1 -Wall -Wextra -Werror -Wno-missing-field-initializers -D_POSIX_C_SOURCE=200809L -isystem "$ggml/include" \
-    tests/package/ggml_host.c -o "$here/host" -L"$here/libraries" -lggml -lggml-base -lm -Wl,-rpath,"$here/libraries"
+links=$here/libraries:$here/libraries/bin # llama.cpp puts its library into a folder of its own
+program() { # $1 its name, then more words for the compiler
+    name=$1
+    shift
+    cc -std=c11 -O1 -Wall -Wextra -Werror -Wno-missing-field-initializers -D_POSIX_C_SOURCE=200809L -isystem "$ggml/include" \
+        "tests/package/ggml_$name.c" -o "$here/$name" "$@" -L"$here/libraries" -lggml -lggml-base -lm -Wl,-rpath,"$links"
+}
+program host
 
 backend=$here/clattn/src/ggml/libggml-clattn.so
 exported=$(nm -D --defined-only "$backend" | sed 's/.* //' | tr '\n' ' ')
 [ "$exported" = "ggml_backend_init " ] || wrong "it exports $exported"
 "$here/host" "$here/libraries/libggml-cpu.so" "$backend" || wrong "ggml_host: exit status $?"
+
+if [ -n "$llama" ]; then
+    program model -isystem "$llama/include" -L"$here/libraries/bin" -lllama
+    "$here/model" "$here/libraries/libggml-cpu.so" "$backend" "$here/model.gguf" >"$here/out" || { cat "$here/out"; wrong "a whole model"; }
+    sed '$d' "$here/out"
+    # The package as it lies in its sources, with the libraries from above in place of those that it builds of them.
+    mkdir -p "$here/sources/llama_cpp/lib"
+    ln -sf "$here"/libraries/libggml*.so* "$here"/libraries/bin/libllama.so* "$here/sources/llama_cpp/lib"
+    "$here/python/bin/python" -I - "$here/sources" "$here/model.gguf" "$here/libraries/libggml-cpu.so" "$backend" "$(tail -n 1 "$here/out")" <<'PYTHON' || wrong "llama-cpp-python"
+import ctypes, sys
+sys.path.insert(0, sys.argv.pop(1))
+import llama_cpp
+import llama_cpp._ggml
+model, *backends, wanted = sys.argv[1:]
+load = llama_cpp._ggml.libggml.ggml_backend_load
+load.argtypes, load.restype = [ctypes.c_char_p], ctypes.c_void_p
+if not all(load(path.encode()) for path in backends):
+    sys.exit("a backend is not loaded")
+llama = llama_cpp.Llama(model, n_ctx=256, n_threads=1, n_threads_batch=1, n_gpu_layers=0, flash_attn=True, type_k=llama_cpp.GGML_TYPE_Q4_0,
+                        type_v=llama_cpp.GGML_TYPE_Q4_0, verbose=False)
+wanted = [int(word) for word in wanted.split()]
+found = [token for token, _ in zip(llama.generate([(n * n * 31 + 17 * n + 5) % 384 for n in range(40)], temp=0), wanted)]
+if found != wanted:
+    sys.exit(f"other tokens over q4_0:\n{found}\n{wanted}")
+print(f"llama-cpp-python {llama_cpp.__version__}: the same {len(found)} tokens over q4_0")
+PYTHON
+fi
 
 # Without a device it is loaded, has none, and says so in one line.
 mkdir -p "$here/empty"

@@ -1,13 +1,54 @@
 #!/bin/sh
-# clattn_torch beside PyTorch, where a Python has it: the system's, or that of bench/peers.py's environment in the build folder, which takes
-# gigabytes and is not made for this.   $1 build folder
+# clattn_torch beside PyTorch and within transformers: a wheel of these sources, installed by pip where there is nothing of ours but it.
+#   $1 build folder, whose own environment is made for this: 600 MB of PyPI's, 1.7 GB on disk. CLATTN_INSTALL=off makes none.
+# CLATTN_TORCH=PYTHON has torch, and transformers or not: it is given the build folder's module, and nothing is installed.
 set -eu
 build=$(cd "$1" && pwd)
-for python in ${CLATTN_TORCH:-} python3 "$build/peers/bin/python"; do
-    if "$python" -c 'import numpy, torch' 2>/dev/null; then
-        "$python" tests/source/check_porting.py || exit 1
-        exec "$python" tests/python/check_torch.py "$build"
+here=$build/torch
+wrong() { echo "$1"; exit 1; }
+
+# PyTorch's wheels are linked with CUDA's libraries, gigabytes that one who computes on the CPU never calls: one library stands in for all
+# of them, with each function that is named, which says cudaErrorNoDevice, 100.   $1 torch's libraries
+stand_in() {
+    nm -D --undefined-only "$1"/*.so 2>/dev/null | sed -nE 's/^ +[Uw] (_*(cu|nv|nccl)[A-Za-z0-9_]*)(@(.*))?$/\1 \4/p' | sort -u >"$here/names"
+    sed -E -e 's/^([^ ]*Error(String|Name)) .*$/const char *\1(int status) { return status ? "there is no CUDA" : ""; }/' \
+        -e 's/^([^ ]*) [^ ]*$/int \1(void) { return 100; }/' "$here/names" >"$here/stand_in.c"
+    awk '{ of[$2] = of[$2] $1 "; " } END { for (v in of) print (v ? v : "unnamed") " { " of[v] "};" }' "$here/names" >"$here/stand_in.map"
+    cc -shared -fPIC -w -fno-builtin "$here/stand_in.c" -o "$1/no_cuda.so" -Wl,--version-script="$here/stand_in.map"
+    for name in $(readelf -d "$1"/*.so | sed -nE 's/.*NEEDED.*\[(lib(cu|nv|nccl)[^]]*)\]/\1/p' | sort -u); do
+        [ -e "$1/$name" ] || ln -sf no_cuda.so "$1/$name"
+    done
+}
+
+python=${CLATTN_TORCH:-$here/python/bin/python} own=$build
+if [ -z "${CLATTN_TORCH:-}" ]; then
+    own=
+    fetch() { # $1 a file of requirements
+        "$python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary :all: --force-reinstall \
+            -r "$1" >"$here/pip.log" 2>&1
+    }
+    mkdir -p "$here"
+    if ! "$python" -c 'import torch, transformers, expecttest, mesonpy' 2>/dev/null; then
+        [ "${CLATTN_INSTALL:-on}" = on ] || { echo "no Python here has torch, and CLATTN_INSTALL=off: CLATTN_TORCH=PYTHON names one"; exit 77; }
+        rm -rf "$here/python"
+        python3 -m venv "$here/python"
+        if ! fetch tests/requirements/torch.txt; then
+            if grep -q 'DO NOT MATCH THE HASHES' "$here/pip.log"; then wrong "what PyPI has is not what tests/requirements/torch.txt names"; fi
+            echo "PyPI is not reachable, or has no torch for this machine"
+            exit 77
+        fi
+        stand_in "$(echo "$here"/python/lib/python3*/site-packages/torch/lib)"
+        "$python" -c 'import torch' || wrong "torch is not to be imported"
     fi
-done
-echo "no Python here has torch: bench/peers.py makes one, or CLATTN_TORCH=PYTHON names one"
-exit 77
+    rm -rf "$here/made"
+    PATH=$here/python/bin:$PATH "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+        -w "$here/made" --config-settings=build-dir="$here/meson" --config-settings=setup-args=-Dtool=disabled . >"$here/wheel.log" 2>&1 ||
+        { tail -n 20 "$here/wheel.log"; wrong "no wheel"; }
+    wheel=$(echo "$here"/made/*.whl)
+    echo "$wheel --hash=sha256:$(sha256sum "$wheel" | cut -d' ' -f1)" >"$here/wheel.txt"
+    fetch "$here/wheel.txt" || { cat "$here/pip.log"; wrong "pip does not install the wheel"; }
+fi
+"$python" tests/source/check_porting.py || exit 1
+"$python" -I tests/python/check_torch.py ${own:+"$own"} || exit 1
+"$python" -I -c 'import transformers' 2>/dev/null || exit 0
+"$python" -I tests/python/check_transformers.py ${own:+"$own"}
