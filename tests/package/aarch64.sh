@@ -48,4 +48,4 @@ fi
 mkdir -p "$tree/clattn"
 tar -c --exclude=./build --exclude=./.git . | tar -x -C "$tree/clattn" || complain "no copy of the sources"
 exec unshare -m sh -c 'mount -t proc proc "$1/proc" && mount --rbind /sys "$1/sys" && mount --rbind /dev "$1/dev" &&
-    exec chroot "$1" /bin/sh /clattn/tests/aarch64_inside.sh' run "$tree"
+    exec chroot "$1" /bin/sh /clattn/tests/package/aarch64_inside.sh' run "$tree"
