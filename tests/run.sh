@@ -36,7 +36,7 @@ fi
 install_packages build-essential meson ninja-build pkg-config python3 python3-numpy python3-venv ocl-icd-opencl-dev opencl-headers \
     pocl-opencl-icd libclblast-dev check libjansson-dev libpng-dev clang libclang-rt-dev llvm oclgrind binutils cmake groff-base zsh fish \
     libfreetype-dev libfontconfig-dev fonts-dejavu-core libopenmpi-dev openmpi-bin
-[ $all = off ] || install_packages gcc-mingw-w64-x86-64 chromium fonts-wqy-microhei ruby
+[ $all = off ] || install_packages git gcc-mingw-w64-x86-64 chromium fonts-wqy-microhei ruby
 [ "${CLATTN_THOROUGH:-off}" = off ] || install_packages wine wine64
 
 mkdir -p build

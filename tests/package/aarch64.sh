@@ -3,6 +3,7 @@
 # machine it runs without. It shows that kernels are right there; what it times is qemu.
 #   sh tests/package/aarch64.sh FOLDER         makes the tree in FOLDER where there is none (as root; 6 minutes, 2 GB), builds, tests
 #   sh tests/package/aarch64.sh FOLDER present exits 77 where there is none
+# The wheel, ONNX Runtime's library and ggml's backend are used there, too (aarch64_doors.sh), where PyPI is reachable.
 # Prints a line that begins with "ok", "FAIL" or "SKIP" for each check; the exit status is 1 when one failed.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
@@ -42,6 +43,8 @@ if ! register_qemu; then
     exit 77
 fi
 [ -f "$tree/complete" ] || make_tree || complain "no tree: $tree.log says why"
+
+doors=$(sh tests/package/aarch64_doors.sh "$tree" build 2>&1) || echo "SKIP  aarch64: wheel, ONNX Runtime, ggml: $(echo "$doors" | tail -n 1)"
 
 # PoCL asks /proc and /sys for the CPU. Mounted in a namespace of this run's own, so that nothing is left mounted; the sources
 # lie in the tree as a copy, which keeps what was built from them.

@@ -25,14 +25,10 @@ configure() {
     [ -f $build/build.ninja ] || meson setup --werror -Dtests=enabled -Dtool=enabled $build
 }
 
-# The program and the host suites: others would run for hours, and compile for half of one.
+# The program, the host suites and ONNX Runtime's library: others would run for hours, and compile for half of one.
 build() {
-    targets=clattn
-    for suite in $(meson test -C $build --list --suite host 2>/dev/null | sed -n 's/.*host *\/ *//p'); do
-        targets="$targets tests/test_$suite"
-    done
-    # shellcheck disable=SC2086
-    ninja -C $build $targets
+    # shellcheck disable=SC2046
+    ninja -C $build clattn libclattn-onnxruntime.so $(. tests/steps.sh && programs_of $build host)
 }
 
 # Each family in the widths that its vectors have there, a type each, and what the planner takes: forced by --only, so that
@@ -56,4 +52,26 @@ done
 for variant in linear-lanes linear-few-lanes; do
     step "verify $variant" verify $variant linear-f32-b1-h1-n40-d64-m48-full
 done
+# What aarch64_doors.sh has laid there. Nothing of it is this tree's but Python and OpenCL.
+wheel() {
+    PYTHONPATH=/doors/wheel:/doors/packages PYTHONDONTWRITEBYTECODE=1 python3 - <<'END' && /doors/wheel/clattn/clattn --version
+import numpy as np, clattn
+assert clattn.__file__.startswith("/doors/wheel/") and clattn.devices()[0]["platform"], clattn
+q, k, v = np.random.default_rng(1).standard_normal((3, 2, 4, 33, 64)).astype("float32")
+s = q.astype("float64") @ k.swapaxes(2, 3) / 8
+s[..., np.triu(np.ones((33, 33), bool), 1)] = -np.inf
+p = np.exp(s - s.max(-1, keepdims=True))
+error = np.abs(clattn.attention(q, k, v, causal=True) - p / p.sum(-1, keepdims=True) @ v).max()
+assert error < 1e-5, error
+END
+}
+if [ -d /doors/wheel ]; then
+    step "wheel: attention from Python" wheel
+    step "ONNX Runtime: some cases" env PYTHONPATH=/doors/packages PYTHONDONTWRITEBYTECODE=1 \
+        python3 tests/onnx/onnxruntime_cases.py $build/libclattn-onnxruntime.so few
+    sed -n 's/^counted: /      /p' $log
+fi
+if [ -f /doors/libggml-clattn.so ]; then
+    step "ggml: ggml_host" env LD_LIBRARY_PATH=/doors /doors/ggml_host /doors/libggml-cpu.so /doors/libggml-clattn.so
+fi
 exit $failed
