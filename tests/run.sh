@@ -36,7 +36,7 @@ fi
 install_packages build-essential meson ninja-build pkg-config python3 python3-numpy python3-venv ocl-icd-opencl-dev opencl-headers \
     pocl-opencl-icd libclblast-dev check libjansson-dev libpng-dev clang libclang-rt-dev llvm oclgrind binutils cmake groff-base zsh fish \
     libfreetype-dev libfontconfig-dev fonts-dejavu-core libopenmpi-dev openmpi-bin
-[ $all = off ] || install_packages git gcc-mingw-w64-x86-64 chromium fonts-wqy-microhei ruby
+[ $all = off ] || install_packages git gcc-mingw-w64-x86-64 g++-mingw-w64-x86-64 chromium fonts-wqy-microhei ruby
 [ "${CLATTN_THOROUGH:-off}" = off ] || install_packages wine wine64
 
 mkdir -p build
@@ -93,7 +93,6 @@ if [ $all = on ]; then
     later "ggml loads clattn: flash_attn_ext on both" env $plainly sh tests/package/check_ggml.sh build
     later "a wheel, and pip that installs it" sh tests/package/check_wheel.sh build
     later "recipes: Conan, a wrap, vcpkg, conda, Homebrew" sh tests/package/check_recipes.sh build
-    later "aarch64 through qemu" sh tests/package/aarch64.sh "${CLATTN_AARCH64:-build/aarch64}" present
 fi
 run_queued
 suite "device, default, and guard pages around every buffer" build device
@@ -109,6 +108,9 @@ steps_of "fuzzers, 5 s each" sh tests/fuzz/check_fuzzers.sh 5
 if [ $all = on ]; then
     [ "${CLATTN_THOROUGH:-off}" = off ] || suite "device, every family" build thorough
     steps_of "kernels through the compilers of devices that are not here" sh tests/kernels/check_offline.sh build
+    # With the tools that the wheel's check has laid there.
+    step "macOS: the library for both of its processors, by OpenCL 1.2" sh tests/package/check_macos.sh build
+    step "aarch64 through qemu" sh tests/package/aarch64.sh "${CLATTN_AARCH64:-build/aarch64}" present
     steps_of "Debian packages" sh tests/package/check_debian_package.sh build
     build_targets="clattn tests/libclattn_layer.so tests/test_layer tests/test_errors_layer tests/test_linear tests/test_errors_linear"
     step "build without CLBlast, linked with OpenCL" build_folder build/no-clblast -Dclblast=disabled -Dopencl=link

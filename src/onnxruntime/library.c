@@ -177,8 +177,8 @@ OrtStatus *library_of(const OrtApi *api, const OrtSessionOptions *options, const
     return *found ? NULL : open_library(api, asked, found);
 }
 
-CLATTN_API OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base);
-CLATTN_API OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base) {
+ORT_EXPORTED OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base);
+ORT_EXPORTED OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base) {
     struct library *library = NULL;
     const OrtApi *api = base->GetApi(ORT_API_WANTED);
     if (api == NULL)

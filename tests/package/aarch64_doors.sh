@@ -51,8 +51,13 @@ for name in cc c++; do
     printf '#!/bin/sh\nexec "%s" -m ziglang %s -target aarch64-linux-gnu.2.17 "$@"\n' "$tools/bin/python" $name >"$work/$name"
     chmod +x "$work/$name"
 done
-printf 'cmake_minimum_required(VERSION 3.18)\nproject(host C CXX)\nset(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})\nadd_subdirectory("%s" ggml)\n' \
-    "$ggml" >"$work/CMakeLists.txt"
+cat >"$work/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.18)
+project(host C CXX)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "$work/libraries")
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "$work/libraries")
+add_subdirectory("$ggml" ggml)
+END
 cmake -S "$work" -B "$work/libraries" -G Ninja -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_C_COMPILER="$work/cc" \
     -DCMAKE_CXX_COMPILER="$work/c++" -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON -DGGML_BACKEND_DL=ON -DGGML_NATIVE=OFF -DGGML_OPENMP=OFF
 ninja -C "$work/libraries" -j1 ggml ggml-cpu
