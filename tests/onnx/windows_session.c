@@ -8,7 +8,7 @@
 #include <string.h>
 #include <windows.h>
 
-enum { HEADS = 2, ROWS = 3, SIZE = 8, COUNT = HEADS * ROWS * SIZE };
+enum { HEADS = 2, ROWS = 3, WIDTH = 8, COUNT = HEADS * ROWS * WIDTH };
 
 // Slots of OrtApi's table, which keep their places (src/onnxruntime/api.h).
 enum {
@@ -22,7 +22,7 @@ enum {
     GET_TENSOR_MUTABLE_DATA = 51,
     CREATE_CPU_MEMORY_INFO = 69
 };
-typedef void *function(void);
+typedef void function(void); // any
 typedef struct api_base {
     function *const *(*get)(uint32_t version);
 } api_base;
@@ -45,7 +45,7 @@ static void held(void *status, const char *what) {
 // Run a model's node; NULL, or what was said against it.
 static const char *run(void *env, void *options, const char *path, float in[3][COUNT], float out[COUNT]) {
     static char model[4096];
-    static const int64_t sizes[] = {1, HEADS, ROWS, SIZE};
+    static const int64_t sizes[] = {1, HEADS, ROWS, WIDTH};
     static const char *const inputs[] = {"q", "k", "v"}, *const outputs[] = {"y"};
     void *session = NULL, *info = NULL, *values[3] = {NULL}, *result = NULL, *data = NULL;
     FILE *file = fopen(path, "rb");
@@ -56,11 +56,11 @@ static const char *run(void *env, void *options, const char *path, float in[3][C
     if (status) return words(status);
     held(((void *(*)(int, int, void **))api[CREATE_CPU_MEMORY_INFO])(0, 0, &info), "memory");
     for (int i = 0; i < 3; i++)
-        held(((void *(*)(void *, void *, size_t, const int64_t *, size_t, int, void **))api[CREATE_TENSOR_WITH_DATA])(
-                 info, in[i], sizeof in[i], sizes, 4, 1, &values[i]),
+        held(((void *(*)(void *, void *, size_t, const int64_t *, size_t, int, void **))
+                  api[CREATE_TENSOR_WITH_DATA])(info, in[i], sizeof in[i], sizes, 4, 1, &values[i]),
              "tensor");
-    status = ((void *(*)(void *, void *, const char *const *, void *const *, size_t, const char *const *, size_t,
-                         void **))api[RUN])(session, NULL, inputs, values, 3, outputs, 1, &result);
+    status = ((void *(*)(void *, void *, const char *const *, void *const *, size_t, const char *const *,
+                         size_t, void **))api[RUN])(session, NULL, inputs, values, 3, outputs, 1, &result);
     if (status) return words(status);
     held(((void *(*)(void *, void **))api[GET_TENSOR_MUTABLE_DATA])(result, &data), "result");
     memcpy(out, data, COUNT * sizeof *out);
@@ -74,14 +74,16 @@ static double error_of(float in[3][COUNT], const float out[COUNT]) {
             double weight[ROWS], sum = 0;
             for (int j = 0; j < ROWS; j++) {
                 double score = 0;
-                for (int d = 0; d < SIZE; d++)
-                    score += (double)in[0][(h * ROWS + i) * SIZE + d] * (double)in[1][(h * ROWS + j) * SIZE + d];
-                sum += weight[j] = exp(score / sqrt(SIZE));
+                for (int d = 0; d < WIDTH; d++)
+                    score +=
+                        (double)in[0][(h * ROWS + i) * WIDTH + d] * (double)in[1][(h * ROWS + j) * WIDTH + d];
+                sum += weight[j] = exp(score / sqrt(WIDTH));
             }
-            for (int d = 0; d < SIZE; d++) {
+            for (int d = 0; d < WIDTH; d++) {
                 double wanted = 0;
-                for (int j = 0; j < ROWS; j++) wanted += weight[j] / sum * (double)in[2][(h * ROWS + j) * SIZE + d];
-                const double error = fabs(wanted - (double)out[(h * ROWS + i) * SIZE + d]);
+                for (int j = 0; j < ROWS; j++)
+                    wanted += weight[j] / sum * (double)in[2][(h * ROWS + j) * WIDTH + d];
+                const double error = fabs(wanted - (double)out[(h * ROWS + i) * WIDTH + d]);
                 worst = error <= worst ? worst : error; // also where it is not a number
             }
         }
@@ -103,7 +105,8 @@ int main(int argc, char **argv) {
     api = base()->get(17);
     held(((void *(*)(int, const char *, void **))api[CREATE_ENV])(4, "clattn", &env), "environment");
     held(((void *(*)(void **))api[CREATE_SESSION_OPTIONS])(&options), "options");
-    held(((void *(*)(void *, const char *, void **))api[REGISTER_CUSTOM_OPS_LIBRARY])(options, argv[2], &library),
+    held(((void *(*)(void *, const char *, void **))api[REGISTER_CUSTOM_OPS_LIBRARY])(options, argv[2],
+                                                                                      &library),
          "library");
     for (int i = 0; i < 3; i++)
         for (int n = 0; n < COUNT; n++) in[i][n] = (float)((n * 7 + i * 5) % 11 - 5) / 4;

@@ -84,7 +84,8 @@ END
     ninja -C "$host/clattn" src/ggml/ggml-clattn.dll >"$work/build.log" || { tail -n 40 "$work/build.log"; exit 1; }
     cp "$host/clattn/src/ggml/ggml-clattn.dll" "$host/clattn/${dll##*/}" "$host"
     exports_and_needs "$host/ggml-clattn.dll" ggml_backend_init "ggml-base.dll ${dll##*/}"
-    $cc -Wno-error -isystem "$ggml/include" tests/package/ggml_host.c -o "$host/ggml_host.exe" -L"$host" -lggml -lggml-base -lm -static-libgcc
+    $cc -Wno-missing-field-initializers -isystem "$ggml/include" tests/package/ggml_host.c -o "$host/ggml_host.exe" \
+        "$host/libggml.dll.a" "$host/libggml-base.dll.a" -lm -lpthread -static
 else
     host=
     echo "no ggml, or no g++ of mingw-w64: ggml's backend is not built"
