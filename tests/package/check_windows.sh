@@ -34,7 +34,7 @@ exports_and_needs() {
     [ "$exported" = "$2" ] ||
         { echo "${1##*/}: exported or wanted alone: $(printf '%s\n%s\n' "$exported" "$2" | sort | uniq -u | tr '\n' ' ')"; exit 1; }
     imported=$(x86_64-w64-mingw32-objdump -p "$1" | sed -n 's/.*DLL Name: //p' |
-        grep -ivE '^(kernel32|msvcrt|libgcc_s_seh-1|libwinpthread-1).dll$' | sort | paste -sd' ' - || true)
+        grep -ivE '^(kernel32|msvcrt).dll$' | sort | paste -sd' ' - || true)
     [ "$imported" = "$3" ] || { echo "${1##*/} needs $imported, not $3"; exit 1; }
 }
 # What is of clattn-mpi is in no DLL.
