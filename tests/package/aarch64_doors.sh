@@ -1,7 +1,7 @@
 #!/bin/sh
 # What aarch64.sh lays into its tree for aarch64_inside.sh, made on this machine, since qemu takes its time: the wheel by the compiler of
-# PyPI's ziglang, as check_wheel.sh makes it for this machine's processor; ggml, its CPU backend, clattn's and ggml_host by the same, where
-# check_ggml.sh has fetched ggml's sources into the build folder; numpy and ONNX Runtime for that processor.
+# PyPI's ziglang, as check_wheel.sh makes it for this machine's processor; ONNX Runtime's library by the same, and ggml, its CPU backend,
+# clattn's and ggml_host where check_ggml.sh has fetched ggml's sources into the build folder; numpy and ONNX Runtime for that processor.
 #   sh tests/package/aarch64_doors.sh FOLDER BUILD        FOLDER: the tree; it makes FOLDER/doors
 set -eu
 tree=$(cd "$1" && pwd)
@@ -45,25 +45,30 @@ _PYTHON_HOST_PLATFORM=linux-aarch64 python -m build --wheel --no-isolation -Cbui
     -Csetup-args=--cross-file="$work/cross.ini" --outdir "$work/made" .
 there "$doors/wheel" "$work"/made/clattn-*-py3-none-linux_aarch64.whl
 
-ggml=${CLATTN_GGML:-$PWD/$2/ggml/sources/vendor/llama.cpp/ggml}
-[ -d "$ggml/src" ] || exit 0
-for name in cc c++; do
-    printf '#!/bin/sh\nexec "%s" -m ziglang %s -target aarch64-linux-gnu.2.17 "$@"\n' "$tools/bin/python" $name >"$work/$name"
-    chmod +x "$work/$name"
-done
-cat >"$work/CMakeLists.txt" <<END
+# ONNX Runtime's library and ggml's backend.
+ggml=${CLATTN_GGML:-$PWD/$2/ggml/sources/vendor/llama.cpp/ggml} with_ggml=
+if [ -d "$ggml/src" ]; then
+    for name in cc c++; do
+        printf '#!/bin/sh\nexec "%s" -m ziglang %s -target aarch64-linux-gnu.2.17 "$@"\n' "$tools/bin/python" $name >"$work/$name"
+        chmod +x "$work/$name"
+    done
+    cat >"$work/CMakeLists.txt" <<END
 cmake_minimum_required(VERSION 3.18)
 project(host C CXX)
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "$work/libraries")
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "$work/libraries")
 add_subdirectory("$ggml" ggml)
 END
-cmake -S "$work" -B "$work/libraries" -G Ninja -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_C_COMPILER="$work/cc" \
-    -DCMAKE_CXX_COMPILER="$work/c++" -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON -DGGML_BACKEND_DL=ON -DGGML_NATIVE=OFF -DGGML_OPENMP=OFF
-ninja -C "$work/libraries" -j1 ggml ggml-cpu
+    cmake -S "$work" -B "$work/libraries" -G Ninja -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_BUILD_TYPE=Release \
+        -DCMAKE_C_COMPILER="$work/cc" -DCMAKE_CXX_COMPILER="$work/c++" -DBUILD_SHARED_LIBS=ON -DGGML_BACKEND_DL=ON -DGGML_NATIVE=OFF \
+        -DGGML_OPENMP=OFF
+    ninja -C "$work/libraries" -j1 ggml ggml-cpu
+    "$work/cc" -std=c11 -O1 -D_POSIX_C_SOURCE=200809L -isystem "$ggml/include" tests/package/ggml_host.c -o "$doors/ggml_host" \
+        -L"$work/libraries" -lggml -lggml-base -lm
+    with_ggml="-Dggml=$ggml,$work/libraries"
+fi
 [ -f "$work/backend/build.ninja" ] || meson setup "$work/backend" --cross-file "$work/cross.ini" -Dwerror=true -Dtests=disabled \
-    -Dtool=disabled -Dmpi=disabled -Dclblast=disabled -Dggml="$ggml,$work/libraries"
-ninja -C "$work/backend" -j1 src/ggml/libggml-clattn.so
-"$work/cc" -std=c11 -O1 -D_POSIX_C_SOURCE=200809L -isystem "$ggml/include" tests/package/ggml_host.c -o "$doors/ggml_host" \
-    -L"$work/libraries" -lggml -lggml-base -lm
-cp "$work/libraries"/*.so* "$work"/backend/libclattn.so.?.? "$work/backend/src/ggml/libggml-clattn.so" "$doors"
+    -Dtool=disabled -Dmpi=disabled -Dclblast=disabled $with_ggml
+ninja -C "$work/backend" -j1 libclattn-onnxruntime.so ${with_ggml:+src/ggml/libggml-clattn.so}
+cp "$work"/backend/libclattn.so.?.? "$work/backend/libclattn-onnxruntime.so" "$doors"
+[ -z "$with_ggml" ] || cp "$work/libraries"/*.so* "$work/backend/src/ggml/libggml-clattn.so" "$doors"
