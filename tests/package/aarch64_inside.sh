@@ -50,10 +50,18 @@ error = np.abs(clattn.attention(q, k, v, causal=True) - p / p.sum(-1, keepdims=T
 assert error < 1e-5, error
 END
 }
+# ONNX Runtime's own look at the CPUs ends the process under qemu, by what /sys says of the machine's; without these two files it is left
+# out. PoCL needs the rest of that folder.
+onnx_cases() {
+    for file in possible present; do mount --bind /dev/null /sys/devices/system/cpu/$file || return 1; done
+    PYTHONPATH=/doors/packages XDG_CACHE_HOME=/tmp/onnx python3 -B tests/onnx/onnxruntime_cases.py /doors/libclattn-onnxruntime.so few
+    status=$?
+    umount /sys/devices/system/cpu/possible /sys/devices/system/cpu/present
+    return $status
+}
 if [ -d /doors/wheel ]; then
     step "wheel: attention from Python" wheel
-    step "ONNX Runtime: some cases" env PYTHONPATH=/doors/packages PYTHONDONTWRITEBYTECODE=1 \
-        python3 tests/onnx/onnxruntime_cases.py /doors/libclattn-onnxruntime.so few
+    step "ONNX Runtime: some cases" onnx_cases
     sed -n 's/^counted: /      /p' $log
 fi
 if [ -f /doors/libggml-clattn.so ]; then
