@@ -2,14 +2,14 @@
 # What aarch64.sh lays into its tree for aarch64_inside.sh, made on this machine, since qemu takes its time: the wheel by the compiler of
 # PyPI's ziglang, as check_wheel.sh makes it for this machine's processor; ONNX Runtime's library by the same, and ggml, its CPU backend,
 # clattn's and ggml_host where check_ggml.sh has fetched ggml's sources into the build folder; numpy and ONNX Runtime for that processor.
-#   sh tests/package/aarch64_doors.sh FOLDER BUILD        FOLDER: the tree; it makes FOLDER/doors
+#   sh tests/package/aarch64_doors.sh FOLDER BUILD        FOLDER: the tree; it makes FOLDER/doors; 77: PyPI is not reachable
 set -eu
 tree=$(cd "$1" && pwd)
 mkdir -p "$2/aarch64-doors" "$tree/doors"
 work=$(cd "$2/aarch64-doors" && pwd) tools=$PWD/$2/wheel/tools doors=$tree/doors # the tools of check_wheel.sh
 [ -x "$tools/bin/python" ] || python3 -m venv "$tools"
-pip() { "$tools/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary :all: "$@"; }
-pip --require-hashes -r tests/requirements/wheel.txt
+pip() { "$tools/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: "$@" || exit 77; }
+pip -r tests/requirements/wheel.txt
 # Packages of another machine, as pip there would choose them.
 there() {
     folder=$1
@@ -18,7 +18,7 @@ there() {
     pip --no-deps --target "$folder" --python-version 311 --implementation cp --abi cp311 --abi abi3 --abi none --platform linux_aarch64 \
         --platform manylinux2014_aarch64 --platform manylinux_2_27_aarch64 --platform manylinux_2_28_aarch64 "$@"
 }
-[ -d "$doors/packages" ] || there "$doors/packages" --require-hashes -r tests/requirements/onnx.txt -r tests/requirements/onnxruntime.txt
+[ -d "$doors/packages" ] || there "$doors/packages" -r tests/requirements/onnx.txt -r tests/requirements/onnxruntime.txt
 
 export ZIG_GLOBAL_CACHE_DIR="$work/zig" ZIG_LOCAL_CACHE_DIR="$work/zig" PATH="$tools/bin:$PATH"
 compiler="'$tools/bin/python', '-m', 'ziglang', 'cc', '-target', 'aarch64-linux-gnu.2.17'"
@@ -43,7 +43,9 @@ END
 rm -rf "$work/made"
 _PYTHON_HOST_PLATFORM=linux-aarch64 python -m build --wheel --no-isolation -Cbuild-dir="$work/wheel" \
     -Csetup-args=--cross-file="$work/cross.ini" --outdir "$work/made" .
-there "$doors/wheel" "$work"/made/clattn-*-py3-none-linux_aarch64.whl
+wheel=$(ls "$work"/made/clattn-*-py3-none-linux_aarch64.whl)
+printf '%s --hash=sha256:%s\n' "$wheel" "$(sha256sum "$wheel" | cut -d' ' -f1)" >"$work/wheel.txt"
+there "$doors/wheel" -r "$work/wheel.txt"
 
 # ONNX Runtime's library and ggml's backend.
 ggml=${CLATTN_GGML:-$PWD/$2/ggml/sources/vendor/llama.cpp/ggml} with_ggml=

@@ -175,7 +175,9 @@ if [ -f "$folder/onnxruntime.dll" ]; then
     python3 - "$folder" <<'PYTHON'
 import sys
 def varint(n): return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + varint(n >> 7)
-def part(field, value): return varint(field << 3) + varint(value) if isinstance(value, int) else varint(field << 3 | 2) + varint(len(value)) + value
+def part(field, value):
+    whole = isinstance(value, int)
+    return varint(field << 3) + varint(value) if whole else varint(field << 3 | 2) + varint(len(value)) + value
 def value(name): return part(1, name) + part(2, part(1, part(1, 1) + part(2, b"".join(part(1, part(1, n)) for n in (1, 2, 3, 8)))))
 for file, mode in ("taken", 0), ("refused", 4):
     attribute = part(1, b"qk_matmul_output_mode") + part(3, mode) + part(20, 2)
