@@ -6,12 +6,17 @@ static const struct {
     size_t bytes;
     bool is_block;
 } types[CLATTN_TYPE_COUNT] = {
-    [CLATTN_TYPE_F32] = {"f32", 4, false},       [CLATTN_TYPE_F16] = {"f16", 2, false},
-    [CLATTN_TYPE_BF16] = {"bf16", 2, false},     [CLATTN_TYPE_BOOL] = {"bool", 1, false},
-    [CLATTN_TYPE_I8] = {"i8", 1, false},         [CLATTN_TYPE_I32] = {"i32", 4, false},
-    [CLATTN_TYPE_F8E4M3] = {"f8e4m3", 1, false}, [CLATTN_TYPE_F8E5M2] = {"f8e5m2", 1, false},
-    [CLATTN_TYPE_Q8_0] = {"q8_0", 34, true},     [CLATTN_TYPE_Q4_0] = {"q4_0", 18, true},
-    [CLATTN_TYPE_Q4_1] = {"q4_1", 20, true},
+    [CLATTN_TYPE_F32] = {.name = "f32", .bytes = 4},
+    [CLATTN_TYPE_F16] = {.name = "f16", .bytes = 2},
+    [CLATTN_TYPE_BF16] = {.name = "bf16", .bytes = 2},
+    [CLATTN_TYPE_BOOL] = {.name = "bool", .bytes = 1},
+    [CLATTN_TYPE_I8] = {.name = "i8", .bytes = 1},
+    [CLATTN_TYPE_I32] = {.name = "i32", .bytes = 4},
+    [CLATTN_TYPE_F8E4M3] = {.name = "f8e4m3", .bytes = 1},
+    [CLATTN_TYPE_F8E5M2] = {.name = "f8e5m2", .bytes = 1},
+    [CLATTN_TYPE_Q8_0] = {.name = "q8_0", .bytes = 34, .is_block = true},
+    [CLATTN_TYPE_Q4_0] = {.name = "q4_0", .bytes = 18, .is_block = true},
+    [CLATTN_TYPE_Q4_1] = {.name = "q4_1", .bytes = 20, .is_block = true},
 };
 
 size_t clattn_type_size(clattn_type type) {
