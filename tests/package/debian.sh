@@ -42,7 +42,8 @@ tar -c --exclude=./build . | tar -x -C "$tree/clattn" || complain "no copy of th
 cp -L /etc/resolv.conf "$tree/etc/resolv.conf"
 handed=$(env | grep -E '^CLATTN_[A-Z]+=' | grep -v '^CLATTN_DEBIAN=')
 # shellcheck disable=SC2086
-exec unshare -m sh -c 'mount -t proc proc "$1/proc" && mount --rbind /sys "$1/sys" && mount --rbind /dev "$1/dev" || exit 2
+exec unshare -m sh -c 'mount --bind "$1" "$1" && mount -t proc proc "$1/proc" &&
+        mount --rbind /sys "$1/sys" && mount --rbind /dev "$1/dev" || exit 2
     tree=$1 command=$2
     shift 2
     exec chroot "$tree" /usr/bin/env -i HOME=/root LC_ALL=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
