@@ -2,6 +2,7 @@
 # Test on a fresh Debian or Ubuntu machine: install what is needed (as root or through sudo), build, test.
 #   sh tests/run.sh          every promise once, every family and option by its best cases: 17 to 40 minutes on two cores
 #   sh tests/run.sh --all    all of it, most of an hour: tests/README.md says what this alone finds
+#   sh tests/run.sh [--all] --only 'wheel|^install'     the build, and of the steps those whose names match
 # CLATTN_INTEL=off leaves out of --all Intel's CPU runtime, a second OpenCL compiler of about 830 MB from PyPI, which goes into
 # the build folder's own environment; CLATTN_INTEL=full runs every suite on it and not only those that ask its compiler
 # something, which takes ten minutes more. CLATTN_THOROUGH=on runs all device suites over every kernel family, every
@@ -16,24 +17,32 @@ cd "$(dirname "$0")/.." || exit 2
 . tests/steps.sh
 . tests/driver.sh
 
-all=off
-for word in "$@"; do
-    [ "$word" = --all ] || { echo "tests/run.sh: $word: --all is all that is taken" >&2; exit 2; }
-    all=on
+all=off only=
+while [ $# -gt 0 ]; do
+    case $1:${2:-} in
+    --all:*) all=on ;;
+    --only:?*) only=$2 && shift ;;
+    *) echo "tests/run.sh: $1: --all and --only NAMES are all that is taken" >&2 && exit 2 ;;
+    esac
+    shift
 done
 [ "${CLATTN_THOROUGH:-off}" = off ] || all=on
+if [ $all = on ]; then plan_steps tests/run.sh ' *'; else plan_steps tests/run.sh ''; fi
+if [ -n "$only" ]; then
+    printf '%s\n' "$planned" | grep -Eq -e "$only" || { echo "tests/run.sh: $only: no step here has such a name" >&2; exit 2; }
+    only="^(driver|build)\$|$only"
+fi
 
 install_packages build-essential meson ninja-build pkg-config python3 python3-numpy python3-venv ocl-icd-opencl-dev opencl-headers \
     pocl-opencl-icd libclblast-dev check libjansson-dev libpng-dev clang libclang-rt-dev llvm oclgrind binutils cmake groff-base zsh fish \
     libfreetype-dev libfontconfig-dev fonts-dejavu-core libopenmpi-dev openmpi-bin
-[ $all = off ] || install_packages gcc-mingw-w64-x86-64 chromium fonts-wqy-microhei ruby
+[ $all = off ] || install_packages git gcc-mingw-w64-x86-64 g++-mingw-w64-x86-64 chromium fonts-wqy-microhei ruby
 [ "${CLATTN_THOROUGH:-off}" = off ] || install_packages wine wine64
 
 mkdir -p build
-if [ $all = on ]; then plan_steps tests/run.sh ' *'; else plan_steps tests/run.sh ''; fi
 find_numpy
 intel=
-if [ $all = on ]; then
+if [ $all = on ] && chosen "device, Intel's CPU runtime"; then
     intel_runtime build/intel >build/intel.log 2>&1 & # which loads while the first steps run
     intel=$!
 fi
@@ -85,7 +94,6 @@ if [ $all = on ]; then
     later "ggml loads clattn: flash_attn_ext on both" env $plainly sh tests/package/check_ggml.sh build
     later "a wheel, and pip that installs it" sh tests/package/check_wheel.sh build
     later "recipes: Conan, a wrap, vcpkg, conda, Homebrew" sh tests/package/check_recipes.sh build
-    later "aarch64 through qemu" sh tests/package/aarch64.sh "${CLATTN_AARCH64:-build/aarch64}" present
 fi
 run_queued
 suite "device, default, and guard pages around every buffer" build device
@@ -101,12 +109,17 @@ steps_of "fuzzers, 5 s each" sh tests/fuzz/check_fuzzers.sh 5
 if [ $all = on ]; then
     [ "${CLATTN_THOROUGH:-off}" = off ] || suite "device, every family" build thorough
     steps_of "kernels through the compilers of devices that are not here" sh tests/kernels/check_offline.sh build
+    # With the tools that the wheel's check has laid there.
+    step "macOS: the library for both of its processors, by OpenCL 1.2" sh tests/package/check_macos.sh build
+    step "aarch64 through qemu" sh tests/package/aarch64.sh "${CLATTN_AARCH64:-build/aarch64}" present
     steps_of "Debian packages" sh tests/package/check_debian_package.sh build
     build_targets="clattn tests/libclattn_layer.so tests/test_layer tests/test_errors_layer tests/test_linear tests/test_errors_linear"
     step "build without CLBlast, linked with OpenCL" build_folder build/no-clblast -Dclblast=disabled -Dopencl=link
     build_targets=
     suite "without CLBlast" build/no-clblast layer-only
-    if wait $intel; then
+    if [ -z "$intel" ]; then
+        :
+    elif wait "$intel"; then
         if [ "${CLATTN_INTEL:-on}" = full ]; then kind=everything; else kind=compiler; fi
         suite "device, Intel's CPU runtime" build $kind intel
         step "ONNX's own cases, Intel's CPU runtime" sh tests/onnx/check_onnx.sh build intel

@@ -63,6 +63,9 @@ tell_progress() {
         }' before="$steps_before" - "$( [ -f "$steps_before" ] && echo "$steps_before" || echo /dev/null)" "${timings:-/dev/null}"
 }
 
+# Whether a step is to run. $only: those alone whose names match it, where it is set.
+chosen() { [ -z "${only:-}" ] || printf '%s\n' "$1" | grep -Eq -e "$only"; }
+
 count() { if [ "$1" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi; }
 skip() { echo "SKIP  $1"; skipped=$((skipped + 1)); }
 
@@ -84,6 +87,7 @@ report() {
 
 # One check that is a command.
 step() {
+    chosen "$1" || return 0
     name=$1
     progress "$name"
     shift
@@ -97,11 +101,13 @@ step() {
 # Checks that keep one core busy are kept for later, and then run two at a time. Their words have no newline.
 queue= queued=100
 later() {
+    chosen "$1" || return 0
     queue=${queue:-$(mktemp -d)}
     queued=$((queued + 1))
     printf '%s\n' "$@" >"$queue/$queued.words"
 }
 run_queued() {
+    [ -n "$queue" ] || return 0
     progress "$(find "$queue" -name '*.words' | wc -l) checks, two at a time"
     # The outer shell outlives one that is killed: xargs would then start no more.
     find "$queue" -name '*.words' | sort | xargs -P 2 -I '{}' sh -c 'sh -c "$1" run "$2"; exit 0' run '
@@ -122,6 +128,7 @@ run_queued() {
 
 # A script that counts its own checks, a line that begins with "ok", "FAIL" or "SKIP" for each; none is a failure.
 steps_of() {
+    chosen "$1" || return 0
     name=$1
     progress "$name"
     shift
@@ -178,6 +185,7 @@ PYTHON
 
 # Run the Check programs of a Meson suite and add up their checks. $1 name, $2 folder, $3 suite, $4 runtime.
 suite() {
+    chosen "$1" || return 0
     name=$1 folder=$2 kind=$3 runtime=${4:-}
     progress "$name"
     start=$(date +%s)
@@ -278,7 +286,8 @@ finish() {
     seconds=$(($(date +%s) - begun))
     echo "$((seconds / 60)) min $((seconds % 60)) s in all; the slowest steps:"
     [ -z "$timings" ] || sort -rn "$timings" | head -n 10
-    [ -z "$planned" ] || [ -z "$timings" ] || { cat "$timings" && printf '%5d s  whole\n' "$seconds"; } >"$steps_before"
+    [ -z "$planned" ] || [ -z "$timings" ] || [ -n "${only:-}" ] ||
+        { cat "$timings" && printf '%5d s  whole\n' "$seconds"; } >"$steps_before"
     rm -rf ${timings:+"$timings"} ${queue:+"$queue"}
     echo "$passed passed, $failed failed, $skipped skipped"
     [ "$failed" = 0 ] && [ "$passed" != 0 ]

@@ -125,7 +125,7 @@ static void keep_rates(group_call *c) {
     for (int d = 0; d < c->group->count; d++) {
         group_member *m = &c->group->members[d];
         group_rate *rate = &m->rate[c->kind];
-        if (!m->timed_work || !is_up(m)) continue;
+        if (m->timed_work == 0.0 || !is_up(m)) continue;
         const double now = m->timed_work / ((double)(m->last_ns - m->first_ns) * 1e-9);
         if (!c->empty) { // else it attended to nothing
             rate->ops = rate->samples > 1 ? (rate->ops + now) / 2.0 : now;

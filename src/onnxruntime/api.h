@@ -7,6 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// What ONNX Runtime finds in the module by its name; the module exports nothing else. CLATTN_API marks what clattn exports.
+#ifdef _WIN32
+#define ORT_EXPORTED __declspec(dllexport)
+#else
+#define ORT_EXPORTED CLATTN_API
+#endif
+
 // Version 17, of ONNX Runtime 1.17, merges operators of one name and several types in one schema.
 #define ORT_API_WANTED 17
 

@@ -188,8 +188,8 @@ static bool bears_shapes(const OrtApiBase *base) {
     return digits > 2 || (digits == 2 && strncmp(version + 2, "24", 2) >= 0);
 }
 
-CLATTN_API OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base);
-CLATTN_API OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base) {
+ORT_EXPORTED OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base);
+ORT_EXPORTED OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base) {
     struct library *library = NULL;
     const OrtApi *api = base->GetApi(ORT_API_WANTED);
     if (api == NULL)

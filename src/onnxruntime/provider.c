@@ -206,10 +206,10 @@ static bool no_streams(const OrtEpFactory *factory) {
     return false;
 }
 
-CLATTN_API OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base, const OrtLogger *logger,
-                                        OrtEpFactory **factories, size_t most, size_t *count);
-CLATTN_API OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base, const OrtLogger *logger,
-                                        OrtEpFactory **factories, size_t most, size_t *count) {
+ORT_EXPORTED OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base, const OrtLogger *logger,
+                                          OrtEpFactory **factories, size_t most, size_t *count);
+ORT_EXPORTED OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base, const OrtLogger *logger,
+                                          OrtEpFactory **factories, size_t most, size_t *count) {
     const OrtApi *api = base->GetApi(ORT_API_OF_PROVIDERS);
     (void)name, (void)logger;
     *count = 0;
@@ -236,8 +236,8 @@ CLATTN_API OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base
     return NULL;
 }
 
-CLATTN_API OrtStatus *ReleaseEpFactory(OrtEpFactory *factory);
-CLATTN_API OrtStatus *ReleaseEpFactory(OrtEpFactory *factory) {
+ORT_EXPORTED OrtStatus *ReleaseEpFactory(OrtEpFactory *factory);
+ORT_EXPORTED OrtStatus *ReleaseEpFactory(OrtEpFactory *factory) {
     free(factory);
     return NULL;
 }

@@ -142,7 +142,7 @@ static void time_in_turns(trial trials[], int count) {
         bool alike = true;
         for (int i = 0; i < count; i++) {
             trial *t = &trials[i];
-            if (!t->rounds) continue;
+            if (t->rounds == 0.0) continue;
             if (!add_runs(t, t->rounds, 1, &t->times) || !add_runs(t, 0, 1, &t->launches))
                 t->rounds = 0;
             else
@@ -157,7 +157,7 @@ static probe_rate rate_of(const trial *t, bool *answered) {
     const double launch = t->launches.least, least = t->times.least,
                  work = least > launch ? least - launch : least;
     probe_rate rate = {.measured = cla_os_date_s()};
-    if (t->right && t->rounds && work > 0.0) {
+    if (t->right && t->rounds > 0.0 && work > 0.0) {
         rate.gflops = (float)(t->probe->round_flops(&t->knobs) * t->rounds / work);
         rate.spread = cla_rates_spread(&t->times, launch), rate.runs = t->times.runs;
     }

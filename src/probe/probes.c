@@ -156,7 +156,7 @@ static double subgroup_flops(const knobs *k) {
 #define SUBGROUPS_PROBE(size)                                                                                \
     {                                                                                                        \
         "sub-groups of " #size, KERNEL_PROBE_SUBGROUPS, applies_##size, knobs_##size, cla_subgroup_fill,     \
-            cla_subgroup_expect, subgroup_flops, cla_subgroup_options, SUBGROUP_PROBE_ITEMS, 0, NULL         \
+            cla_subgroup_expect, subgroup_flops, cla_subgroup_options, SUBGROUP_PROBE_ITEMS, 0, NULL, false  \
     }
 
 #define AMX_WORDS 64
@@ -197,7 +197,7 @@ static double amx_flops(const knobs *k) {
 #define LANES_PROBE(width)                                                                                   \
     {                                                                                                        \
         "kernels in vectors of " #width " floats", KERNEL_PROBE_LANES, cla_lanes_possible, lanes_##width,    \
-            cla_lanes_fill, cla_lanes_expect, cla_lanes_flops, NULL, 0, 0, cla_lanes_worth                   \
+            cla_lanes_fill, cla_lanes_expect, cla_lanes_flops, NULL, 0, 0, cla_lanes_worth, false            \
     }
 #define LANES_OF(width)                                                                                      \
     static knobs lanes_##width(const clattn_capabilities *device) {                                          \
@@ -309,34 +309,35 @@ static double mma_flops(const knobs *k) {
 #define MMA_PROBE(type, knobs, fill)                                                                         \
     {                                                                                                        \
         "matrix fragments of " type " (mma.sync)", KERNEL_PROBE_FRAGMENTS, mma_applies, knobs, fill,         \
-            mma_expect, mma_flops, NULL, PROBE_FRAGMENTS_ITEMS, 0, NULL                                      \
+            mma_expect, mma_flops, NULL, PROBE_FRAGMENTS_ITEMS, 0, NULL, false                               \
     }
 
 const probe cla_probes[PROBE_COUNT] = {
     [PROBE_FMA] = {"multiply-add in vectors", KERNEL_PROBE_FMA, fma_applies, fma_knobs, fma_fill, fma_expect,
-                   fma_flops, NULL, 0, 0, NULL},
+                   fma_flops, NULL, 0, 0, NULL, false},
     [PROBE_DOT_BF16] = {"bfloat16 dot product", KERNEL_PROBE_DOT_BF16, dot_applies, dot_knobs, dot_fill,
-                        dot_expect, dot_flops, NULL, 0, 0, NULL},
+                        dot_expect, dot_flops, NULL, 0, 0, NULL, false},
     [PROBE_SUBGROUPS_8] = SUBGROUPS_PROBE(8),
     [PROBE_SUBGROUPS_16] = SUBGROUPS_PROBE(16),
     [PROBE_SUBGROUPS_32] = SUBGROUPS_PROBE(32),
     [PROBE_SUBGROUPS_64] = SUBGROUPS_PROBE(64),
     [PROBE_AMX] = {"bfloat16 matrix tiles (AMX)", KERNEL_PROBE_AMX, amx_applies, amx_knobs, amx_fill,
-                   amx_expect, amx_flops, NULL, 0, CLATTN_ENGINE_AMX, NULL},
+                   amx_expect, amx_flops, NULL, 0, CLATTN_ENGINE_AMX, NULL, false},
     [PROBE_TILES] = {"tiles through local memory", KERNEL_PROBE_TILES, cla_tiles_possible, cla_tiles_knobs,
-                     cla_lanes_fill, cla_tiles_expect, cla_tiles_flops, NULL, TILES_PROBE_ITEMS, 0, NULL},
+                     cla_lanes_fill, cla_tiles_expect, cla_tiles_flops, NULL, TILES_PROBE_ITEMS, 0, NULL,
+                     false},
     [PROBE_LANES_4] = LANES_PROBE(4),
     [PROBE_LANES_8] = LANES_PROBE(8),
     [PROBE_LANES_16] = LANES_PROBE(16),
     [PROBE_LOADS_2X8] = {"multiply-add with loads, 2 x 8 vectors", KERNEL_PROBE_LOADS, loads_apply, loads_2x8,
-                         loads_fill, loads_expect, loads_flops, NULL, 0, 0, NULL},
+                         loads_fill, loads_expect, loads_flops, NULL, 0, 0, NULL, false},
     [PROBE_LOADS_4X6] = {"multiply-add with loads, 4 x 6 vectors", KERNEL_PROBE_LOADS, loads_apply, loads_4x6,
-                         loads_fill, loads_expect, loads_flops, NULL, 0, 0, NULL},
+                         loads_fill, loads_expect, loads_flops, NULL, 0, 0, NULL, false},
     [PROBE_ASK_NOTHING] = ASK_PROBE("decode, nothing is asked for ahead", ask_nothing),
     [PROBE_ASK_FIRST] = ASK_PROBE("decode, asks ahead into the first cache", ask_first),
     [PROBE_ASK_SECOND] = ASK_PROBE("decode, asks ahead into the second cache", ask_second),
     [PROBE_MMA_F16] = MMA_PROBE("float16", mma_f16, mma_fill_f16),
     [PROBE_MMA_BF16] = MMA_PROBE("bfloat16", mma_bf16, mma_fill_bf16),
     [PROBE_DOT_I8] = {"integer dot product (VNNI)", KERNEL_PROBE_DOT_I8, integers_apply, integers_knobs,
-                      integers_fill, integers_expect, integers_flops, NULL, 0, 0, NULL},
+                      integers_fill, integers_expect, integers_flops, NULL, 0, 0, NULL, false},
 };

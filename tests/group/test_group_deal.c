@@ -142,7 +142,7 @@ START_TEST(halves) {
     const deal_problem p = problem_of(3, 8, 4, 70, 200);
     box stack[1024] = {cla_deal_whole(&p)};
     double all = 0.0;
-    for (int count = 1, leaves = 0; count > 0; leaves++) {
+    for (int count = 1; count > 0;) {
         box x = stack[--count], second;
         while (cla_deal_halve(&p, ALL_AXES, &x, &second)) {
             ck_assert_int_lt(count, 1023);

@@ -4,6 +4,7 @@ and those of com.microsoft beside ONNX Runtime's own kernels on the CPU. Run by 
 
     onnxruntime_cases.py LIBRARY           all checks; the last lines begin with "counted:". Exit status 1 where one failed, or few ran
     onnxruntime_cases.py LIBRARY wrong     the same with every expectation off by a little: all cases must fail
+    onnxruntime_cases.py LIBRARY few       every twelfth case of ONNX's: aarch64_inside.sh
     onnxruntime_cases.py LIBRARY time      one layer of BERT-base's size, by ONNX Runtime's kernel and by clattn, in turns
 """
 import concurrent.futures
@@ -476,6 +477,10 @@ if __name__ == "__main__":
     if sys.argv[2:] == ["time"]:
         sys.exit(measure())
     known = list(cases_of_onnx())
+    if sys.argv[2:] == ["few"]:
+        for by in "operators", "provider":
+            all_onnx_cases([(op, cases[::12]) for op, cases in known], by)
+        sys.exit(bool(failures))
     for by in "operators", "provider":
         all_onnx_cases(known, by)
         all_beside_own(by)

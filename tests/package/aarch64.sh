@@ -3,6 +3,7 @@
 # machine it runs without. It shows that kernels are right there; what it times is qemu.
 #   sh tests/package/aarch64.sh FOLDER         makes the tree in FOLDER where there is none (as root; 6 minutes, 2 GB), builds, tests
 #   sh tests/package/aarch64.sh FOLDER present exits 77 where there is none
+# The wheel, ONNX Runtime's library and ggml's backend are used there, too (aarch64_doors.sh), where PyPI is reachable.
 # Prints a line that begins with "ok", "FAIL" or "SKIP" for each check; the exit status is 1 when one failed.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
@@ -43,9 +44,16 @@ if ! register_qemu; then
 fi
 [ -f "$tree/complete" ] || make_tree || complain "no tree: $tree.log says why"
 
+said=$(sh tests/package/aarch64_doors.sh "$tree" build 2>&1)
+case $? in
+0) ;;
+77) echo "SKIP  aarch64: wheel, ONNX Runtime, ggml: PyPI is not reachable" ;;
+*) echo "$said" | tail -n 20 && echo "FAIL  aarch64: wheel, ONNX Runtime, ggml are not built" && exit 1 ;;
+esac
+
 # PoCL asks /proc and /sys for the CPU. Mounted in a namespace of this run's own, so that nothing is left mounted; the sources
 # lie in the tree as a copy, which keeps what was built from them.
 mkdir -p "$tree/clattn"
 tar -c --exclude=./build --exclude=./.git . | tar -x -C "$tree/clattn" || complain "no copy of the sources"
 exec unshare -m sh -c 'mount -t proc proc "$1/proc" && mount --rbind /sys "$1/sys" && mount --rbind /dev "$1/dev" &&
-    exec chroot "$1" /bin/sh /clattn/tests/aarch64_inside.sh' run "$tree"
+    exec chroot "$1" /bin/sh /clattn/tests/package/aarch64_inside.sh' run "$tree"

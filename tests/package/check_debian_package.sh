@@ -49,7 +49,7 @@ depends() { # PACKAGE WORD...: on each of these, and where a word begins with "n
     for word in "$@"; do
         case $word in
         no:*) case $has in *"${word#no:}"*) echo "$package depends on ${word#no:}: $has" && return 1 ;; esac ;;
-        *) case $has in *", $word"[,\ ]*) ;; *) echo "$package does not depend on $word: $has" && return 1 ;; esac ;;
+        *) case $has in *", $word"[,\ ]* | *", ${word}t64"[,\ ]*) ;; *) echo "$package does not depend on $word: $has" && return 1 ;; esac ;;
         esac
     done
 }
@@ -81,12 +81,14 @@ use() {
         as_root unshare -m sh -c 'mount -t proc proc "$1/proc" && mount --rbind /sys "$1/sys" && mount --rbind /dev "$1/dev" &&
             exec autopkgtest "$2"/*.changes -- chroot "$1"' run "$work/tree" "$made"
 }
-remove() { as_root piuparts --basetgz="$base" --distribution="${release#* }" --keep-sources-list --no-eatmydata "$made"/*.changes; }
+# The lock of /etc/passwd is left by what other packages make users with.
+remove() { as_root piuparts --ignore=/etc/.pwd.lock --basetgz="$base" --distribution="${release#* }" --keep-sources-list --no-eatmydata "$made"/*.changes; }
 
 rm -f "$made"/*.deb "$made"/*.changes "$made"/*.dsc "$made"/*.tar.xz "$made"/*.buildinfo
 try "built" sh src/packages/make_debian.sh "$made"
 [ $bad = 0 ] || exit 1
-try "lintian" lintian --allow-root --fail-on=error,warning "$made"/*.changes
+# alien-tag: an override of what a newer lintian no longer looks for.
+try "lintian" lintian --allow-root --suppress-tags alien-tag --fail-on=error,warning "$made"/*.changes
 try "blhc: every object hardened" blhc --bindnow "$made/build.log" # and position-independent: lintian asks the programs
 try "Depends, versions" all_depend
 try "built again" build_again

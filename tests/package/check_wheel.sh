@@ -15,10 +15,14 @@ fetch() { "$1/bin/python" -m pip install --quiet --disable-pip-version-check --r
 fetch "$tools" tests/requirements/wheel.txt >"$here/tools.log" 2>&1 || { tail -n 1 "$here/tools.log"; unreachable; }
 PATH=$tools/bin:$PATH
 
-# Debian's headers come behind the compiler's own; its static libraries ask nothing of a new glibc.
+# Debian's headers come behind the compiler's own. Its static libraries ask of a new glibc, from 2.38 on, C23's strtoll alone, which
+# reads what strtoll reads in the base that jansson gives: that name is in this object.
+printf 'long long strtoll(const char *, char **, int);\nlong long __isoc23_strtoll(const char *, char **, int);\n%s\n' \
+    'long long __isoc23_strtoll(const char *text, char **end, int base) { return strtoll(text, end, base); }' >"$here/c23.c"
+python -m ziglang cc -target "$(uname -m)-linux-gnu.2.17" -O2 -fvisibility=hidden -c "$here/c23.c" -o "$here/c23.o"
 rm -rf "$here/made" "$here/repaired" "$here/meson" # a folder that is configured keeps its compiler
 start=$(date +%s)
-CC="$tools/bin/python -m ziglang cc -target $(uname -m)-linux-gnu.2.17" CFLAGS="-idirafter /usr/include" LDFLAGS=-s \
+CC="$tools/bin/python -m ziglang cc -target $(uname -m)-linux-gnu.2.17" CFLAGS="-idirafter /usr/include" LDFLAGS="-s $here/c23.o" \
     ZIG_GLOBAL_CACHE_DIR=$here/zig ZIG_LOCAL_CACHE_DIR=$here/zig \
     python -m build --wheel --no-isolation -Cbuild-dir="$here/meson" --outdir "$here/made" . >"$here/build.log" 2>&1 ||
     { tail -n 20 "$here/build.log"; wrong "no wheel was built"; }

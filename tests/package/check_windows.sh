@@ -1,7 +1,8 @@
 #!/bin/sh
 # Windows: libraries by mingw-w64 whose DLL exports clattn_* alone and imports no OpenCL; headers that MSVC's rules take, as C and as
 # C++; the program and the host suites, where the sources of Check and jansson are to be had (windows_libraries.sh); and where Wine is
-# installed, whose OpenCL is the host's, all of it runs, with a consumer, cases and suites of the device.
+# installed, whose OpenCL is the host's, all of it runs, with a consumer, cases and suites of the device. The same of ONNX Runtime's library,
+# in PyPI's onnxruntime.dll, and of ggml's backend, where check_ggml.sh has fetched ggml into build/ggml (CLATTN_GGML: as there).
 set -eu
 command -v x86_64-w64-mingw32-gcc >/dev/null || { echo "no mingw-w64"; exit 77; }
 work=$PWD/build/windows
@@ -24,18 +25,24 @@ folder=$work/meson
     -Dmpi=disabled -Dtool=disabled -Dtests=disabled -Dpng=disabled >"$work/setup.log" || { cat "$work/setup.log"; exit 1; }
 version=$(sed -n 's/^#define CLATTN_VERSION_STRING "\(.*\)"/\1/p' include/clattn/version.h)
 dll=$folder/libclattn-${version%.*}.dll
-ninja -C "$folder" "${dll##*/}" libclattn.a libevidence.a >"$work/build.log" || { tail -n 40 "$work/build.log"; exit 1; }
-exported=$(x86_64-w64-mingw32-objdump -p "$dll" |
-    sed -n 's/^\t\[ *[0-9]*\] .* \([A-Za-z_][A-Za-z_0-9]*\)$/\1/p; s/^\t\[ *[0-9]*\] \([A-Za-z_][A-Za-z_0-9]*\)$/\1/p' | grep '_' | sort -u)
+ninja -C "$folder" "${dll##*/}" libclattn.a libevidence.a libclattn-onnxruntime.dll >"$work/build.log" || { tail -n 40 "$work/build.log"; exit 1; }
+# A DLL exports these alone, and needs the system and those alone.   $1 DLL, $2 its functions, $3 other DLLs
+exports_and_needs() {
+    exported=$(x86_64-w64-mingw32-objdump -p "$1" |
+        sed -n 's/^\t\[ *[0-9]*\] .* \([A-Za-z_][A-Za-z_0-9]*\)$/\1/p; s/^\t\[ *[0-9]*\] \([A-Za-z_][A-Za-z_0-9]*\)$/\1/p' |
+        grep -v '^RVA$' | sort -u)
+    [ "$exported" = "$2" ] ||
+        { echo "${1##*/}: exported or wanted alone: $(printf '%s\n%s\n' "$exported" "$2" | sort | uniq -u | tr '\n' ' ')"; exit 1; }
+    imported=$(x86_64-w64-mingw32-objdump -p "$1" | sed -n 's/.*DLL Name: //p' |
+        grep -ivE '^(kernel32|msvcrt).dll$' | sort | paste -sd' ' - || true)
+    [ "$imported" = "$3" ] || { echo "${1##*/} needs $imported, not $3"; exit 1; }
+}
 # What is of clattn-mpi is in no DLL.
 wanted=$(find include/clattn -name '*.h' ! -name mpi.h -exec cat {} + | grep -oE '^CLATTN_API [^;(]*\(' |
     sed 's/.*\(clattn_[a-z_]*\)($/\1/' | sort -u)
 [ "$(echo "$wanted" | wc -l)" -ge 40 ] || { echo "found too few functions in the headers"; exit 1; }
-[ "$exported" = "$wanted" ] ||
-    { echo "exported or wanted alone: $(printf '%s\n%s\n' "$exported" "$wanted" | sort | uniq -u | tr '\n' ' ')"; exit 1; }
-imported=$(x86_64-w64-mingw32-objdump -p "$dll" | sed -n 's/.*DLL Name: //p' |
-    grep -ivE '^(kernel32|msvcrt|libgcc_s_seh-1|libwinpthread-1).dll$' || true)
-[ -z "$imported" ] || { echo "the DLL needs $imported"; exit 1; }
+exports_and_needs "$dll" "$wanted" ""
+exports_and_needs "$folder/libclattn-onnxruntime.dll" "$(printf '%s\n' CreateEpFactories RegisterCustomOps ReleaseEpFactory)" "${dll##*/}"
 [ "$(x86_64-w64-mingw32-nm "$folder/libclattn.a" 2>/dev/null | grep -c ' T clattn_')" -ge 40 ] ||
     { echo "too few functions in the static library"; exit 1; }
 
@@ -53,6 +60,37 @@ done
 cc="x86_64-w64-mingw32-gcc -std=c11 -O2 -Wall -Wextra -Werror -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc -isystem $work/headers -DCLATTN_SHARED"
 $cc tests/runtime/test_consumer.c -o "$folder/consumer.exe" -L"$folder" -lclattn
 $cc tests/package/windows_cases.c -o "$folder/windows_cases.exe" "$folder/libevidence.a" -L"$folder" -lclattn -lm -lpthread -static-libgcc
+
+# ggml and the backend that it loads. Debian's headers of Windows lack what ggml asks of Windows 8 and later.
+ggml=${CLATTN_GGML:-$PWD/build/ggml/sources/vendor/llama.cpp/ggml} host=$work/ggml
+if [ -d "$ggml/src" ] && command -v x86_64-w64-mingw32-g++-posix >/dev/null && command -v cmake >/dev/null; then
+    mkdir -p "$host"
+    cat >"$host/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.18)
+project(host C CXX)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "$host")
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "$host")
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY "$host")
+add_subdirectory("$ggml" ggml)
+END
+    link='-static -Wl,--exclude-libs,ALL' # no other than ggml's own
+    cmake -S "$host" -B "$host/made" -G Ninja -DCMAKE_SYSTEM_NAME=Windows -DCMAKE_SYSTEM_PROCESSOR=x86_64 -DCMAKE_BUILD_TYPE=Release \
+        -DCMAKE_C_COMPILER=x86_64-w64-mingw32-gcc-posix -DCMAKE_CXX_COMPILER=x86_64-w64-mingw32-g++-posix -DBUILD_SHARED_LIBS=ON \
+        -DCMAKE_C_FLAGS=-D_WIN32_WINNT=0x0601 -DCMAKE_CXX_FLAGS=-D_WIN32_WINNT=0x0601 "-DCMAKE_SHARED_LINKER_FLAGS=$link" \
+        "-DCMAKE_MODULE_LINKER_FLAGS=$link" -DGGML_BACKEND_DL=ON -DGGML_NATIVE=OFF -DGGML_OPENMP=OFF >"$work/setup.log" &&
+        ninja -C "$host/made" -j1 ggml ggml-cpu >"$work/build.log" || { tail -n 20 "$work/build.log"; echo "ggml is not built"; exit 1; }
+    [ -f "$host/clattn/build.ninja" ] || meson setup "$host/clattn" --cross-file "$work/cross.ini" --werror -Dclblast=disabled -Dmpi=disabled \
+        -Dtool=disabled -Dtests=disabled -Dpng=disabled -Dggml="$ggml,$host" >"$work/setup.log" || { cat "$work/setup.log"; exit 1; }
+    ninja -C "$host/clattn" src/ggml/ggml-clattn.dll >"$work/build.log" || { tail -n 40 "$work/build.log"; exit 1; }
+    cp "$host/clattn/src/ggml/ggml-clattn.dll" "$host/clattn/${dll##*/}" "$host"
+    exports_and_needs "$host/ggml-clattn.dll" ggml_backend_init "ggml-base.dll ${dll##*/}"
+    $cc -Wno-missing-field-initializers -isystem "$ggml/include" tests/package/ggml_host.c -o "$host/ggml_host.exe" \
+        "$host/libggml.dll.a" "$host/libggml-base.dll.a" -lm -lpthread -static
+else
+    host=
+    echo "no ggml, or no g++ of mingw-w64: ggml's backend is not built"
+fi
+$cc -O1 tests/onnx/windows_session.c -o "$folder/windows_session.exe"
 # Program and suites by the static library, which suites look into.
 suites=$work/suites
 programs='covering names numbers overlap philox plan plan_cascade plan_groups plan_linear plan_matrix plan_rows plan_tiles plan_widths reference'
@@ -124,6 +162,36 @@ if [ -n "$suites" ]; then
 fi
 compute "$folder" ./consumer.exe || refuse "the consumer"
 grep -q 'header .*, OK: ' "$work/out" || { cat "$work/out"; echo "Wine's OpenCL has no device: nothing was computed"; exit 0; }
+# ONNX Runtime's DLL takes the library of operators; a model of one node, as protocol buffers have it.
+names=$(sed -n '/^onnxruntime==/,/^[a-z-]*==[^ ]* .$/p' tests/requirements/onnxruntime.txt | sed '1!{/==/d}')
+if [ ! -f "$folder/onnxruntime.dll" ]; then
+    echo "$names" >"$work/onnxruntime.txt"
+    python3 -m venv "$work/python" && "$work/python/bin/pip" download -q --no-deps --require-hashes --only-binary :all: --platform win_amd64 \
+        --python-version 311 --implementation cp --abi cp311 -d "$work" -r "$work/onnxruntime.txt" >"$work/pip.log" 2>&1 &&
+        python3 -c 'import sys, zipfile; open(sys.argv[2], "wb").write(zipfile.ZipFile(sys.argv[1]).read("onnxruntime/capi/onnxruntime.dll"))' \
+            "$work"/onnxruntime-*win_amd64.whl "$folder/onnxruntime.dll" || echo "no onnxruntime.dll from PyPI"
+fi
+if [ -f "$folder/onnxruntime.dll" ]; then
+    python3 - "$folder" <<'PYTHON'
+import sys
+def varint(n): return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + varint(n >> 7)
+def part(field, value):
+    whole = isinstance(value, int)
+    return varint(field << 3) + varint(value) if whole else varint(field << 3 | 2) + varint(len(value)) + value
+def value(name): return part(1, name) + part(2, part(1, part(1, 1) + part(2, b"".join(part(1, part(1, n)) for n in (1, 2, 3, 8)))))
+for file, mode in ("taken", 0), ("refused", 4):
+    attribute = part(1, b"qk_matmul_output_mode") + part(3, mode) + part(20, 2)
+    node = b"".join(part(1, n) for n in (b"q", b"k", b"v")) + part(2, b"y") + part(4, b"Attention") + part(5, attribute)
+    graph = part(1, node) + part(2, b"one") + b"".join(part(11, value(n)) for n in (b"q", b"k", b"v")) + part(12, value(b"y"))
+    open(f"{sys.argv[1]}/{file}.onnx", "wb").write(part(1, 10) + part(7, graph) + part(8, part(2, 23)))
+PYTHON
+    compute "$folder" ./windows_session.exe onnxruntime.dll libclattn-onnxruntime.dll taken.onnx refused.onnx || refuse "ONNX Runtime's library"
+    cat "$work/out"
+fi
+if [ -n "$host" ]; then
+    compute "$host" ./ggml_host.exe ggml-cpu.dll ggml-clattn.dll || refuse "ggml's backend"
+    cat "$work/out"
+fi
 # A folder whose entries have paths beyond Windows' 260 characters: Wine has no such limit, so that this shows only that the form
 # of path without one is right.
 long=$work/$(printf '%080d' 1)/$(printf '%080d' 2)/$(printf '%080d' 3)

@@ -3,12 +3,15 @@
 # bench/run.sh and tests/run.sh install, build and run as they do for a newcomer. By hand: it takes half an hour on a quiet machine.
 #   sh tests/package/debian.sh FOLDER [RELEASE] [COMMAND]
 # makes the tree in FOLDER where there is none (as root; RELEASE: trixie; its log is FOLDER.log), and runs COMMAND in its copy of
-# the sources: "sh bench/run.sh && sh tests/run.sh".
+# the sources: "sh bench/run.sh && sh tests/run.sh". COMMAND "doors" is what stands between clattn and those who use it, by the release's
+# own compiler, Python and OpenCL: the steps below of tests/run.sh, in half an hour.
 # $CLATTN_DEBIAN is another mirror, and CLATTN_* of tests/run.sh are handed on. How apt and pip reach their servers here (proxies,
 # certificates, dates) holds in the tree, too. The exit status is the command's.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 tree=${1:?FOLDER} release=${2:-trixie} command=${3:-sh bench/run.sh && sh tests/run.sh}
+doors="^(host|install;|Python module|a wheel|Debian packages|ONNX Runtime|ggml|recipes|docs: snippets|header alone|exported)"
+[ "$command" != doors ] || command="sh tests/run.sh --all --only '$doors'"
 
 complain() {
     echo "debian.sh: $*" >&2
@@ -35,11 +38,12 @@ tree=$(cd "$tree" && pwd)
 # that is gone.
 mkdir -p "$tree/clattn"
 find "$tree/clattn" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
-tar -c --exclude=./build --exclude=./.git . | tar -x -C "$tree/clattn" || complain "no copy of the sources"
+tar -c --exclude=./build . | tar -x -C "$tree/clattn" || complain "no copy of the sources"
 cp -L /etc/resolv.conf "$tree/etc/resolv.conf"
 handed=$(env | grep -E '^CLATTN_[A-Z]+=' | grep -v '^CLATTN_DEBIAN=')
 # shellcheck disable=SC2086
-exec unshare -m sh -c 'mount -t proc proc "$1/proc" && mount --rbind /sys "$1/sys" && mount --rbind /dev "$1/dev" || exit 2
+exec unshare -m sh -c 'mount --bind "$1" "$1" && mount -t proc proc "$1/proc" &&
+        mount --rbind /sys "$1/sys" && mount --rbind /dev "$1/dev" || exit 2
     tree=$1 command=$2
     shift 2
     exec chroot "$tree" /usr/bin/env -i HOME=/root LC_ALL=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \

@@ -65,6 +65,19 @@ queued=$(
     finish | tail -n 1
 )
 [ "$queued" = '1 passed, 2 failed, 1 skipped' ] || complain "queued steps: $queued"
+# Of all kinds of steps those run that are asked for by name, and a name of none is refused.
+chosen=$(
+    . "$top/tests/steps.sh"
+    only='^wanted|^build$'
+    for kind in step later steps_of suite; do $kind "unwanted, $kind" false x x >/dev/null; done
+    step wanted true >/dev/null
+    later "wanted, too" true
+    run_queued >/dev/null 2>&1
+    finish | tail -n 1
+)
+[ "$chosen" = '2 passed, 0 failed, 0 skipped' ] || complain "chosen steps: $chosen"
+CLATTN_INSTALL=off sh tests/run.sh --only 'no such step' >/dev/null 2>&1
+[ $? = 2 ] || complain "tests/run.sh takes a name that no step has"
 # A script that counts itself: its lines count, and one without any has failed.   $1 the script, $2 wanted result
 scripted() {
     got=$(

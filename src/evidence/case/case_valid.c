@@ -39,7 +39,7 @@ static bool past_leaves_room(const struct test_case *t) {
 
 static bool places_valid(const struct test_case *t, char why[256]) {
     bool fits = true;
-    for (int b = 0; b < t->past_count; b++) fits = fits && t->past_length[b] <= t->past;
+    for (int b = 0; b < t->past_count; b++) fits = fits && t->past_length[b] <= (double)t->past;
     if (t->past_count > 0 && t->past_count != t->batch)
         snprintf(why, 256, "past: %d lengths are given, %lld are needed", t->past_count, (long long)t->batch);
     else if (!fits || t->past > t->n_kv)

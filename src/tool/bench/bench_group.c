@@ -121,16 +121,21 @@ static void run_case(bench *b, several *all, int i) {
     bench_table_add_pair(b->table, "--devices N, the fastest alone", &pair);
 }
 
+// As much of it as there is room for.
+static void add_word(char *text, size_t size, const char *word) {
+    const size_t used = strlen(text);
+    if (snprintf(text + used, size - used, " + %s", word) < 0) text[used] = '\0';
+}
+
 // All together as one device of the table.
 static void add_device(bench *b, const several *all) {
     static const struct limits none;
     clattn_capabilities sum = *all->sessions[0].capabilities;
     for (int n = 1; n < all->count; n++) {
         const clattn_capabilities *c = all->sessions[n].capabilities;
-        const size_t name = strlen(sum.name), driver = strlen(sum.driver), platform = strlen(sum.platform);
-        snprintf(sum.name + name, sizeof sum.name - name, " + %s", c->name);
-        snprintf(sum.driver + driver, sizeof sum.driver - driver, " + %s", c->driver);
-        snprintf(sum.platform + platform, sizeof sum.platform - platform, " + %s", c->platform);
+        add_word(sum.name, sizeof sum.name, c->name);
+        add_word(sum.driver, sizeof sum.driver, c->driver);
+        add_word(sum.platform, sizeof sum.platform, c->platform);
         sum.compute_units += c->compute_units;
         sum.global_memory_bytes += c->global_memory_bytes;
         sum.is_cpu = sum.is_cpu && c->is_cpu, sum.is_gpu = sum.is_gpu && c->is_gpu;

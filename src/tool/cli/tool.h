@@ -114,7 +114,7 @@ typedef struct command_line {
 
 // Each row, with its group and its place among all.
 #define EACH_OPTION(line, group, row, n)                                                                     \
-    for (int n = 0, once_##n = 1; once_##n; once_##n = 0)                                                    \
+    for (int n = 0, once_##n = 1; once_##n; once_##n = n < 0) /* which reads n: gcc 16 asks that */          \
         for (const option_group *group = (line)->groups; group < (line)->groups + (line)->group_count;       \
              group++)                                                                                        \
             for (const option_row *row = group->rows; row < group->rows + group->count; row++, n++)
