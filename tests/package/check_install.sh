@@ -29,11 +29,14 @@ fi
 
 # Installed as README says, it lies where the system's Python searches.
 if [ -x /usr/bin/python3 ]; then
-    PATH=/usr/bin:$PATH meson setup "$work/local" "$root" --prefix=/usr/local -Dtool=disabled -Dtests=disabled -Dmpi=disabled >/dev/null
-    for file in clattn clattn_torch; do
-        folder=$(meson introspect "$work/local" --installed | sed -n "s,.*: \"\(/[^\"]*\)/$file\.py\".*,\1,p")
-        /usr/bin/python3 -c 'import site, sys; sys.exit(sys.argv[1] not in site.getsitepackages())' "$folder" ||
-            { echo "$file.py goes to $folder, which /usr/bin/python3 does not search"; exit 1; }
+    for top in /usr /usr/local; do
+        PATH=/usr/bin:$PATH meson setup "$work$top/build" "$root" --prefix=$top -Dtool=disabled -Dtests=disabled -Dmpi=disabled >/dev/null
+        for file in clattn clattn_torch; do
+            folder=$(meson introspect "$work$top/build" --installed | sed -n "s,.*: \"\(/[^\"]*\)/$file\.py\".*,\1,p")
+            /usr/bin/python3 -c 'import site, sys; sys.exit(sys.argv[1] not in site.getsitepackages())' "$folder" ||
+                { echo "$file.py goes to $folder, which /usr/bin/python3 does not search"; exit 1; }
+            case $folder in $top/lib/*) ;; *) echo "$file.py goes to $folder, not below $top/lib"; exit 1 ;; esac
+        done
     done
 fi
 
