@@ -30,6 +30,9 @@ typedef struct problem {
     int packed_rows;
 } problem;
 
+// Whether numbers of a type are told by scales, of rows or of blocks.
+#define TYPE_IS_QUANTISED(type) (CLATTN_TYPE_IS_SCALED(type) || clattn_type_numbers(type) > 1)
+
 // The knob TYPE_V of keys and values, and the type of a problem's values.
 static inline int cla_type_v_knob(clattn_type k, clattn_type v) {
     return k == v ? 0 : v == CLATTN_TYPE_F32 ? ARGS_TYPE_V_F32 : (int)v;

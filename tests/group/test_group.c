@@ -85,6 +85,7 @@ static const char *const keys_cases[] = {
     "attend-f32-b2-h4-hkv2-n70-nkv300-d16-causal-lse-offsets-ropehalf-positions",
     "attend-f32-b1-h4-hkv2-n3-nkv300-d16-causal-kvi8-outf16-lse-sinks-headscales-devicesinks",
     "attend-f32-b3-h4-hkv2-n5-nkv70-d96-dv32-causal-kvq4_1-lse",
+    "attend-f32-b2-h4-hkv2-n5-nkv70-d32-causal-kvi8-valuesf16-lse",
     // Every gradient is a sum of pieces, in one way to deal or another.
     "backward-f32-b2-h4-hkv2-n70-nkv300-d16-causal-dlse-softcap5-window40:9-biasqk-alibi-sinks-headscales",
     "backward-bf16-b2-h6-hkv2-n70-nkv300-d32-full-dlse-maskbhqk-biasb1qk-qlen70:9-kvlen300:70-ropehalf",

@@ -217,6 +217,7 @@ done
     refused "is of attend" 2 layer --x x.npy $weights --mpi-way decode
     refused "is not built for --mpi" 2 layer --x x.npy $weights --past-k x.npy --past-v x.npy
     refused "must fit, in one type" 2 attend $files --past-k few.npy --past-v pv.npy
+    refused "v-type" 2 attend $files --kv-type q8 --v-type f16
     refused "bias: has shape" 2 attend $ragged --bias head_bias.npy
     refused "k-positions: has shape" 2 attend $files --rope half --positions k_places.npy --k-positions table.npy
     refused "No such file" 2 attend --q q.npy --k k.npy --v missing.npy

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "ggml_support.h"
+
 #define THREADS 2
 
 typedef enum mask_kind { MASK_NONE, MASK_CAUSAL, MASK_BIAS, MASK_PATCHES } mask_kind;
@@ -93,24 +95,6 @@ typedef struct node_of_case {
     struct ggml_tensor *q, *k, *v, *mask, *sinks, *result;
     struct ggml_cgraph *graph;
 } node_of_case;
-
-static uint32_t seed;
-static float noise(void) { // of a mean of 0 and a variance of about 1
-    float sum = 0;
-    for (int at = 0; at < 4; at++) {
-        seed = seed * 1664525u + 1013904223u;
-        sum += (float)(seed >> 8) / 8388608.0f - 1;
-    }
-    return sum * 0.87f;
-}
-
-static void *must(void *pointer, const char *what) {
-    if (!pointer) {
-        fprintf(stderr, "ggml_host: %s failed\n", what);
-        exit(2);
-    }
-    return pointer;
-}
 
 // [n, rows, heads, items] in ggml's order, dense, or as llama.cpp views memory that holds all heads of a row one after the other: here
 // from the second row on, so that it begins at an address of an element and of nothing larger.

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ggml_support.h"
+
 enum {
     VOCABULARY = 384,
     WIDTH = 256,
@@ -23,24 +25,6 @@ enum {
     PROMPT = 40,
     STEPS = 48
 };
-
-static void *must(void *pointer, const char *what) {
-    if (!pointer) {
-        fprintf(stderr, "ggml_model: %s failed\n", what);
-        exit(2);
-    }
-    return pointer;
-}
-
-static uint32_t seed = 7;
-static float noise(void) { // of a mean of 0 and a variance of about 1
-    float sum = 0;
-    for (int at = 0; at < 4; at++) {
-        seed = seed * 1664525u + 1013904223u;
-        sum += (float)(seed >> 8) / 8388608.0f - 1;
-    }
-    return sum * 0.87f;
-}
 
 // ------------------------------------------------------------------------------------------- the model ---
 

@@ -21,7 +21,6 @@ enum {
 #include <clattn/types.def>
 };
 // A type of k and v that has to be quantised; of a number that is no type, false.
-#define TYPE_IS_QUANTISED(type) (CLATTN_TYPE_IS_SCALED(type) || clattn_type_numbers(type) > 1)
 #define TYPES_F32 (1u << CLATTN_TYPE_F32)
 #define TYPES_WEIGHTS (TYPES_FLOAT | TYPES_BLOCKS)
 #define TYPES_KV (TYPES_FLOAT | TYPES_SCALED | TYPES_BLOCKS)

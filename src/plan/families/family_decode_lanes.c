@@ -15,16 +15,13 @@
 // costs 10 to 20 %. Unmeasured, or not for sure, the second, with which no machine so far loses as much. Rows in
 // pages are asked for on all, since the CPU follows no page to the next by itself; those of float32, and int8, are
 // faster by the first-level cache on both Zens.
-static bool is_quantised(clattn_type type) {
-    return CLATTN_TYPE_IS_SCALED(type) || clattn_type_numbers(type) > 1;
-}
 static int asked_cache(const plan_input *in, const problem *p) {
     static const float unmeasured[PROBE_COUNT] = {0};
     const bool sure = !(in->probes.ran & ~in->probes.sure & PROBES_ASK);
     const float *rate = sure ? in->probes.rate : unmeasured, first = rate[PROBE_ASK_FIRST],
                 second = rate[PROBE_ASK_SECOND], asked = first > second ? first : second;
     if (asked > 0.0f && rate[PROBE_ASK_NOTHING] > FASTER_UNASKED * asked && !p->paged) return ASK_NOTHING;
-    if (first > second || is_quantised(p->type_kv) || is_quantised(cla_problem_type_v(p)))
+    if (first > second || TYPE_IS_QUANTISED(p->type_kv) || TYPE_IS_QUANTISED(cla_problem_type_v(p)))
         return ASK_FIRST_LEVEL;
     return p->paged && p->type_kv == CLATTN_TYPE_F32 ? ASK_FIRST_LEVEL : ASK_SECOND_LEVEL;
 }
