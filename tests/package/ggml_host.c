@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#define PROGRAM "ggml_host"
 #include "ggml_support.h"
 
 #define THREADS 2

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PROGRAM "ggml_model"
 #include "ggml_support.h"
 
 enum {

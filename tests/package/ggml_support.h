@@ -1,5 +1,5 @@
 // ggml_support.h: what ggml_host.c and ggml_model.c share: random numbers that are the same on every machine, and an end where ggml gives
-// nothing.
+// nothing, with the name of the PROGRAM, which defines it before.
 #ifndef CLATTN_TESTS_GGML_SUPPORT_H
 #define CLATTN_TESTS_GGML_SUPPORT_H
 #include <stdint.h>
@@ -18,7 +18,7 @@ static float noise(void) { // of a mean of 0 and a variance of about 1
 
 static void *must(void *pointer, const char *what) {
     if (!pointer) {
-        fprintf(stderr, "%s failed\n", what);
+        fprintf(stderr, PROGRAM ": %s failed\n", what);
         exit(2);
     }
     return pointer;
