@@ -3,6 +3,7 @@
 // sides assert the size. Compile-time knobs (head size, tile, storage type) are in src/program/knobs.def instead.
 #ifndef CLATTN_ARGS_H
 #define CLATTN_ARGS_H
+#include "args/fragments.h"
 
 #if defined(__OPENCL_C_VERSION__) || defined(__OPENCL_VERSION__)
 typedef long args_i64;
@@ -351,22 +352,6 @@ ARGS_SIZE(convert_args, 80);
 // and their options, and the keys at hand with their values.
 #define ROWS_PRIVATE_BYTES(rows, tile_kv, d, dv)                                                             \
     (4 * ((rows) * ((d) + (dv) + 3 * (tile_kv)) + (tile_kv) * ((d) + (dv) + 64)))
-
-// The values of the knob MATRIX_ENGINE.
-#define MATRIX_ENGINE_EMULATION 1
-#define MATRIX_ENGINE_AMX 2
-#define MATRIX_ENGINE_MMA 3
-
-// flash_fragments.cl: steps of 16 of a row of d numbers of 16 bits; bytes of a row in local memory, whole lines of 128, since copies to
-// others are slower; local memory of a tile's keys and values, in whose place queries lie first.
-#define FRAGMENTS_STEPS(d) (((d) + 15) / 16)
-#define FRAGMENTS_PITCH(d) (((d) + 63) / 64 * 128)
-#define FRAGMENTS_FLAG_BYTES 16
-#define FRAGMENTS_EXCHANGE_BYTES 48 // of a work-item, with the emulation
-#define PROBE_FRAGMENTS_ITEMS 128
-#define FRAGMENTS_MOST(x, y) ((x) > (y) ? (x) : (y))
-#define FRAGMENTS_LOCAL_BYTES(rows, keys, d, dv)                                                             \
-    FRAGMENTS_MOST((rows)*FRAGMENTS_PITCH(d), (keys) * (FRAGMENTS_PITCH(d) + FRAGMENTS_PITCH(dv)))
 
 // The values of the knob DOT_I8.
 #define DOT_I8_EMULATION 1

@@ -1,56 +1,88 @@
-// probe_fragments.cl: does the device's compiler take the instructions of a matrix engine that 32 work-items share, do its
-// elements lie where fragments.clh says, and how fast is it? Four warps do the same. Numbers are small and whole: every
-// product and sum is exact.
+// probe_fragments.cl: does the device's compiler take the instructions of a matrix engine that a warp shares, do its elements lie where
+// fragments.clh says, and how fast is it? All warps of the group do the same. Numbers are small and whole: every product and sum is
+// exact.
 #ifndef TYPE_KV
 #define TYPE_KV STORE_F16
+#endif
+#ifndef TILE_KV
+#define TILE_KV PROBE_FRAGMENTS_SIDE
 #endif
 #define FRAGMENT_GROUP PROBE_FRAGMENTS_ITEMS
 #include "fragments/fragments.clh"
 
-#define PITCH 48 // bytes of a row
-#define B_AT (16 * PITCH)
+#define SIDE PROBE_FRAGMENTS_SIDE
+#define PITCH FRAGMENTS_PITCH(SIDE) // bytes of a row
+#define KEYS_AT (FRAGMENT_ROWS * PITCH)
+#define VALUES_AT (KEYS_AT + SIDE * PITCH)
+#define KEY_PARTS (SIDE / FRAGMENT_COLUMNS)
+#define VALUE_PARTS FRAGMENT_VALUE_PARTS(SIDE)
+#define EACH_ELEMENT(e) FRAGMENT_UNROLL for (int e = 0; e < FRAGMENT_ELEMENTS; e++)
+#define EACH_PART(i) FRAGMENT_UNROLL for (int i = 0; i < FRAGMENT_PARTS; i++) // of one load
+#define TIMED (4 * FRAGMENT_PARTS) // sums that do not wait for one another
 
-// words: A, then B, 16 rows of 16 numbers of 16 bits each, which begin at a multiple of 16 bytes. rounds 0: result[16 r + c] is
-// P = A B^T, result[256 + 16 r + c] is P B, with P rounded, and result[512 + r] the largest of P's row r. Else that many
-// rounds of eight products.
-__kernel __attribute__((reqd_work_group_size(PROBE_FRAGMENTS_ITEMS, 1, 1))) void
+// words: A, FRAGMENT_ROWS rows of SIDE numbers of 16 bits, and from 32 rows on B, SIDE of them. rounds 0: result[SIDE r + c] is
+// P = A B^T, behind it P B, with P rounded, and then the largest of each of P's rows. Else that many rounds of TIMED products.
+__kernel FRAGMENT_SIZED __attribute__((reqd_work_group_size(PROBE_FRAGMENTS_ITEMS, 1, 1))) void
 probe_fragments(__global const uint *words, __global uint *result, int rounds) {
-    __local uint4 tile[32 * PITCH / 16];
+    __local uint4 tile[(VALUES_AT + SIDE * PITCH) / 16] __attribute__((aligned(128)));
     FRAGMENT_EXCHANGE;
     FRAGMENT_DECLARE(memory, tile);
-    const int id = (int)get_local_id(0), lane = FRAGMENT_LANE, g = lane / 4, t = lane % 4;
     const bool writes = FRAGMENT_WARP == 1;
     __global const ushort *in = (__global const ushort *)words;
-    uint a[4], b[4], p[4], turned[4];
-    float c[8][4];
-    FRAGMENT_UNROLL for (int i = 0; i < 8; i++) FRAGMENT_UNROLL for (int e = 0; e < 4; e++) c[i][e] = 0.0f;
-    // Of the last half row nothing is read, and 0 is put there.
-    if (id < 64) FRAGMENT_COPY(memory, id / 2 * PITCH + id % 2 * 16, in + 8 * id, id < 63 ? 16 : 0);
+    fragment_own a[SIDE / FRAGMENT_STEP], p[SIDE / FRAGMENT_STEP];
+    fragment_shared k, v;
+    fragment_sums s[KEY_PARTS], o[VALUE_PARTS], sums[TIMED];
+    FRAGMENT_UNROLL for (int i = 0; i < KEY_PARTS; i++) EACH_ELEMENT(e) s[i][e] = 0.0f;
+    FRAGMENT_UNROLL for (int i = 0; i < VALUE_PARTS; i++) EACH_ELEMENT(e) o[i][e] = 0.0f;
+    FRAGMENT_UNROLL for (int i = 0; i < TIMED; i++) EACH_ELEMENT(e) sums[i][e] = 0.0f;
+    for (int n = (int)get_local_id(0); n < SIDE * SIDE / 8; n += FRAGMENT_GROUP) {
+        const int row = n / (SIDE / 8), piece = n % (SIDE / 8);
+        // Of the last piece nothing is read, and 0 is put there.
+        const int bytes = n < SIDE * SIDE / 8 - 1 ? 16 : 0;
+        if (row < FRAGMENT_ROWS) FRAGMENT_COPY(memory, FRAGMENT_PLACE(row, piece, PITCH), in + 8 * n, 16);
+        FRAGMENT_COPY(memory, KEYS_AT + FRAGMENT_PLACE(row, piece, PITCH), in + 32 * SIDE + 8 * n, bytes);
+#if FRAGMENT_TURNS_VALUES
+        const uint4 x = fragment_piece(in + 32 * SIDE + 8 * n, bytes);
+        FRAGMENT_PUT_TURNED(memory, VALUES_AT, row, 8 * piece, x);
+#else
+        FRAGMENT_COPY(memory, VALUES_AT + FRAGMENT_PLACE(row, piece, PITCH), in + 32 * SIDE + 8 * n, bytes);
+#endif
+    }
     FRAGMENT_WAIT();
     barrier(CLK_LOCAL_MEM_FENCE);
-    FRAGMENT_LOAD(a, memory, lane % 16 * PITCH + lane / 16 * 16);
-    FRAGMENT_LOAD(b, memory, B_AT + (lane % 8 + lane / 16 * 8) * PITCH + lane / 8 % 2 * 16);
-    FRAGMENT_LOAD_TURNED(turned, memory, B_AT + lane % 16 * PITCH + lane / 16 * 16);
-    FRAGMENT_MULTIPLY_ADD(c[0], a, b[0], b[1], memory);
-    FRAGMENT_MULTIPLY_ADD(c[1], a, b[2], b[3], memory);
-    FRAGMENT_UNROLL for (int i = 0; i < 4; i++) p[i] =
-        FRAGMENT_PAIR(c[i / 2][i % 2 * 2], c[i / 2][i % 2 * 2 + 1]);
-    FRAGMENT_MULTIPLY_ADD(c[2], p, turned[0], turned[1], memory);
-    FRAGMENT_MULTIPLY_ADD(c[3], p, turned[2], turned[3], memory);
-    FRAGMENT_UNROLL for (int n = 0; n < 2; n++) {
-        float most = fmax(fmax(c[0][2 * n], c[0][2 * n + 1]), fmax(c[1][2 * n], c[1][2 * n + 1]));
-        most = fmax(most, FRAGMENT_XOR(most, 1, memory));
-        most = fmax(most, FRAGMENT_XOR(most, 2, memory));
-        if (writes && t == 0) result[512 + g + 8 * n] = as_uint(most);
+    FRAGMENT_UNROLL for (int d = 0; d < SIDE / FRAGMENT_STEP; d++) {
+        FRAGMENT_LOAD_OWN(a[d], memory, 0, d, PITCH);
+        FRAGMENT_UNROLL for (int y = 0; y < KEY_PARTS; y += FRAGMENT_PARTS) {
+            FRAGMENT_LOAD_KEYS(k, memory, FRAGMENT_ROWS + FRAGMENT_COLUMNS * y, d, PITCH);
+            EACH_PART(i) FRAGMENT_MULTIPLY_ADD(s[y + i], a[d], k, i, memory);
+        }
     }
-    if (writes) {
-        FRAGMENT_UNROLL for (int i = 0; i < 4; i++) FRAGMENT_UNROLL for (int e = 0; e < 4; e++)
-            result[i / 2 * 256 + 16 * (g + e / 2 * 8) + i % 2 * 8 + 2 * t + e % 2] = as_uint(c[i][e]);
+    FRAGMENT_UNROLL for (int z = 0; z < SIDE / FRAGMENT_STEP; z++) {
+        FRAGMENT_WEIGHTS(p[z], s, z, memory);
+        FRAGMENT_UNROLL for (int y = 0; y < VALUE_PARTS; y += FRAGMENT_PARTS) {
+            FRAGMENT_LOAD_VALUES(v, memory, VALUES_AT, FRAGMENT_STEP * z, y, PITCH);
+            EACH_PART(i) FRAGMENT_MULTIPLY_ADD(o[y + i], p[z], v, i, memory);
+        }
+    }
+    FRAGMENT_UNROLL for (int n = 0; n < FRAGMENT_ITEM_ROWS; n++) {
+        const int in_row = FRAGMENT_ELEMENTS / FRAGMENT_ITEM_ROWS, row = FRAGMENT_ROW(n);
+        float most = -INFINITY;
+        FRAGMENT_UNROLL for (int i = 0; i < KEY_PARTS; i++) FRAGMENT_UNROLL for (int e = 0; e < in_row; e++)
+            most = fmax(most, s[i][in_row * n + e]);
+        FRAGMENT_ROW_MAX(most, memory);
+        if (writes && FRAGMENT_FIRST) result[2 * SIDE * FRAGMENT_ROWS + row] = as_uint(most);
+        FRAGMENT_UNROLL for (int e = in_row * n; e < in_row * (n + 1); e++) {
+            if (!writes) continue;
+            FRAGMENT_UNROLL for (int i = 0; i < KEY_PARTS; i++) result[SIDE * row + FRAGMENT_COLUMN(i, e)] =
+                as_uint(s[i][e]);
+            FRAGMENT_UNROLL for (int i = 0; i < VALUE_PARTS; i++)
+                result[SIDE * (FRAGMENT_ROWS + row) + FRAGMENT_COLUMN(i, e)] = as_uint(o[i][e]);
+        }
     }
     for (int r = 0; r < rounds; r++)
-        FRAGMENT_UNROLL for (int i = 0; i < 8; i++)
-            FRAGMENT_MULTIPLY_ADD(c[i], i % 2 ? p : a, b[i % 4], turned[i % 4], memory);
+        FRAGMENT_UNROLL for (int i = 0; i < TIMED; i += FRAGMENT_PARTS) EACH_PART(n)
+            FRAGMENT_MULTIPLY_ADD(sums[i + n], i & FRAGMENT_PARTS ? p[0] : a[0], k, n, memory);
     float sum = 0.0f;
-    FRAGMENT_UNROLL for (int i = 0; i < 8; i++) FRAGMENT_UNROLL for (int e = 0; e < 4; e++) sum += c[i][e];
-    if (rounds) result[id] = as_uint(sum);
+    FRAGMENT_UNROLL for (int i = 0; i < TIMED; i++) EACH_ELEMENT(e) sum += sums[i][e];
+    if (rounds) result[get_local_id(0)] = as_uint(sum);
 }

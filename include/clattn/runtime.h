@@ -122,6 +122,8 @@ typedef struct clattn_device {
 #define CLATTN_SUBGROUPS_SHUFFLE_QCOM 8u /* cl_qcom_subgroup_shuffle */
 #define CLATTN_SUBGROUPS_SIZE_INTEL 16u  /* cl_intel_required_subgroup_size: a kernel may ask for a size */
 #define CLATTN_SUBGROUPS_SIZE_QCOM 32u /* cl_qcom_reqd_sub_group_size: for the smaller or the larger of two */
+#define CLATTN_SUBGROUPS_MATRIX_INTEL                                                                        \
+    64u /* cl_intel_subgroup_matrix_multiply_accumulate: they multiply matrices */
 
 /* What a device can do, as its driver reports it. Nothing in it decides by a vendor's name. */
 typedef struct clattn_capabilities {
@@ -160,6 +162,9 @@ typedef struct clattn_capabilities {
     uint32_t
         compute_capability; /* 10 * CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV + ..._MINOR_NV of cl_nv_device_attribute_query, whose
                                compilers take PTX in kernels; 0: not told */
+    uint32_t
+        wavefront_width; /* CL_DEVICE_WAVEFRONT_WIDTH_AMD of cl_amd_device_attribute_query, whose compilers have built-in
+                            functions for matrices where the chip has them: work-items that run together; 0: not told */
 } clattn_capabilities;
 
 /* List the devices of all platforms, in the order of the OpenCL loader, which is found first (opencl.h).

@@ -149,6 +149,7 @@ static void describe_subgroups(const inquiry *q, clattn_capabilities *c, const c
         {"cl_qcom_subgroup_shuffle", CLATTN_SUBGROUPS_SHUFFLE_QCOM},
         {"cl_intel_required_subgroup_size", CLATTN_SUBGROUPS_SIZE_INTEL},
         {"cl_qcom_reqd_sub_group_size", CLATTN_SUBGROUPS_SIZE_QCOM},
+        {"cl_intel_subgroup_matrix_multiply_accumulate", CLATTN_SUBGROUPS_MATRIX_INTEL},
     };
     // OpenCL 3.0 made sub-groups an optional core feature: a device then says how many a group can have; an older one
     // does not know the question.
@@ -174,6 +175,13 @@ static uint32_t compute_capability(const inquiry *q) {
     return major < 1000 && minor < 10 ? 10 * major + minor : 0;
 }
 
+// 0 where the driver does not tell it.
+static uint32_t wavefront_width(const inquiry *q) {
+    cl_uint width = 0;
+    const cl_int code = clGetDeviceInfo(q->device, OPENCL_DEVICE_WAVEFRONT_WIDTH, sizeof width, &width, NULL);
+    return code == CL_SUCCESS && width <= 1024 ? width : 0;
+}
+
 static void describe_extensions(inquiry *q, clattn_capabilities *c) {
     char *list = whole_text(q, ask, CL_DEVICE_EXTENSIONS);
     if (!list) return;
@@ -182,6 +190,7 @@ static void describe_extensions(inquiry *q, clattn_capabilities *c) {
     if (strncmp(c->version, "OpenCL 1", 8) != 0)
         c->svm = (uint32_t)get_number(q, OPENCL_DEVICE_SVM_CAPABILITIES);
     if (has_word(list, "cl_nv_device_attribute_query")) c->compute_capability = compute_capability(q);
+    if (has_word(list, "cl_amd_device_attribute_query")) c->wavefront_width = wavefront_width(q);
     c->usm = has_word(list, "cl_intel_unified_shared_memory");
     describe_subgroups(q, c, list);
     cla_host_release(q->host, list);

@@ -13,6 +13,7 @@
 #define OPENCL_DEVICE_SVM_CAPABILITIES 0x1053         // OpenCL 2.0
 #define OPENCL_DEVICE_COMPUTE_CAPABILITY_MAJOR 0x4000 // cl_nv_device_attribute_query
 #define OPENCL_DEVICE_COMPUTE_CAPABILITY_MINOR 0x4001
+#define OPENCL_DEVICE_WAVEFRONT_WIDTH 0x4043 // cl_amd_device_attribute_query
 #define OPENCL_DEVICE_SUB_GROUP_SIZES 0x4108 // cl_intel_required_subgroup_size
 
 // The name of an OpenCL error code, such as "CL_OUT_OF_RESOURCES"; "unknown" otherwise.

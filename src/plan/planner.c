@@ -3,6 +3,7 @@
 
 #include "base/host.h"
 #include "launch/entry.h"
+#include "probe/fragments.h"
 #include "probe/lane_widths.h"
 #include "probe/subgroups.h"
 #include "plan/families/family.h"
@@ -71,9 +72,13 @@ plan_input cla_planner_input(clattn_context *context, const problem *p) {
     const bool half = p->type_q == p->type_kv && !p->type_v && (bf16 || p->type_kv == CLATTN_TYPE_F16);
     const unsigned wanted = (bf16 ? 1u << PROBE_FMA | 1u << PROBE_DOT_BF16 | 1u << PROBE_AMX : 0) |
                             (cla_family_integer_refusal(p) ? 0 : 1u << PROBE_FMA | 1u << PROBE_DOT_I8) |
-                            (half && in.device->compute_capability ? PROBES_MMA : 0) |
+                            (half && in.device->compute_capability ? PROBES_MMA | 1u << PROBE_TILES : 0) |
                             (wants_subgroups(&in) ? PROBES_SUBGROUPS : 0);
+    // Of other engines what is kept: a compiler that meets what its target lacks may end the process, so that these are tried by
+    // clattn_context_engines and clattn_context_measure alone.
+    const bool kept = half && !in.device->compute_capability && cla_fragments_possible(in.device);
     if (wanted) in.probes = cla_probe_results(context, wanted);
+    if (kept) in.probes = cla_probe_results_kept(context, PROBES_FRAGMENTS | 1u << PROBE_TILES);
     return in;
 }
 

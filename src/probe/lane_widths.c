@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "probe/fragments.h"
+
 #define ROW_VECTORS 3
 #define KEY_BLOCK 4
 #define KEYS 8
@@ -101,7 +103,7 @@ double cla_lanes_flops(const knobs *k) {
 
 // A tile of 64 rows and 32 columns, 16 steps of the sum.
 bool cla_tiles_possible(const clattn_capabilities *device) {
-    return (cla_lanes_possible(device) || device->compute_capability) &&
+    return (cla_lanes_possible(device) || cla_fragments_possible(device)) &&
            device->max_work_group >= TILES_PROBE_ITEMS && device->max_work_item[0] >= TILES_PROBE_ITEMS &&
            device->local_memory_bytes >= 8192;
 }

@@ -139,8 +139,13 @@ static void run_set(const clattn_context *c, unsigned ids, probe_rate rates[PROB
 // The probes that plans compare with this one, where the cheaper one does not say whether the next is worth its time.
 static unsigned compared_with(int id) {
     static const unsigned sets[] = {1u << PROBE_FMA | 1u << PROBE_DOT_BF16 | 1u << PROBE_DOT_I8,
-                                    PROBES_LANES & ~(1u << PROBE_TILES), PROBES_LOADS, PROBES_ASK,
-                                    PROBES_MMA & ~(1u << PROBE_TILES)};
+                                    PROBES_LANES & ~(1u << PROBE_TILES),
+                                    PROBES_LOADS,
+                                    PROBES_ASK,
+                                    PROBES_MMA,
+                                    PROBES_WMMA,
+                                    PROBES_MFMA,
+                                    PROBES_DPAS};
     for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++)
         if (sets[i] >> id & 1u) return sets[i];
     return 1u << id;

@@ -9,7 +9,7 @@
 #include "probe/probe_results.h"
 #include "probe/rates.h"
 
-enum { PROBE_WORDS = 1024 }; // of a probe's input and of its result
+enum { PROBE_WORDS = 2112 }; // of a probe's input and of its result
 
 // One row of the table. The kernel is NAME(input words, result words, rounds): with 0 rounds it computes what is
 // compared, else `round_flops` operations a round, as many as keep the engine busy.

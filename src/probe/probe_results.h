@@ -20,14 +20,24 @@ typedef enum probe_id {
     PROBE_ASK_NOTHING, // decode from memory, whose rows are not asked for ahead, or into the first or second cache
     PROBE_ASK_FIRST,
     PROBE_ASK_SECOND,
-    PROBE_MMA_F16, // matrix fragments of 32 work-items: fragments.clh
+    PROBE_MMA_F16, // matrix fragments of a warp: fragments.h
     PROBE_MMA_BF16,
-    PROBE_DOT_I8, // integer dot products of bytes and of 16-bit words
+    PROBE_DOT_I8,   // integer dot products of bytes and of 16-bit words
+    PROBE_WMMA_F16, // more of matrix fragments
+    PROBE_WMMA_BF16,
+    PROBE_MFMA_F16,
+    PROBE_MFMA_BF16,
+    PROBE_DPAS_F16,
+    PROBE_DPAS_BF16,
     PROBE_COUNT
 } probe_id;
 
 #define PROBES_LOADS (1u << PROBE_LOADS_2X8 | 1u << PROBE_LOADS_4X6)
-#define PROBES_MMA (1u << PROBE_MMA_F16 | 1u << PROBE_MMA_BF16 | 1u << PROBE_TILES)
+#define PROBES_MMA (1u << PROBE_MMA_F16 | 1u << PROBE_MMA_BF16)
+#define PROBES_WMMA (1u << PROBE_WMMA_F16 | 1u << PROBE_WMMA_BF16)
+#define PROBES_MFMA (1u << PROBE_MFMA_F16 | 1u << PROBE_MFMA_BF16)
+#define PROBES_DPAS (1u << PROBE_DPAS_F16 | 1u << PROBE_DPAS_BF16)
+#define PROBES_FRAGMENTS (PROBES_MMA | PROBES_WMMA | PROBES_MFMA | PROBES_DPAS)
 #define PROBES_ASK (1u << PROBE_ASK_NOTHING | 1u << PROBE_ASK_FIRST | 1u << PROBE_ASK_SECOND)
 
 // A bit 1 << id is set where the probe ran, where it passed, and where its rate is not one of a machine that had other work (rates.h);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "args/args.h"
+#include "probe/fragments.h"
 #include "probe/lane_widths.h"
 #include "probe/probe.h"
 #include "probe/subgroups.h"
@@ -254,62 +255,26 @@ static double ask_flops(const knobs *k) {
             ASK_MEMORY                                                                                       \
     }
 
-// Matrix fragments of NVIDIA's mma.sync, which any device of compute capability 8.0 and later has. No row or column is like another.
-#define MMA_SIDE 16
-#define MMA_FIRST 80 // the capability
-static bool mma_applies(const clattn_capabilities *device) {
-    return device->compute_capability >= MMA_FIRST && device->max_work_group >= PROBE_FRAGMENTS_ITEMS;
-}
-static knobs mma_f16(const clattn_capabilities *device) {
-    (void)device;
-    return (knobs){.type_kv = CLATTN_TYPE_F16, .matrix_engine = MATRIX_ENGINE_MMA};
-}
-static knobs mma_bf16(const clattn_capabilities *device) {
-    (void)device;
-    return (knobs){.type_kv = CLATTN_TYPE_BF16, .matrix_engine = MATRIX_ENGINE_MMA};
-}
-// Number i of 256 of A, from -1 to 1, then of B, from -3 to 3, of which the last eight are 0: the probe does not copy them.
-static int mma_number(int i) {
-    const uint32_t mixed = ((uint32_t)i + 1) * 2654435761u;
-    return i < 256 ? (int)(mixed >> 13) % 3 - 1 : i < 504 ? (int)(mixed >> 15) % 7 - 3 : 0;
-}
-static uint32_t f16_bits(int n) {
-    static const uint16_t whole[] = {0, 0x3c00, 0x4000, 0x4200};
-    return n < 0 ? 0x8000u | whole[-n] : whole[n];
-}
-static void mma_fill_f16(uint32_t in[PROBE_WORDS]) {
-    for (int i = 0; i < 256; i++) in[i] = f16_bits(mma_number(2 * i)) | f16_bits(mma_number(2 * i + 1)) << 16;
-}
-static void mma_fill_bf16(uint32_t in[PROBE_WORDS]) {
-    for (int i = 0; i < 256; i++) in[i] = bf16_pair((float)mma_number(2 * i), (float)mma_number(2 * i + 1));
-}
-static void mma_expect(const knobs *k, uint32_t out[PROBE_WORDS]) {
-    int p[MMA_SIDE][MMA_SIDE] = {{0}};
-    (void)k;
-    for (int r = 0; r < MMA_SIDE; r++) {
-        int most = -1000;
-        for (int c = 0; c < MMA_SIDE; c++) {
-            for (int d = 0; d < MMA_SIDE; d++)
-                p[r][c] += mma_number(MMA_SIDE * r + d) * mma_number(256 + MMA_SIDE * c + d);
-            if (p[r][c] > most) most = p[r][c];
-            out[MMA_SIDE * r + c] = float_bits((float)p[r][c]);
-        }
-        out[512 + r] = float_bits((float)most);
-        for (int c = 0; c < MMA_SIDE; c++) {
-            int sum = 0;
-            for (int d = 0; d < MMA_SIDE; d++) sum += p[r][d] * mma_number(256 + MMA_SIDE * d + c);
-            out[256 + MMA_SIDE * r + c] = float_bits((float)sum);
-        }
+// Matrix fragments: fragments.h.
+#define FRAGMENTS_OF(engine)                                                                                 \
+    static bool engine##_applies(const clattn_capabilities *device) {                                        \
+        return cla_fragments_apply(device, PROBE_##engine##_F16);                                            \
+    }                                                                                                        \
+    static knobs engine##_f16(const clattn_capabilities *device) {                                           \
+        return cla_fragments_knobs(device, PROBE_##engine##_F16);                                            \
+    }                                                                                                        \
+    static knobs engine##_bf16(const clattn_capabilities *device) {                                          \
+        return cla_fragments_knobs(device, PROBE_##engine##_BF16);                                           \
     }
-}
-static double mma_flops(const knobs *k) {
-    (void)k;
-    return 8.0 * 2 * 16 * 8 * 16 * (PROBE_FRAGMENTS_ITEMS / 32);
-}
-#define MMA_PROBE(type, knobs, fill)                                                                         \
+FRAGMENTS_OF(MMA)
+FRAGMENTS_OF(WMMA)
+FRAGMENTS_OF(MFMA)
+FRAGMENTS_OF(DPAS)
+#define FRAGMENTS_PROBE(type, engine, words, way)                                                            \
     {                                                                                                        \
-        "matrix fragments of " type " (mma.sync)", KERNEL_PROBE_FRAGMENTS, mma_applies, knobs, fill,         \
-            mma_expect, mma_flops, NULL, PROBE_FRAGMENTS_ITEMS, 0, NULL, false                               \
+        "matrix fragments of " type " (" words ")", KERNEL_PROBE_FRAGMENTS, engine##_applies,                \
+            engine##_##way, cla_fragments_fill_##way, cla_fragments_expect, cla_fragments_flops, NULL,       \
+            PROBE_FRAGMENTS_ITEMS, 0, NULL, false                                                            \
     }
 
 const probe cla_probes[PROBE_COUNT] = {
@@ -336,8 +301,14 @@ const probe cla_probes[PROBE_COUNT] = {
     [PROBE_ASK_NOTHING] = ASK_PROBE("decode, nothing is asked for ahead", ask_nothing),
     [PROBE_ASK_FIRST] = ASK_PROBE("decode, asks ahead into the first cache", ask_first),
     [PROBE_ASK_SECOND] = ASK_PROBE("decode, asks ahead into the second cache", ask_second),
-    [PROBE_MMA_F16] = MMA_PROBE("float16", mma_f16, mma_fill_f16),
-    [PROBE_MMA_BF16] = MMA_PROBE("bfloat16", mma_bf16, mma_fill_bf16),
+    [PROBE_MMA_F16] = FRAGMENTS_PROBE("float16", MMA, "mma.sync", f16),
+    [PROBE_MMA_BF16] = FRAGMENTS_PROBE("bfloat16", MMA, "mma.sync", bf16),
     [PROBE_DOT_I8] = {"integer dot product (VNNI)", KERNEL_PROBE_DOT_I8, integers_apply, integers_knobs,
                       integers_fill, integers_expect, integers_flops, NULL, 0, 0, NULL, false},
+    [PROBE_WMMA_F16] = FRAGMENTS_PROBE("float16", WMMA, "WMMA", f16),
+    [PROBE_WMMA_BF16] = FRAGMENTS_PROBE("bfloat16", WMMA, "WMMA", bf16),
+    [PROBE_MFMA_F16] = FRAGMENTS_PROBE("float16", MFMA, "MFMA", f16),
+    [PROBE_MFMA_BF16] = FRAGMENTS_PROBE("bfloat16", MFMA, "MFMA", bf16),
+    [PROBE_DPAS_F16] = FRAGMENTS_PROBE("float16", DPAS, "DPAS", f16),
+    [PROBE_DPAS_BF16] = FRAGMENTS_PROBE("bfloat16", DPAS, "DPAS", bf16),
 };

@@ -38,7 +38,7 @@ int cla_subgroup_least(const clattn_capabilities *device) {
 
 void cla_subgroup_knobs(const clattn_capabilities *device, int size, knobs *k) {
     k->subgroup = size;
-    k->subgroup_ways = (int)device->subgroup_ways;
+    k->subgroup_ways = (int)(device->subgroup_ways & ~CLATTN_SUBGROUPS_MATRIX_INTEL);
 }
 
 probe_id cla_subgroup_probe(int size) {

@@ -63,7 +63,7 @@ static bool same_capabilities(const clattn_capabilities *a) {
     clattn_capabilities copy = *a;
     copy.subgroups = b->subgroups; // older drivers do not know the questions
     copy.subgroup_ways = b->subgroup_ways, copy.subgroup_sizes = b->subgroup_sizes;
-    copy.compute_capability = b->compute_capability;
+    copy.compute_capability = b->compute_capability, copy.wavefront_width = b->wavefront_width;
     return memcmp(&copy, b, sizeof copy) == 0;
 }
 

@@ -96,9 +96,11 @@ static void check_fragments_case(const struct fragments_case *c) {
     tuned_rows own = {0};
     char why[256];
     gpu.is_cpu = false, gpu.is_gpu = true, gpu.float_vector_width = 1, gpu.local_memory_bytes = 48 << 10;
+    gpu.compute_capability = 80;
     plan_input in = {.device = &gpu, .own = &own, .shipped = &shipped};
     in.probes.rate[PROBE_TILES] = 100.0f, in.probes.rate[PROBE_MMA_BF16] = c->rate;
-    in.probes.ran = PROBES_MMA, in.probes.proven = 1u << PROBE_TILES | 1u << PROBE_MMA_F16; // not of bfloat16
+    in.probes.ran = PROBES_MMA | 1u << PROBE_TILES,
+    in.probes.proven = 1u << PROBE_TILES | 1u << PROBE_MMA_F16; // not of bfloat16
     if (c->rate > 0.0f) in.probes.proven |= 1u << PROBE_MMA_BF16;
     if (c->own) ck_assert(cla_tuned_parse(c->own, &own, why, sizeof why));
     p.align_q = p.align_v = 8, p.type_q = p.type_kv = CLATTN_TYPE_BF16;
@@ -109,7 +111,7 @@ static void check_fragments_case(const struct fragments_case *c) {
     check_fragments(&in, &p, 0, 0);
     p.head_dim = 64, gpu.max_work_group = 32;
     check_fragments(&in, &p, 0, 0);
-    gpu = cpu; // has kernels of its own, and more local memory
+    gpu = cpu, gpu.compute_capability = 80; // has kernels of its own, and more local memory
     if (!c->own || c->engine) check_fragments(&in, &p, c->own ? c->engine : 0, c->rows);
     cla_tuned_free(&own);
 }

@@ -3,6 +3,7 @@
 #include "support/harness.h"
 
 #include "args/args.h"
+#include "probe/fragments.h"
 #include "probe/lane_widths.h"
 #include "probe/probe.h"
 #include "probe/subgroups.h"
@@ -90,9 +91,28 @@ START_TEST(tiles) {
 }
 END_TEST
 
+// Engines whose places the emulation has, by the table's probes; and by what a device is asked for them.
+static const struct fragments_engine {
+    int engine, rows; // rows: of a result
+    probe_id f16, bf16;
+    clattn_capabilities has;
+} fragments_engines[] = {
+    {MATRIX_ENGINE_MMA, 16, PROBE_MMA_F16, PROBE_MMA_BF16, {.compute_capability = 80}},
+    {MATRIX_ENGINE_WMMA, 16, PROBE_WMMA_F16, PROBE_WMMA_BF16, {.wavefront_width = 32}},
+    {MATRIX_ENGINE_WMMA_12, 16, PROBE_WMMA_F16, PROBE_WMMA_BF16, {.wavefront_width = 32}},
+    {MATRIX_ENGINE_MFMA, 32, PROBE_MFMA_F16, PROBE_MFMA_BF16, {.wavefront_width = 64}},
+    {MATRIX_ENGINE_DPAS_8, 8, PROBE_DPAS_F16, PROBE_DPAS_BF16, {.subgroup_ways = 82, .subgroup_sizes = 56}},
+    {MATRIX_ENGINE_DPAS_16,
+     16,
+     PROBE_DPAS_F16,
+     PROBE_DPAS_BF16,
+     {.subgroup_ways = 82, .subgroup_sizes = 48}}};
+static const struct fragments_engine *emulated_engine;
+static int one_off;
+
 static knobs fragments_emulated(const clattn_capabilities *device) {
-    knobs k = cla_probes[PROBE_MMA_F16].knobs(device);
-    k.matrix_engine = MATRIX_ENGINE_EMULATION;
+    knobs k = cla_probes[emulated_engine->f16].knobs(device);
+    k.matrix_engine = MATRIX_ENGINE_EMULATION, k.emulated = emulated_engine->engine;
     return k;
 }
 static knobs fragments_emulated_bf16(const clattn_capabilities *device) {
@@ -100,34 +120,61 @@ static knobs fragments_emulated_bf16(const clattn_capabilities *device) {
     k.type_kv = CLATTN_TYPE_BF16;
     return k;
 }
+static const char *fragments_options(const clattn_capabilities *device) {
+    (void)device;
+    return "-cl-std=CL1.2 -cl-opt-disable"; // compiles in a third of the time
+}
 // The last number of each of the three results, in turn.
-static int one_off;
 static void expect_one_off_fragment(const knobs *k, uint32_t out[PROBE_WORDS]) {
-    static const int last[] = {255, 511, 527};
-    cla_probes[PROBE_MMA_F16].expect(k, out);
+    const int all = PROBE_FRAGMENTS_SIDE * emulated_engine->rows;
+    const int last[] = {all - 1, 2 * all - 1, 2 * all + emulated_engine->rows - 1};
+    cla_fragments_expect(k, out);
     out[last[one_off]] ^= 1u;
 }
 
-// The same of matrix fragments, whose places the emulation has, too; asked for by what the device says of itself alone.
+// The same of matrix fragments, whose places the emulation has, too, in both types.
 START_TEST(fragments) {
+    const struct fragments_engine *e = emulated_engine = &fragments_engines[_i];
     clattn_context *c = open_context(NULL);
-    const clattn_capabilities *device = clattn_context_capabilities(c);
-    clattn_capabilities made_up = *device;
     bool answered = false;
     for (int bf16 = 0; bf16 < 2; bf16++) {
-        probe emulated = cla_probes[bf16 ? PROBE_MMA_BF16 : PROBE_MMA_F16];
+        probe emulated = cla_probes[bf16 ? e->bf16 : e->f16];
         emulated.knobs = bf16 ? fragments_emulated_bf16 : fragments_emulated;
-        ck_assert(cla_probe_run(c, &emulated, &answered) > 0.0f && answered);
+        emulated.options = fragments_options;
+        ck_assert_msg(cla_probe_run(c, &emulated, &answered) > 0.0f && answered, "engine %d", e->engine);
         emulated.expect = expect_one_off_fragment;
-        for (one_off = 0; one_off < 3; one_off++)
+        for (one_off = 0; one_off < (bf16 ? 1 : 3); one_off++)
             ck_assert(cla_probe_run(c, &emulated, &answered) == 0.0f && answered);
-        made_up.max_work_group = 1024, made_up.compute_capability = 75;
-        ck_assert(!emulated.applies(&made_up));
-        made_up.compute_capability = 80;
-        ck_assert(emulated.applies(&made_up));
-        made_up.max_work_group = 64;
-        ck_assert(!emulated.applies(&made_up));
     }
+    clattn_context_destroy(c);
+}
+END_TEST
+
+// They are asked for by what the device says of itself alone, where it has the work-items, and no device has two of them.
+START_TEST(fragments_where_there_are_some) {
+    for (size_t i = 0; i < sizeof fragments_engines / sizeof fragments_engines[0]; i++) {
+        const struct fragments_engine *e = &fragments_engines[i];
+        clattn_capabilities device = e->has;
+        unsigned asked = 0;
+        for (int many = 0; many < 2; many++) {
+            device.max_work_group = many ? 128 : 64;
+            for (int id = PROBE_NONE + 1; id < PROBE_COUNT; id++)
+                if (PROBES_FRAGMENTS >> id & 1u && cla_probes[id].applies(&device)) asked |= 1u << id;
+            ck_assert_uint_eq(asked, many ? 1u << e->f16 | 1u << e->bf16 : 0);
+        }
+        ck_assert_int_eq(cla_probes[e->bf16].knobs(&device).matrix_engine,
+                         e->engine == MATRIX_ENGINE_WMMA_12 ? MATRIX_ENGINE_WMMA : e->engine);
+        ck_assert_int_eq(cla_probes[e->f16].knobs(&device).type_kv, CLATTN_TYPE_F16);
+        ck_assert_int_eq(cla_probes[e->bf16].knobs(&device).type_kv, CLATTN_TYPE_BF16);
+        // One bit less: an older chip, other wavefronts, no extension, or no size.
+        device.compute_capability -= device.compute_capability ? 5u : 0;
+        device.wavefront_width /= 4, device.subgroup_ways &= ~64u;
+        ck_assert(!cla_probes[e->f16].applies(&device) && !cla_fragments_possible(&device));
+        device.subgroup_ways = e->has.subgroup_ways, device.subgroup_sizes = 32;
+        ck_assert(!cla_probes[e->f16].applies(&device));
+    }
+    clattn_context *c = open_context(NULL);
+    const clattn_capabilities *device = clattn_context_capabilities(c);
     ck_assert_int_eq((cla_probe_results(c, ALL).proven >> PROBE_MMA_F16 & 1u) != 0,
                      device->compute_capability >= 80);
     clattn_context_destroy(c);
@@ -303,7 +350,7 @@ int main(void) {
     const TTest *const tests[] = {proven_means_a_rate,
                                   wrong_is_not_proven,
                                   tiles,
-                                  fragments,
+                                  fragments_where_there_are_some,
                                   widths,
                                   slow_vectors_are_not_asked,
                                   listed,
@@ -312,6 +359,7 @@ int main(void) {
                                   NULL};
     Suite *suite = suite_create("probe");
     TCase *group = harness_add(suite, "probe", tests);
+    tcase_add_loop_test(group, fragments, 0, sizeof fragments_engines / sizeof fragments_engines[0]);
     tcase_add_loop_test(group, subgroups_of_each_size, 0, sizeof spellings / sizeof spellings[0]);
     return harness_run(suite);
 }

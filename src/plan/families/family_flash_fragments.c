@@ -1,49 +1,87 @@
-// family_flash_fragments.c: both products of 16-bit attention on a matrix engine that 32 work-items share, by default only where the
+// family_flash_fragments.c: both products of 16-bit attention on a matrix engine that a warp shares, by default only where the
 // device proved one that is faster than tiles of multiply-adds; where a row of the caller's names the kernel, anywhere, if need be
 // on the emulation.
 #include <stdio.h>
 
 #include "args/args.h"
 #include "plan/families/family.h"
+#include "probe/fragments.h"
 
 #define MOST_HEAD 256
 // The emulation shows that indices are right, and compiles in a fifth of the time so (PoCL 3.1).
 #define EMULATION_OPTIONS "-cl-std=CL1.2 -cl-opt-disable"
-#define WARP 32       // work-items
+// Half as many hardware threads, which have twice the registers.
+#define DPAS_OPTIONS "-cl-std=CL1.2 -cl-intel-256-GRF-per-thread"
 #define MOST_WARPS 16 // of a group
 #define MANY_COLUMNS 64
 #define MOST_COLUMNS 128 // beyond these fewer keys leave their registers to the output
 
-static probe_id engine_of(const problem *p) {
-    return p->type_kv == CLATTN_TYPE_BF16 ? PROBE_MMA_BF16 : PROBE_MMA_F16;
+static bool is_dpas(int engine) {
+    return engine == MATRIX_ENGINE_DPAS_8 || engine == MATRIX_ENGINE_DPAS_16;
 }
 
-// What a row leaves open.
+// The engine whose places a kernel with these knobs has.
+static int engine_of(const knobs *k) {
+    if (k->matrix_engine != MATRIX_ENGINE_EMULATION) return k->matrix_engine;
+    return k->emulated ? k->emulated : MATRIX_ENGINE_MMA;
+}
+
+// What a row leaves open. Of engines but NVIDIA's an item has all numbers of a row or half of them, and the tiles of two groups fit 64 KiB.
 static void complete(const problem *p, knobs *k, const knobs *row) {
-    const int widest = p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v;
-    k->group_rows = 4;
-    k->row_vectors = widest <= MANY_COLUMNS ? 2 : 1;
-    k->tile_kv = widest <= MOST_COLUMNS ? 64 : 32;
+    const int widest = p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v, engine = engine_of(k);
+    k->group_rows = is_dpas(engine) ? 8 : 4;
+    k->row_vectors = widest <= MANY_COLUMNS && !is_dpas(engine) ? 2 : 1;
+    k->tile_kv = widest <= (engine == MATRIX_ENGINE_MMA ? MOST_COLUMNS : MANY_COLUMNS) ? 64 : 32;
     if (row) cla_knobs_override(k, row);
 }
 
 static const char *knobs_refusal(const knobs *row) {
+    const int engine = row->matrix_engine;
     if (row->group_rows > MOST_WARPS) return "asks for more than 16 warps, GROUP_ROWS";
     if (row->row_vectors > 2) return "asks for ROW_VECTORS that are neither 1 nor 2";
     if (row->tile_kv % 16 || row->tile_kv > 64) return "asks for a TILE_KV that is none of 16, 32, 48, 64";
-    if (row->matrix_engine == MATRIX_ENGINE_AMX) return "asks for a MATRIX_ENGINE that is none of 1, 3";
+    if (engine == MATRIX_ENGINE_AMX || engine == 4 || engine == MATRIX_ENGINE_WMMA_12)
+        return "asks for a MATRIX_ENGINE that is none of 1, 3, 5, 7, 8, 9";
+    if (row->emulated == 4) return "asks for an EMULATED that is none of 3, 5 to 9";
+    if (row->emulated && engine != MATRIX_ENGINE_EMULATION)
+        return "asks for an EMULATED without MATRIX_ENGINE=1";
     return NULL;
 }
 
+// The fastest proven engine for the problem's types, of that number where it is not 0; PROBE_NONE: there is none.
+static probe_id proven_engine(const plan_input *in, const problem *p, int number) {
+    probe_id best = PROBE_NONE;
+    for (int id = PROBE_NONE + 1; id < PROBE_COUNT; id++) {
+        if (!((PROBES_FRAGMENTS & in->probes.proven) >> id & 1u)) continue;
+        const knobs k = cla_fragments_knobs(in->device, (probe_id)id);
+        if (k.type_kv != (int)p->type_kv || (number && k.matrix_engine != number)) continue;
+        if (best == PROBE_NONE || in->probes.rate[id] > in->probes.rate[best]) best = (probe_id)id;
+    }
+    return best;
+}
+
 static const char *choose_engine(const plan_input *in, const problem *p, const tuned_row *row, knobs *k) {
-    const probe_id id = engine_of(p);
-    const bool proven = in->probes.proven >> id & 1u, own = row && row->id == KERNEL_FLASH_FRAGMENTS;
-    if (k->matrix_engine == MATRIX_ENGINE_MMA && !proven)
-        return "its tuned row asks for an engine that the device has not proven";
-    if (!own && !proven) return "no matrix engine of 32 work-items is proven";
+    const bool own = row && row->id == KERNEL_FLASH_FRAGMENTS;
+    const int asked = own ? row->knobs.matrix_engine : 0;
+    const probe_id id = proven_engine(in, p, asked == MATRIX_ENGINE_EMULATION ? 0 : asked);
+    k->matrix_engine = asked ? asked : MATRIX_ENGINE_EMULATION;
+    if (own) k->emulated = row->knobs.emulated;
+    if (asked == MATRIX_ENGINE_EMULATION) return NULL;
+    if (asked && id == PROBE_NONE) return "its tuned row asks for an engine that the device has not proven";
+    if (!own && id == PROBE_NONE) return "no matrix engine that a warp shares is proven";
     if (!own && in->probes.rate[id] < in->probes.rate[PROBE_TILES])
         return "the device's matrix engine is not faster than tiles of multiply-adds";
-    if (!k->matrix_engine) k->matrix_engine = proven ? MATRIX_ENGINE_MMA : MATRIX_ENGINE_EMULATION;
+    if (id != PROBE_NONE) k->matrix_engine = cla_fragments_knobs(in->device, id).matrix_engine;
+    return NULL;
+}
+
+// Some engines have wider fragments, or turn tiles of values over.
+static const char *tile_refusal(const knobs *k) {
+    const int engine = engine_of(k);
+    if (engine == MATRIX_ENGINE_MFMA && k->tile_kv % 32)
+        return "its tuned row asks for a TILE_KV that is neither 32 nor 64";
+    if (engine >= MATRIX_ENGINE_WMMA && !is_dpas(engine) && k->tile_kv == 48)
+        return "its tuned row asks for a TILE_KV that is none of 16, 32, 64";
     return NULL;
 }
 
@@ -59,18 +97,23 @@ static const char *fit(const plan_input *in, const problem *p, const tuned_row *
         (p->type_kv != CLATTN_TYPE_F16 && p->type_kv != CLATTN_TYPE_BF16))
         return "its products are of q, k and v that are all float16 or all bfloat16";
     if (p->head_dim > MOST_HEAD || p->head_dim_v > MOST_HEAD) return "head sizes up to 256";
-    complete(p, &v->knobs, row ? &row->knobs : NULL);
     refusal = choose_engine(in, p, row, &v->knobs);
     if (refusal) return refusal;
+    const int engine = engine_of(&v->knobs);
+    complete(p, &v->knobs, row ? &row->knobs : NULL);
+    refusal = tile_refusal(&v->knobs);
+    if (refusal) return refusal;
     v->knobs.wide = reads_by(p);
-    v->work_group = WARP * v->knobs.group_rows;
-    v->rows_per_group = 16 * v->knobs.row_vectors * v->knobs.group_rows;
-    v->local_bytes =
-        (size_t)FRAGMENTS_LOCAL_BYTES(v->rows_per_group, v->knobs.tile_kv, p->head_dim, p->head_dim_v) +
-        FRAGMENTS_FLAG_BYTES;
+    v->work_group = FRAGMENTS_ITEMS(engine) * v->knobs.group_rows;
+    v->rows_per_group = FRAGMENTS_ROWS(engine) * v->knobs.row_vectors * v->knobs.group_rows;
+    const int turn_rows = v->rows_per_group / FRAGMENTS_TURNS(engine, v->knobs.group_rows);
+    v->local_bytes = (size_t)FRAGMENTS_LOCAL_BYTES(turn_rows, v->knobs.tile_kv, p->head_dim, p->head_dim_v) +
+                     FRAGMENTS_FLAG_BYTES;
     if (v->knobs.matrix_engine == MATRIX_ENGINE_EMULATION) {
-        v->local_bytes += (size_t)(FRAGMENTS_EXCHANGE_BYTES * v->work_group);
+        v->local_bytes += (size_t)(FRAGMENTS_EXCHANGE_BYTES(engine) * v->work_group);
         v->options = EMULATION_OPTIONS;
+    } else if (is_dpas(engine)) {
+        v->options = DPAS_OPTIONS;
     }
     if (v->local_bytes > in->device->local_memory_bytes)
         return "its tiles are too large for the device's local memory";
@@ -80,20 +123,22 @@ static const char *fit(const plan_input *in, const problem *p, const tuned_row *
 }
 
 static void explain(const plan_input *in, const variant *v, char why[200]) {
-    const probe_id id = v->knobs.type_kv == CLATTN_TYPE_BF16 ? PROBE_MMA_BF16 : PROBE_MMA_F16;
+    const problem p = {.type_kv = (clattn_type)v->knobs.type_kv};
+    const int number = v->knobs.matrix_engine;
+    const probe_id id = proven_engine(in, &p, number);
     char engine[64] = "emulated: a tuned row";
-    if (v->knobs.matrix_engine == MATRIX_ENGINE_MMA)
+    if (number != MATRIX_ENGINE_EMULATION && id != PROBE_NONE)
         snprintf(engine, sizeof engine, "%.0f GFLOP/s a work-group", (double)in->probes.rate[id]);
     snprintf(why, 200,
              "%d warps of %d rows and tiles of %d keys on a matrix engine (%s), in %llu of %llu bytes of "
              "local memory; %s",
-             v->knobs.group_rows, 16 * v->knobs.row_vectors, v->knobs.tile_kv, engine,
+             v->knobs.group_rows, v->rows_per_group / v->knobs.group_rows, v->knobs.tile_kv, engine,
              (unsigned long long)v->local_bytes, (unsigned long long)in->device->local_memory_bytes,
              v->knobs.wide ? "rows are read by eights" : "rows are read one by one");
 }
 
 const family cla_family_flash_fragments = {.name = "flash_fragments",
-                                           .tunes = "GROUP_ROWS ROW_VECTORS TILE_KV MATRIX_ENGINE ",
+                                           .tunes = "GROUP_ROWS ROW_VECTORS TILE_KV MATRIX_ENGINE EMULATED ",
                                            .id = KERNEL_FLASH_FRAGMENTS,
                                            .path = CLATTN_KERNEL_FLASH,
                                            .can = CAN_MANY_ROWS | CAN_DROPOUT | CAN_RAGGED,

@@ -1,0 +1,99 @@
+// fragments.c: see fragments.h.
+#include "probe/fragments.h"
+
+#include <string.h>
+
+#include "args/args.h"
+
+#define SIDE PROBE_FRAGMENTS_SIDE
+#define ROWS 32      // for which there is room
+#define MMA_FIRST 80 // the compute capability
+#define DPAS_WAYS (CLATTN_SUBGROUPS_INTEL | CLATTN_SUBGROUPS_SIZE_INTEL | CLATTN_SUBGROUPS_MATRIX_INTEL)
+
+// Of DPAS chips that offer sub-groups of 8 multiply with these alone, and others with those of 16.
+static int engine_of(const clattn_capabilities *device, probe_id id) {
+    const unsigned bit = 1u << id;
+    if (bit & PROBES_MMA) return device->compute_capability >= MMA_FIRST ? MATRIX_ENGINE_MMA : 0;
+    if (bit & PROBES_WMMA) return device->wavefront_width == 32 ? MATRIX_ENGINE_WMMA : 0;
+    if (bit & PROBES_MFMA) return device->wavefront_width == 64 ? MATRIX_ENGINE_MFMA : 0;
+    if (!(bit & PROBES_DPAS) || (device->subgroup_ways & DPAS_WAYS) != DPAS_WAYS) return 0;
+    return device->subgroup_sizes & 8u    ? MATRIX_ENGINE_DPAS_8
+           : device->subgroup_sizes & 16u ? MATRIX_ENGINE_DPAS_16
+                                          : 0;
+}
+
+bool cla_fragments_apply(const clattn_capabilities *device, probe_id id) {
+    return engine_of(device, id) != 0 && device->max_work_group >= PROBE_FRAGMENTS_ITEMS;
+}
+
+knobs cla_fragments_knobs(const clattn_capabilities *device, probe_id id) {
+    const unsigned bf16 =
+        1u << PROBE_MMA_BF16 | 1u << PROBE_WMMA_BF16 | 1u << PROBE_MFMA_BF16 | 1u << PROBE_DPAS_BF16;
+    return (knobs){.type_kv = bf16 >> id & 1u ? CLATTN_TYPE_BF16 : CLATTN_TYPE_F16,
+                   .matrix_engine = engine_of(device, id)};
+}
+
+bool cla_fragments_possible(const clattn_capabilities *device) {
+    for (int id = PROBE_NONE + 1; id < PROBE_COUNT; id++)
+        if (PROBES_FRAGMENTS >> id & 1u && engine_of(device, (probe_id)id)) return true;
+    return false;
+}
+
+// Number i of A, from -1 to 1, then of B, from -3 to 3, of which the last eight are 0: the probe does not copy them. No row or column is
+// like another.
+static int number(int i) {
+    const uint32_t mixed = ((uint32_t)i + 1) * 2654435761u;
+    if (i < ROWS * SIDE) return (int)(mixed >> 13) % 3 - 1;
+    return i < 2 * ROWS * SIDE - 8 ? (int)(mixed >> 15) % 7 - 3 : 0;
+}
+static uint32_t bits_of(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+static uint32_t f16_bits(int n) {
+    static const uint16_t whole[] = {0, 0x3c00, 0x4000, 0x4200};
+    return n < 0 ? 0x8000u | whole[-n] : whole[n];
+}
+void cla_fragments_fill_f16(uint32_t *in) {
+    for (int i = 0; i < ROWS * SIDE; i++) in[i] = f16_bits(number(2 * i)) | f16_bits(number(2 * i + 1)) << 16;
+}
+void cla_fragments_fill_bf16(uint32_t *in) {
+    for (int i = 0; i < ROWS * SIDE; i++)
+        in[i] = bits_of((float)number(2 * i)) >> 16 | (bits_of((float)number(2 * i + 1)) & 0xffff0000u);
+}
+
+static int engine_in(const knobs *k) {
+    if (k->matrix_engine != MATRIX_ENGINE_EMULATION) return k->matrix_engine;
+    return k->emulated ? k->emulated : MATRIX_ENGINE_MMA;
+}
+
+void cla_fragments_expect(const knobs *k, uint32_t *out) {
+    const int rows = FRAGMENTS_ROWS(engine_in(k));
+    for (int r = 0; r < rows; r++) {
+        int p[SIDE] = {0}, most = -1000;
+        for (int c = 0; c < SIDE; c++) {
+            for (int d = 0; d < SIDE; d++) p[c] += number(SIDE * r + d) * number(SIDE * (ROWS + c) + d);
+            if (p[c] > most) most = p[c];
+            out[SIDE * r + c] = bits_of((float)p[c]);
+        }
+        for (int c = 0; c < SIDE; c++) {
+            int sum = 0;
+            for (int d = 0; d < SIDE; d++) sum += p[d] * number(SIDE * (ROWS + d) + c);
+            out[SIDE * (rows + r) + c] = bits_of((float)sum);
+        }
+        out[2 * rows * SIDE + r] = bits_of((float)most);
+    }
+}
+
+// Of a round: products of 16 rows, 8 columns and 16 numbers, or as many operations at once.
+double cla_fragments_flops(const knobs *k) {
+    const int engine = engine_in(k), rows = FRAGMENTS_ROWS(engine);
+    const int warps = PROBE_FRAGMENTS_ITEMS / FRAGMENTS_ITEMS(engine);
+    const int columns = engine == MATRIX_ENGINE_MFMA     ? 32
+                        : engine <= MATRIX_ENGINE_MMA    ? 8
+                        : engine >= MATRIX_ENGINE_DPAS_8 ? 8
+                                                         : 16;
+    const int products = engine == MATRIX_ENGINE_MMA ? 8 : 4;
+    return 2.0 * rows * columns * (engine == MATRIX_ENGINE_MFMA ? 8 : 16) * products * warps;
+}
