@@ -3,7 +3,6 @@
 // sides assert the size. Compile-time knobs (head size, tile, storage type) are in src/program/knobs.def instead.
 #ifndef CLATTN_ARGS_H
 #define CLATTN_ARGS_H
-#include "args/fragments.h"
 
 #if defined(__OPENCL_C_VERSION__) || defined(__OPENCL_VERSION__)
 typedef long args_i64;
@@ -352,6 +351,16 @@ ARGS_SIZE(convert_args, 80);
 // and their options, and the keys at hand with their values.
 #define ROWS_PRIVATE_BYTES(rows, tile_kv, d, dv)                                                             \
     (4 * ((rows) * ((d) + (dv) + 3 * (tile_kv)) + (tile_kv) * ((d) + (dv) + 64)))
+
+// The values of the knob MATRIX_ENGINE. Those of fragments.clh, from MMA on, are the values of the knob EMULATED, too.
+#define MATRIX_ENGINE_EMULATION 1
+#define MATRIX_ENGINE_AMX 2
+#define MATRIX_ENGINE_MMA 3     // NVIDIA's mma.sync
+#define MATRIX_ENGINE_WMMA 5    // AMD's WMMA of gfx11
+#define MATRIX_ENGINE_WMMA_12 6 // and of gfx12
+#define MATRIX_ENGINE_MFMA 7    // AMD's MFMA
+#define MATRIX_ENGINE_DPAS_8 8  // Intel's DPAS with sub-groups of 8
+#define MATRIX_ENGINE_DPAS_16 9 // and of 16
 
 // The values of the knob DOT_I8.
 #define DOT_I8_EMULATION 1

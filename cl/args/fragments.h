@@ -1,16 +1,7 @@
-// fragments.h: matrix engines, and the shape of what a warp shares: fragments.clh. Included by args.h.
+// fragments.h: the shape of what a warp shares on a matrix engine, for the host and for fragments.clh. An engine is a value of the knob
+// MATRIX_ENGINE: args.h.
 #ifndef CLATTN_ARGS_FRAGMENTS_H
 #define CLATTN_ARGS_FRAGMENTS_H
-
-// The values of the knob MATRIX_ENGINE. Those of fragments.clh, from MMA on, are the values of the knob EMULATED, too.
-#define MATRIX_ENGINE_EMULATION 1
-#define MATRIX_ENGINE_AMX 2
-#define MATRIX_ENGINE_MMA 3     // NVIDIA's mma.sync
-#define MATRIX_ENGINE_WMMA 5    // AMD's WMMA of gfx11
-#define MATRIX_ENGINE_WMMA_12 6 // and of gfx12
-#define MATRIX_ENGINE_MFMA 7    // AMD's MFMA
-#define MATRIX_ENGINE_DPAS_8 8  // Intel's DPAS with sub-groups of 8
-#define MATRIX_ENGINE_DPAS_16 9 // and of 16
 
 // flash_fragments.cl: steps of 16 of a row of d numbers of 16 bits; bytes of a row in local memory, whole lines of 128, since copies to
 // others are slower; local memory of a tile's keys and values, in whose place queries lie first.

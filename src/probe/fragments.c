@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "args/args.h"
+#include "args/fragments.h"
 
 #define SIDE PROBE_FRAGMENTS_SIDE
 #define ROWS 32      // for which there is room

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "args/args.h"
+#include "args/fragments.h"
 #include "probe/fragments.h"
 #include "probe/lane_widths.h"
 #include "probe/probe.h"

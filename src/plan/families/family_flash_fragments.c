@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "args/args.h"
+#include "args/fragments.h"
 #include "plan/families/family.h"
 #include "probe/fragments.h"
 
