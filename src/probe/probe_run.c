@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "program/binary.h"
 #include "program/program.h"
 
 #define FIRST_ROUNDS 16.0 // a compiler that makes no good of a kernel is not waited for
@@ -46,6 +47,7 @@ static cl_kernel build(trial *t) {
     if (!cla_probe_options(t->context, t->probe, options)) return NULL;
     cl_program built = clCreateProgramWithSource(t->context->opencl, 1, &text, &source->bytes, NULL);
     if (built) code = clBuildProgram(built, 1, &t->context->device, options, NULL, NULL);
+    if (built && code == CL_SUCCESS) code = cla_binary_unhide(t->context, options, &built);
     if (built && code == CL_SUCCESS) kernel = clCreateKernel(built, source->name, NULL);
     t->answered = code == CL_BUILD_PROGRAM_FAILURE;
     if (built) clReleaseProgram(built); // the kernel keeps it

@@ -4,6 +4,8 @@
 // the driver then refuses is rebuilt. No lock is held while one is built: the driver may take seconds.
 #include "program/program.h"
 
+#include "program/binary.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -110,31 +112,12 @@ static bool may_ask(clattn_context *c) {
     return !why;
 }
 
-// Keep the binary of this context's device; a program may hold one for each device of the caller's context.
+// Keep the binary of this context's device.
 static void store(clattn_context *c, cl_program built, const uint8_t key[32]) {
-    cl_uint devices = 0;
-    if (!c->cache || !may_ask(c) ||
-        clGetProgramInfo(built, CL_PROGRAM_NUM_DEVICES, sizeof devices, &devices, NULL) != CL_SUCCESS ||
-        !devices)
-        return;
-    cl_device_id *ids = cla_host_take_zeroed(&c->host, devices, sizeof *ids);
-    size_t *sizes = cla_host_take_zeroed(&c->host, devices, sizeof *sizes);
-    unsigned char **binaries = cla_host_take_zeroed(&c->host, devices, sizeof *binaries);
-    cl_uint mine = devices;
-    if (ids && sizes && binaries &&
-        clGetProgramInfo(built, CL_PROGRAM_DEVICES, devices * sizeof *ids, ids, NULL) == CL_SUCCESS &&
-        clGetProgramInfo(built, CL_PROGRAM_BINARY_SIZES, devices * sizeof *sizes, sizes, NULL) == CL_SUCCESS)
-        for (cl_uint i = 0; i < devices; i++)
-            if (ids[i] == c->device) mine = i;
-    // A NULL entry asks for no binary of that device.
-    if (mine < devices && sizes[mine] && (binaries[mine] = cla_host_take(&c->host, sizes[mine])) &&
-        clGetProgramInfo(built, CL_PROGRAM_BINARIES, devices * sizeof *binaries, binaries, NULL) ==
-            CL_SUCCESS)
-        cla_cache_store(c->cache, key, binaries[mine], sizes[mine]);
-    if (binaries && mine < devices) cla_host_release(&c->host, binaries[mine]);
-    cla_host_release(&c->host, binaries);
-    cla_host_release(&c->host, sizes);
-    cla_host_release(&c->host, ids);
+    size_t bytes = 0;
+    unsigned char *binary = c->cache && may_ask(c) ? cla_binary_of(c, built, &bytes) : NULL;
+    if (binary) cla_cache_store(c->cache, key, binary, bytes);
+    cla_host_release(&c->host, binary);
 }
 
 // Bytes of a source before PROGRAM_INSERTED, or 0 where it has none: what is inserted then stands in front.
@@ -156,7 +139,8 @@ static cl_int compile(clattn_context *c, const program_spec *spec, const char *o
     const int first = before ? 0 : spec->inserted ? 1 : 2; // a text of no bytes is taken to end with a zero
     cl_int code = CL_SUCCESS;
     *built = clCreateProgramWithSource(c->opencl, (cl_uint)(3 - first), texts + first, sizes + first, &code);
-    return *built ? clBuildProgram(*built, 1, &c->device, options, NULL, NULL) : code;
+    if (*built) code = clBuildProgram(*built, 1, &c->device, options, NULL, NULL);
+    return *built && code == CL_SUCCESS ? cla_binary_unhide(c, options, built) : code;
 }
 
 static clattn_status build_source(clattn_context *c, const program_spec *spec, const char *options,

@@ -76,13 +76,11 @@ static const char *choose_engine(const plan_input *in, const problem *p, const t
     return NULL;
 }
 
-// Some engines have wider fragments, or turn tiles of values over.
+// The engine with the widest fragments.
 static const char *tile_refusal(const knobs *k) {
     const int engine = engine_of(k);
     if (engine == MATRIX_ENGINE_MFMA && k->tile_kv % 32)
         return "its tuned row asks for a TILE_KV that is neither 32 nor 64";
-    if (engine >= MATRIX_ENGINE_WMMA && !is_dpas(engine) && k->tile_kv == 48)
-        return "its tuned row asks for a TILE_KV that is none of 16, 32, 64";
     return NULL;
 }
 
@@ -108,7 +106,7 @@ static const char *fit(const plan_input *in, const problem *p, const tuned_row *
     v->work_group = FRAGMENTS_ITEMS(engine) * v->knobs.group_rows;
     v->rows_per_group = FRAGMENTS_ROWS(engine) * v->knobs.row_vectors * v->knobs.group_rows;
     const int turn_rows = v->rows_per_group / FRAGMENTS_TURNS(engine, v->knobs.group_rows);
-    v->local_bytes = (size_t)FRAGMENTS_LOCAL_BYTES(turn_rows, v->knobs.tile_kv, p->head_dim, p->head_dim_v) +
+    v->local_bytes = (size_t)FRAGMENTS_LOCAL_BYTES(engine, turn_rows, v->knobs.tile_kv, p->head_dim, p->head_dim_v) +
                      FRAGMENTS_FLAG_BYTES;
     if (v->knobs.matrix_engine == MATRIX_ENGINE_EMULATION) {
         v->local_bytes += (size_t)(FRAGMENTS_EXCHANGE_BYTES(engine) * v->work_group);

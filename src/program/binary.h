@@ -1,0 +1,14 @@
+// binary.h: what the driver makes of a program, as bytes.
+#ifndef CLATTN_PROGRAM_BINARY_H
+#define CLATTN_PROGRAM_BINARY_H
+#include "program/program.h"
+
+// The binary for the context's device, which the caller releases with cla_host_release; NULL where there is none.
+unsigned char *cla_binary_of(const clattn_context *c, cl_program built, size_t *bytes);
+
+// Instructions of one generation of NVIDIA's alone (wgmma) are assembled only for a target with an `a` behind its number, and the
+// driver compiles OpenCL C for the one without. Where the options name such an engine, kernels have them in comments that begin
+// with FRAGMENT_HIDDEN of args.h: the driver's binary, which is PTX text, gets the other target and loses the marks, and becomes
+// the program in place of *built. OpenCL's error where that fails: the probe of the engine then fails, and nobody takes it.
+cl_int cla_binary_unhide(const clattn_context *c, const char *options, cl_program *built);
+#endif
