@@ -356,6 +356,8 @@ ARGS_SIZE(convert_args, 80);
 #define MATRIX_ENGINE_EMULATION 1
 #define MATRIX_ENGINE_AMX 2
 #define MATRIX_ENGINE_MMA 3     // NVIDIA's mma.sync
+#define MATRIX_ENGINE_WGMMA 4   // and Hopper's wgmma, which four warps share
+#define FRAGMENT_HIDDEN "//@ "  // before instructions that the host shows to the assembler: program/binary.h
 #define MATRIX_ENGINE_WMMA 5    // AMD's WMMA of gfx11
 #define MATRIX_ENGINE_WMMA_12 6 // and of gfx12
 #define MATRIX_ENGINE_MFMA 7    // AMD's MFMA

@@ -15,7 +15,7 @@
 #define FRAGMENTS_ROWS(engine)                                                                               \
     ((engine) == MATRIX_ENGINE_MFMA ? 32 : (engine) == MATRIX_ENGINE_DPAS_8 ? 8 : 16)
 #define FRAGMENTS_EXCHANGE_BYTES(engine)                                                                     \
-    ((engine) == MATRIX_ENGINE_MMA       ? 48                                                                \
+    ((engine) <= MATRIX_ENGINE_WGMMA     ? 48                                                                \
      : (engine) == MATRIX_ENGINE_WMMA_12 ? 64                                                                \
      : (engine) == MATRIX_ENGINE_MFMA    ? 32                                                                \
                                          : 128)
@@ -27,7 +27,7 @@
 // that items fall on all banks that put keys of every eighth channel.
 #define FRAGMENTS_TURNS_VALUES(engine) ((engine) >= MATRIX_ENGINE_WMMA && (engine) <= MATRIX_ENGINE_MFMA)
 #define FRAGMENTS_PITCH(engine, d)                                                                           \
-    ((engine) == MATRIX_ENGINE_MMA    ? ((d) + 63) / 64 * 128                                                \
+    ((engine) <= MATRIX_ENGINE_WGMMA  ? ((d) + 63) / 64 * 128                                                \
      : FRAGMENTS_TURNS_VALUES(engine) ? 32 * FRAGMENTS_STEPS(d) + 16                                         \
                                       : 32 * FRAGMENTS_STEPS(d))
 #define FRAGMENTS_EIGHT_BYTES(keys) (8 * (2 * (keys) + 16) + 16)
@@ -35,10 +35,16 @@
     (FRAGMENTS_TURNS_VALUES(engine) ? ((dv) + 31) / 32 * 4 * FRAGMENTS_EIGHT_BYTES(keys)                     \
                                     : (keys)*FRAGMENTS_PITCH(engine, dv))
 // Local memory of a tile's keys and values, in whose place queries lie first.
+#define FRAGMENTS_TILE_BYTES(engine, keys, d, dv)                                                            \
+    ((keys)*FRAGMENTS_PITCH(engine, d) + FRAGMENTS_VALUE_BYTES(engine, keys, dv))
+// wgmma reads tiles from local memory by itself: a third tile, of keys or values, is on its way meanwhile.
+#define FRAGMENTS_PLACE_BYTES(engine, keys, d, dv)                                                           \
+    ((keys)*FRAGMENTS_MOST(FRAGMENTS_PITCH(engine, d), FRAGMENTS_PITCH(engine, dv)))
 #define FRAGMENTS_LOCAL_BYTES(engine, rows, keys, d, dv)                                                     \
-    FRAGMENTS_MOST((rows)*FRAGMENTS_PITCH(engine, d),                                                        \
-                   (keys)*FRAGMENTS_PITCH(engine, d) + FRAGMENTS_VALUE_BYTES(engine, keys, dv))
+    FRAGMENTS_MOST((rows)*FRAGMENTS_PITCH(engine, d), (engine) == MATRIX_ENGINE_WGMMA                        \
+                                                          ? 3 * FRAGMENTS_PLACE_BYTES(engine, keys, d, dv)   \
+                                                          : FRAGMENTS_TILE_BYTES(engine, keys, d, dv))
 // Queries come in so many turns, so that they need no more local memory than keys and values do: most engines' heads of 128 numbers leave
 // room for two groups then.
-#define FRAGMENTS_TURNS(engine, warps) ((engine) == MATRIX_ENGINE_MMA || (warps) % 2 ? 1 : 2)
+#define FRAGMENTS_TURNS(engine, warps) ((engine) <= MATRIX_ENGINE_WGMMA || (warps) % 2 ? 1 : 2)
 #endif

@@ -27,7 +27,13 @@
 #if TYPE_Q != TYPE_KV || HEAD_DIM > 256 || HEAD_DIM_V > 256
 #error "q, k and v are of one type of 16 bits, with heads of at most 256"
 #endif
-#if TILE_KV % FRAGMENT_TILE_STEP != 0 || TILE_KV > 64 || GROUP_ROWS > 16 || ROW_VECTORS > 2
+#if FRAGMENT_TILES
+#if TILE_KV % 64 != 0 || TILE_KV > 128 || GROUP_ROWS % 4 != 0 || ROW_VECTORS != 1 || HEAD_DIM > 128 ||       \
+    HEAD_DIM_V > 128
+#error                                                                                                       \
+    "with wgmma TILE_KV is 64 or 128, GROUP_ROWS are fours of warps, ROW_VECTORS is 1, heads are of at most 128"
+#endif
+#elif TILE_KV % FRAGMENT_TILE_STEP != 0 || TILE_KV > 64 || GROUP_ROWS > 16 || ROW_VECTORS > 2
 #error                                                                                                       \
     "TILE_KV is 16, 32, 48 or 64, as the engine has it; at most 16 warps, GROUP_ROWS; ROW_VECTORS is 1 or 2"
 #endif
@@ -37,14 +43,28 @@
 
 #define WARP_ROWS (FRAGMENT_ROWS * ROW_VECTORS)
 #define TILE_ROWS (WARP_ROWS * GROUP_ROWS)
-#define KEY_PARTS (TILE_KV / FRAGMENT_COLUMNS)       // fragments of scores
-#define KEY_PIECES (2 * FRAGMENTS_STEPS(HEAD_DIM))   // of eight numbers of a key in local memory
-#define STEPS (8 * KEY_PIECES / FRAGMENT_STEP)       // products that a score is the sum of
+#define KEY_PARTS (TILE_KV / FRAGMENT_COLUMNS)     // fragments of scores
+#define KEY_PIECES (2 * FRAGMENTS_STEPS(HEAD_DIM)) // of eight numbers of a key in local memory
+#define STEPS (8 * KEY_PIECES / FRAGMENT_STEP)     // products that a score is the sum of
+#define VALUE_PIECES (FRAGMENT_VALUE_PARTS(HEAD_DIM_V) * FRAGMENT_COLUMNS / 8)
+#if FRAGMENT_TILES
+#define VALUE_PARTS ((HEAD_DIM_V + 63) / 64 * FRAGMENT_TILE_PARTS)
+#else
 #define VALUE_PARTS FRAGMENT_VALUE_PARTS(HEAD_DIM_V) // fragments of the output
-#define VALUE_PIECES (VALUE_PARTS * FRAGMENT_COLUMNS / 8)
+#endif
 #define KEY_PITCH FRAGMENTS_PITCH(FRAGMENT_ENGINE, HEAD_DIM) // bytes of a row in local memory
 #define VALUE_PITCH FRAGMENTS_PITCH(FRAGMENT_ENGINE, HEAD_DIM_V)
+#if FRAGMENT_TILES
+// Three places, of this tile's keys, this tile's values and the next tile's keys, and again: places.x, .y and .z.
+#define PLACE_BYTES FRAGMENTS_PLACE_BYTES(FRAGMENT_ENGINE, TILE_KV, HEAD_DIM, HEAD_DIM_V)
+#define DECLARE_PLACES int4 places = (int4)(0, PLACE_BYTES, 2 * PLACE_BYTES, 0)
+#define KEYS_AT places.x
+#define VALUES_AT places.y
+#else
+#define DECLARE_PLACES
+#define KEYS_AT 0
 #define VALUES_AT (TILE_KV * KEY_PITCH)
+#endif
 #define TURNS FRAGMENTS_TURNS(FRAGMENT_ENGINE, GROUP_ROWS)
 #define TURN_ROWS (TILE_ROWS / TURNS) // whose queries are in local memory at once
 #define SHARED_BYTES FRAGMENTS_LOCAL_BYTES(FRAGMENT_ENGINE, TURN_ROWS, TILE_KV, HEAD_DIM, HEAD_DIM_V)
@@ -167,10 +187,11 @@ FRAGMENT_INLINE void put_tile(fragment_memory *memory, int begin, const int piec
         from += step;
     }
 }
-#define DECLARE_FETCHED
-#define FETCH_KEYS(k) put_tile(&memory, 0, KEY_PIECES, KEY_PITCH, HEAD_DIM, &keys, k, seen.end)
-#define FETCH_VALUES(k)                                                                                      \
-    put_tile(&memory, VALUES_AT, VALUE_PIECES, VALUE_PITCH, HEAD_DIM_V, &values, k, seen.end)
+#define DECLARE_FETCHED DECLARE_PLACES
+#define COPY_KEYS(k, at) put_tile(&memory, at, KEY_PIECES, KEY_PITCH, HEAD_DIM, &keys, k, seen.end)
+#define COPY_VALUES(k, at) put_tile(&memory, at, VALUE_PIECES, VALUE_PITCH, HEAD_DIM_V, &values, k, seen.end)
+#define FETCH_KEYS(k) COPY_KEYS(k, KEYS_AT)
+#define FETCH_VALUES(k) COPY_VALUES(k, VALUES_AT)
 #define PUT_KEYS
 #define PUT_VALUES
 #endif
@@ -184,8 +205,39 @@ int next_tile(const score_call *c, const block_rows *r, int k, int end) {
     return k;
 }
 
+#if FRAGMENT_TILES
+#define EACH_TILE_PARTS(y, parts) FRAGMENT_UNROLL for (int y = 0; y < (parts); y += FRAGMENT_TILE_PARTS)
+FRAGMENT_INLINE void multiply_keys(warp_scores *w, fragment_own (*q)[STEPS], fragment_memory *memory,
+                                   int from) {
+    FRAGMENT_BEGIN();
+    FRAGMENT_UNROLL for (int d = 0; d < STEPS; d++) EACH_TILE_PARTS(y, KEY_PARTS) {
+        const int at = from + FRAGMENT_KEYS_AT(d, KEY_PITCH) + 8 * y * KEY_PITCH;
+        if (d == 0)
+            FRAGMENT_KEYS_FIRST(w->s[0] + y, q[0][d], *memory, at, KEY_PITCH);
+        else
+            FRAGMENT_KEYS(w->s[0] + y, q[0][d], *memory, at, KEY_PITCH);
+    }
+    FRAGMENT_END();
+    EACH_TILE_PARTS(y, KEY_PARTS) FRAGMENT_SETTLE(w->s[0] + y);
+}
+// o += P V.
+FRAGMENT_INLINE void add_values(warp_state *t, const warp_scores *w, fragment_memory *memory, int from) {
+    fragment_own p[TILE_KV / FRAGMENT_STEP];
+    FRAGMENT_UNROLL for (int z = 0; z < TILE_KV / FRAGMENT_STEP; z++)
+        FRAGMENT_WEIGHTS(p[z], w->s[0], z, *memory);
+    EACH_TILE_PARTS(y, VALUE_PARTS) FRAGMENT_SETTLE(t->o[0] + y);
+    FRAGMENT_BEGIN();
+    FRAGMENT_UNROLL for (int z = 0; z < TILE_KV / FRAGMENT_STEP; z++) EACH_TILE_PARTS(y, VALUE_PARTS)
+        FRAGMENT_VALUES(t->o[0] + y, p[z], *memory, from + FRAGMENT_VALUES_AT(z, y, VALUE_PITCH),
+                        VALUE_PITCH);
+    FRAGMENT_END();
+    EACH_TILE_PARTS(y, VALUE_PARTS) FRAGMENT_SETTLE(t->o[0] + y);
+}
+#else
 // The products of the warp's rows with a tile's keys.
-FRAGMENT_INLINE void multiply_keys(warp_scores *w, fragment_own (*q)[STEPS], fragment_memory *memory) {
+FRAGMENT_INLINE void multiply_keys(warp_scores *w, fragment_own (*q)[STEPS], fragment_memory *memory,
+                                   int from) {
+    (void)from; // KEYS_AT
     EACH_VECTOR(x) EACH_KEY_PART(y) EACH_ELEMENT(e) w->s[x][y][e] = 0.0f;
     FRAGMENT_UNROLL for (int d = 0; d < STEPS; d++)
         FRAGMENT_UNROLL for (int y = 0; y < KEY_PARTS; y += FRAGMENT_PARTS) {
@@ -194,6 +246,20 @@ FRAGMENT_INLINE void multiply_keys(warp_scores *w, fragment_own (*q)[STEPS], fra
         EACH_VECTOR(x) EACH_PART(i) FRAGMENT_MULTIPLY_ADD(w->s[x][y + i], q[x][d], k, i, *memory);
     }
 }
+
+// o += P V.
+FRAGMENT_INLINE void add_values(warp_state *t, const warp_scores *w, fragment_memory *memory, int from) {
+    FRAGMENT_UNROLL for (int z = 0; z < TILE_KV / FRAGMENT_STEP; z++) {
+        fragment_own p[ROW_VECTORS];
+        EACH_VECTOR(x) FRAGMENT_WEIGHTS(p[x], w->s[x], z, *memory);
+        FRAGMENT_UNROLL for (int y = 0; y < VALUE_PARTS; y += FRAGMENT_PARTS) {
+            fragment_shared v;
+            FRAGMENT_LOAD_VALUES(v, *memory, from, FRAGMENT_STEP * z, y, VALUE_PITCH);
+            EACH_VECTOR(x) EACH_PART(i) FRAGMENT_MULTIPLY_ADD(t->o[x][y + i], p[x], v, i, *memory);
+        }
+    }
+}
+#endif
 
 // Products become scores, -inf where a row does not see the key.
 #if CHANGES
@@ -287,28 +353,15 @@ FRAGMENT_INLINE void drop_weights(warp_scores *w, const warp_rows *r, int first_
 #define DROP_WEIGHTS(w, r, k0)
 #endif
 
-// o += P V.
-FRAGMENT_INLINE void add_values(warp_state *t, const warp_scores *w, fragment_memory *memory) {
-    FRAGMENT_UNROLL for (int z = 0; z < TILE_KV / FRAGMENT_STEP; z++) {
-        fragment_own p[ROW_VECTORS];
-        EACH_VECTOR(x) FRAGMENT_WEIGHTS(p[x], w->s[x], z, *memory);
-        FRAGMENT_UNROLL for (int y = 0; y < VALUE_PARTS; y += FRAGMENT_PARTS) {
-            fragment_shared v;
-            FRAGMENT_LOAD_VALUES(v, *memory, VALUES_AT, FRAGMENT_STEP * z, y, VALUE_PITCH);
-            EACH_VECTOR(x) EACH_PART(i) FRAGMENT_MULTIPLY_ADD(t->o[x][y + i], p[x], v, i, *memory);
-        }
-    }
-}
-
 // A NaN or an infinity in V must not be multiplied by the 0 of a row that does not see its key. In tiles that some row does not see
 // whole they become 0, and behind the last tile each row adds those that it sees.
 #define INFINITE (TYPE_KV == STORE_BF16 ? 0x7f80u : 0x7c00u)
 #define IS_STRANGE(bits) (((bits)&INFINITE) == INFINITE)
 // Whether there are some in what this item looks at.
-bool clear_strange(__local uint4 *tile) {
+bool clear_strange(__local uint4 *tile, int from) {
     bool found = false;
     for (int n = (int)get_local_id(0); n < TILE_KV * VALUE_PIECES; n += FRAGMENT_GROUP) {
-        __local uint4 *at = tile + (VALUES_AT + FRAGMENT_VALUE_PIECE(n, VALUE_PIECES, VALUE_PITCH)) / 16;
+        __local uint4 *at = tile + (from + FRAGMENT_VALUE_PIECE(n, VALUE_PIECES, VALUE_PITCH)) / 16;
         const uint4 x = *at, low = x & INFINITE, high = x & (INFINITE << 16);
         const uint4 finite = select((uint4)(0xffffu), (uint4)(0), low == INFINITE) |
                              select((uint4)(0xffff0000u), (uint4)(0), high == (INFINITE << 16));
@@ -377,11 +430,56 @@ FRAGMENT_INLINE void store(warp_state *t, const warp_rows *r, const attention_ar
     }
 }
 
+// What is on its way while a tile is worked on.
+#define NEXT_TILE next_tile(&call, &blocks_of, k0 + TILE_KV, seen.end)
+#if FRAGMENT_TILES
+#define TILE_ALIGNED 1024
+#define BEGIN_TILES                                                                                          \
+    if (k_next < seen.end) FETCH_KEYS(k_next);                                                               \
+    FRAGMENT_COMMIT();                                                                                       \
+    if (k_next < seen.end) FETCH_VALUES(k_next);                                                             \
+    FRAGMENT_COMMIT()
+#define WAIT_FOR_KEYS FRAGMENT_WAIT_BUT_LAST()
+#define AFTER_KEYS                                                                                           \
+    k_next = NEXT_TILE;                                                                                      \
+    if (k_next < seen.end) COPY_KEYS(k_next, places.z);                                                      \
+    FRAGMENT_COMMIT()
+#define WAIT_FOR_VALUES FRAGMENT_WAIT_BUT_LAST()
+#define AFTER_VALUES                                                                                         \
+    if (k_next < seen.end) COPY_VALUES(k_next, KEYS_AT);                                                     \
+    FRAGMENT_COMMIT()
+#define NEXT_PLACES places = places.zxyw
+// No room for a flag in local memory.
+#define DECLARE_STRANGE int strange
+#define BEGIN_STRANGE strange = 0
+#define KNOW_STRANGE strange = FRAGMENT_ANY(strange, memory)
+#else
+#define TILE_ALIGNED 128
+#define BEGIN_TILES                                                                                          \
+    if (k_next < seen.end) FETCH_KEYS(k_next)
+#define WAIT_FOR_KEYS                                                                                        \
+    PUT_KEYS;                                                                                                \
+    FRAGMENT_WAIT()
+#define AFTER_KEYS FETCH_VALUES(k0)
+#define WAIT_FOR_VALUES                                                                                      \
+    PUT_VALUES;                                                                                              \
+    FRAGMENT_WAIT()
+#define AFTER_VALUES                                                                                         \
+    k_next = NEXT_TILE;                                                                                      \
+    if (k_next < seen.end) FETCH_KEYS(k_next)
+#define NEXT_PLACES
+#define DECLARE_STRANGE __local int strange
+#define BEGIN_STRANGE                                                                                        \
+    if (get_local_id(0) == 0) strange = 0
+#define KNOW_STRANGE barrier(CLK_LOCAL_MEM_FENCE)
+#define FRAGMENT_SHOW()
+#endif
+
 // Global size: (row tiles * splits * FRAGMENT_GROUP, heads, batch).
 __kernel FRAGMENT_SIZED __attribute__((reqd_work_group_size(FRAGMENT_GROUP, 1, 1))) void
 flash_fragments(FUSED_ARGUMENTS) {
-    __local uint4 tile[SHARED_BYTES / 16] __attribute__((aligned(128)));
-    __local int strange;
+    __local uint4 tile[SHARED_BYTES / 16] __attribute__((aligned(TILE_ALIGNED)));
+    DECLARE_STRANGE;
     FRAGMENT_EXCHANGE;
     FRAGMENT_DECLARE(memory, tile);
     FUSED_DECLARE_PLACE;
@@ -407,7 +505,7 @@ flash_fragments(FUSED_ARGUMENTS) {
     rows.bounds = &bounds, rows.scale = scale, rows.folded = folded;
     rows.factor = folded ? scale * LOG2E : SCORE_TO_EXP2, rows.natural = folded ? scale : SCORE_TO_NATURAL;
 
-    if (get_local_id(0) == 0) strange = 0;
+    BEGIN_STRANGE;
     fragment_own q_part[ROW_VECTORS][STEPS];
     for (int turn = 0; turn < TURNS; turn++) { // through the place of keys and values
         put_queries(&memory, queries, args.q.row, i0 + turn * TURN_ROWS, i_last);
@@ -428,33 +526,32 @@ flash_fragments(FUSED_ARGUMENTS) {
     }
     int k_next = next_tile(&call, &blocks_of, TILE_BEGIN(seen.begin), seen.end);
     DECLARE_FETCHED;
-    if (k_next < seen.end) FETCH_KEYS(k_next);
+    BEGIN_TILES;
     while (k_next < seen.end) { // uniform
         const int k0 = k_next;
         const bool whole = SCORE_WHOLE(call, BLOCKS_HOLD(&call, &blocks_of, k0, min(TILE_KV, seen.end - k0)));
         const bool all_see =
             !(SCORE_MASKED && !whole) && k0 >= seen.all_begin && k0 + TILE_KV <= seen.all_end;
         warp_scores scores;
-        PUT_KEYS;
-        FRAGMENT_WAIT();
+        WAIT_FOR_KEYS;
         barrier(CLK_LOCAL_MEM_FENCE); // keys are there, and the values before have been read
-        FETCH_VALUES(k0);
-        multiply_keys(&scores, q_part, &memory);
+        AFTER_KEYS;
+        multiply_keys(&scores, q_part, &memory, KEYS_AT);
         finish_scores(&scores, &rows, &call, k0, all_see);
         weigh(&state, &scores, &rows, &memory);
         DROP_WEIGHTS(&scores, &rows, k0);
-        PUT_VALUES;
-        FRAGMENT_WAIT();
+        WAIT_FOR_VALUES;
         barrier(CLK_LOCAL_MEM_FENCE); // values are there, and keys have been read
         if (!all_see) {
-            if (clear_strange(tile)) strange = 1;
+            if (clear_strange(tile, VALUES_AT)) strange = 1;
+            FRAGMENT_SHOW();
             barrier(CLK_LOCAL_MEM_FENCE);
         }
-        k_next = next_tile(&call, &blocks_of, k0 + TILE_KV, seen.end);
-        if (k_next < seen.end) FETCH_KEYS(k_next);
-        add_values(&state, &scores, &memory);
+        AFTER_VALUES;
+        add_values(&state, &scores, &memory, VALUES_AT);
+        NEXT_PLACES;
     }
-    barrier(CLK_LOCAL_MEM_FENCE); // `strange` is known
+    KNOW_STRANGE; // and a barrier
     (void)SCORE_WHOLE(call, ARGS_BLOCK_PARTIAL);
     if (strange) add_strange(&state, &rows, &call, queries, &keys, &values, seen.begin DROPOUT_VALUE);
     store(&state, &rows, &args, rows_end, split, split == 0 ? table_sink(&args, table, h) : -INFINITY,

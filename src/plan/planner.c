@@ -65,6 +65,15 @@ static bool wants_subgroups(const plan_input *in) {
     return false;
 }
 
+// A row of the caller's that names an engine has it tried.
+static bool wants_wgmma(const plan_input *in) {
+    for (int r = 0; r < in->own->count; r++)
+        if (in->own->rows[r].id == KERNEL_FLASH_FRAGMENTS &&
+            in->own->rows[r].knobs.matrix_engine == MATRIX_ENGINE_WGMMA)
+            return true;
+    return false;
+}
+
 // The types first: a call that is not bfloat16 has not waited for the probes of another thread.
 plan_input cla_planner_input(clattn_context *context, const problem *p) {
     plan_input in = cla_planner_linear_input(context);
@@ -73,10 +82,11 @@ plan_input cla_planner_input(clattn_context *context, const problem *p) {
     const unsigned wanted = (bf16 ? 1u << PROBE_FMA | 1u << PROBE_DOT_BF16 | 1u << PROBE_AMX : 0) |
                             (cla_family_integer_refusal(p) ? 0 : 1u << PROBE_FMA | 1u << PROBE_DOT_I8) |
                             (half && in.device->compute_capability ? PROBES_MMA | 1u << PROBE_TILES : 0) |
+                            (half && wants_wgmma(&in) ? PROBES_WGMMA : 0) |
                             (wants_subgroups(&in) ? PROBES_SUBGROUPS : 0);
     // Of other engines what is kept: a compiler that meets what its target lacks may end the process, so that these are tried by
     // clattn_context_engines and clattn_context_measure alone.
-    const bool kept = half && !in.device->compute_capability && cla_fragments_possible(in.device);
+    const bool kept = half && cla_fragments_possible(in.device);
     if (wanted) in.probes = cla_probe_results(context, wanted);
     if (kept) in.probes = cla_probe_results_kept(context, PROBES_FRAGMENTS | 1u << PROBE_TILES);
     return in;

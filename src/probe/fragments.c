@@ -9,12 +9,14 @@
 #define SIDE PROBE_FRAGMENTS_SIDE
 #define ROWS 32      // for which there is room
 #define MMA_FIRST 80 // the compute capability
+#define WGMMA_ALONE 90
 #define DPAS_WAYS (CLATTN_SUBGROUPS_INTEL | CLATTN_SUBGROUPS_SIZE_INTEL | CLATTN_SUBGROUPS_MATRIX_INTEL)
 
 // Of DPAS chips that offer sub-groups of 8 multiply with these alone, and others with those of 16.
 static int engine_of(const clattn_capabilities *device, probe_id id) {
     const unsigned bit = 1u << id;
     if (bit & PROBES_MMA) return device->compute_capability >= MMA_FIRST ? MATRIX_ENGINE_MMA : 0;
+    if (bit & PROBES_WGMMA) return device->compute_capability == WGMMA_ALONE ? MATRIX_ENGINE_WGMMA : 0;
     if (bit & PROBES_WMMA) return device->wavefront_width == 32 ? MATRIX_ENGINE_WMMA : 0;
     if (bit & PROBES_MFMA) return device->wavefront_width == 64 ? MATRIX_ENGINE_MFMA : 0;
     if (!(bit & PROBES_DPAS) || (device->subgroup_ways & DPAS_WAYS) != DPAS_WAYS) return 0;
@@ -28,8 +30,8 @@ bool cla_fragments_apply(const clattn_capabilities *device, probe_id id) {
 }
 
 knobs cla_fragments_knobs(const clattn_capabilities *device, probe_id id) {
-    const unsigned bf16 =
-        1u << PROBE_MMA_BF16 | 1u << PROBE_WMMA_BF16 | 1u << PROBE_MFMA_BF16 | 1u << PROBE_DPAS_BF16;
+    const unsigned bf16 = 1u << PROBE_MMA_BF16 | 1u << PROBE_WMMA_BF16 | 1u << PROBE_MFMA_BF16 |
+                          1u << PROBE_DPAS_BF16 | 1u << PROBE_WGMMA_BF16;
     return (knobs){.type_kv = bf16 >> id & 1u ? CLATTN_TYPE_BF16 : CLATTN_TYPE_F16,
                    .matrix_engine = engine_of(device, id)};
 }
@@ -87,14 +89,39 @@ void cla_fragments_expect(const knobs *k, uint32_t *out) {
     }
 }
 
+#define WHOLE_SIDE 64
+static int number_of(int piece, int column) {
+    return number(8 * (piece % 128) + column % 8);
+}
+static int whole_a(int row, int column) {
+    return number_of(37 * row + 11 * (column / 8), column);
+}
+static int whole_b(int row, int column) {
+    return number_of(29 * row + 5 * (column / 8) + 3, column);
+}
+void cla_wgmma_expect(const knobs *k, uint32_t *out) {
+    (void)k;
+    for (int n = 0; n < WHOLE_SIDE / 4; n++) {
+        int p[WHOLE_SIDE] = {0};
+        for (int j = 0; j < WHOLE_SIDE; j++)
+            for (int d = 0; d < WHOLE_SIDE; d++) p[j] += whole_a(4 * n, d) * whole_b(j, d);
+        for (int c = 0; c < WHOLE_SIDE; c++) {
+            int sum = 0;
+            for (int j = 0; j < WHOLE_SIDE; j++) sum += p[j] * whole_b(j, c);
+            out[WHOLE_SIDE * n + c] = bits_of((float)sum);
+        }
+    }
+}
+
 // Of a round: products of 16 rows, 8 columns and 16 numbers, or as many operations at once.
 double cla_fragments_flops(const knobs *k) {
     const int engine = engine_in(k), rows = FRAGMENTS_ROWS(engine);
     const int warps = PROBE_FRAGMENTS_ITEMS / FRAGMENTS_ITEMS(engine);
     const int columns = engine == MATRIX_ENGINE_MFMA     ? 32
                         : engine <= MATRIX_ENGINE_MMA    ? 8
+                        : engine == MATRIX_ENGINE_WGMMA  ? WHOLE_SIDE
                         : engine >= MATRIX_ENGINE_DPAS_8 ? 8
                                                          : 16;
-    const int products = engine == MATRIX_ENGINE_MMA ? 8 : 4;
+    const int products = engine <= MATRIX_ENGINE_WGMMA ? 8 : 4;
     return 2.0 * rows * columns * (engine == MATRIX_ENGINE_MFMA ? 8 : 16) * products * warps;
 }

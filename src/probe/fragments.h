@@ -18,5 +18,6 @@ bool cla_fragments_possible(const clattn_capabilities *device);
 void cla_fragments_fill_f16(uint32_t *in);
 void cla_fragments_fill_bf16(uint32_t *in);
 void cla_fragments_expect(const knobs *k, uint32_t *out);
+void cla_wgmma_expect(const knobs *k, uint32_t *out); // see probe_wgmma.cl
 double cla_fragments_flops(const knobs *k);
 #endif

@@ -145,7 +145,8 @@ static unsigned compared_with(int id) {
                                     PROBES_MMA,
                                     PROBES_WMMA,
                                     PROBES_MFMA,
-                                    PROBES_DPAS};
+                                    PROBES_DPAS,
+                                    PROBES_WGMMA};
     for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++)
         if (sets[i] >> id & 1u) return sets[i];
     return 1u << id;

@@ -29,6 +29,8 @@ typedef enum probe_id {
     PROBE_MFMA_BF16,
     PROBE_DPAS_F16,
     PROBE_DPAS_BF16,
+    PROBE_WGMMA_F16,
+    PROBE_WGMMA_BF16,
     PROBE_COUNT
 } probe_id;
 
@@ -37,7 +39,8 @@ typedef enum probe_id {
 #define PROBES_WMMA (1u << PROBE_WMMA_F16 | 1u << PROBE_WMMA_BF16)
 #define PROBES_MFMA (1u << PROBE_MFMA_F16 | 1u << PROBE_MFMA_BF16)
 #define PROBES_DPAS (1u << PROBE_DPAS_F16 | 1u << PROBE_DPAS_BF16)
-#define PROBES_FRAGMENTS (PROBES_MMA | PROBES_WMMA | PROBES_MFMA | PROBES_DPAS)
+#define PROBES_WGMMA (1u << PROBE_WGMMA_F16 | 1u << PROBE_WGMMA_BF16)
+#define PROBES_FRAGMENTS (PROBES_MMA | PROBES_WMMA | PROBES_MFMA | PROBES_DPAS | PROBES_WGMMA)
 #define PROBES_ASK (1u << PROBE_ASK_NOTHING | 1u << PROBE_ASK_FIRST | 1u << PROBE_ASK_SECOND)
 
 // A bit 1 << id is set where the probe ran, where it passed, and where its rate is not one of a machine that had other work (rates.h);

@@ -271,11 +271,18 @@ FRAGMENTS_OF(MMA)
 FRAGMENTS_OF(WMMA)
 FRAGMENTS_OF(MFMA)
 FRAGMENTS_OF(DPAS)
+FRAGMENTS_OF(WGMMA)
 #define FRAGMENTS_PROBE(type, engine, words, way)                                                            \
     {                                                                                                        \
         "matrix fragments of " type " (" words ")", KERNEL_PROBE_FRAGMENTS, engine##_applies,                \
             engine##_##way, cla_fragments_fill_##way, cla_fragments_expect, cla_fragments_flops, NULL,       \
             PROBE_FRAGMENTS_ITEMS, 0, NULL, false                                                            \
+    }
+#define WGMMA_PROBE(type, way)                                                                               \
+    {                                                                                                        \
+        "matrix fragments of " type " (wgmma)", KERNEL_PROBE_WGMMA, WGMMA_applies, WGMMA_##way,              \
+            cla_fragments_fill_##way, cla_wgmma_expect, cla_fragments_flops, NULL, PROBE_FRAGMENTS_ITEMS, 0, \
+            NULL, false                                                                                      \
     }
 
 const probe cla_probes[PROBE_COUNT] = {
@@ -312,4 +319,6 @@ const probe cla_probes[PROBE_COUNT] = {
     [PROBE_MFMA_BF16] = FRAGMENTS_PROBE("bfloat16", MFMA, "MFMA", bf16),
     [PROBE_DPAS_F16] = FRAGMENTS_PROBE("float16", DPAS, "DPAS", f16),
     [PROBE_DPAS_BF16] = FRAGMENTS_PROBE("bfloat16", DPAS, "DPAS", bf16),
+    [PROBE_WGMMA_F16] = WGMMA_PROBE("float16", f16),
+    [PROBE_WGMMA_BF16] = WGMMA_PROBE("bfloat16", bf16),
 };

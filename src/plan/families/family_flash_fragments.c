@@ -9,6 +9,7 @@
 #include "probe/fragments.h"
 
 #define MOST_HEAD 256
+#define MOST_WGMMA_HEAD 128
 // The emulation shows that indices are right, and compiles in a fifth of the time so (PoCL 3.1).
 #define EMULATION_OPTIONS "-cl-std=CL1.2 -cl-opt-disable"
 // Half as many hardware threads, which have twice the registers.
@@ -27,23 +28,34 @@ static int engine_of(const knobs *k) {
     return k->emulated ? k->emulated : MATRIX_ENGINE_MMA;
 }
 
+static int widest_head(const problem *p) {
+    return p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v;
+}
+
 // What a row leaves open. Of engines but NVIDIA's an item has all numbers of a row or half of them, and the tiles of two groups fit 64 KiB.
 static void complete(const problem *p, knobs *k, const knobs *row) {
-    const int widest = p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v, engine = engine_of(k);
-    k->group_rows = is_dpas(engine) ? 8 : 4;
-    k->row_vectors = widest <= MANY_COLUMNS && !is_dpas(engine) ? 2 : 1;
-    k->tile_kv = widest <= (engine == MATRIX_ENGINE_MMA ? MOST_COLUMNS : MANY_COLUMNS) ? 64 : 32;
+    const int widest = widest_head(p), engine = engine_of(k);
+    k->group_rows = is_dpas(engine) ? 8 : engine == MATRIX_ENGINE_WGMMA ? 12 : 4;
+    k->row_vectors = widest <= MANY_COLUMNS && !is_dpas(engine) && engine != MATRIX_ENGINE_WGMMA ? 2 : 1;
+    k->tile_kv = widest <= (engine <= MATRIX_ENGINE_WGMMA ? MOST_COLUMNS : MANY_COLUMNS) ? 64 : 32;
     if (row) cla_knobs_override(k, row);
+}
+
+static bool is_wgmma(const knobs *k) {
+    return k->matrix_engine == MATRIX_ENGINE_WGMMA || k->emulated == MATRIX_ENGINE_WGMMA;
 }
 
 static const char *knobs_refusal(const knobs *row) {
     const int engine = row->matrix_engine;
     if (row->group_rows > MOST_WARPS) return "asks for more than 16 warps, GROUP_ROWS";
     if (row->row_vectors > 2) return "asks for ROW_VECTORS that are neither 1 nor 2";
-    if (row->tile_kv % 16 || row->tile_kv > 64) return "asks for a TILE_KV that is none of 16, 32, 48, 64";
-    if (engine == MATRIX_ENGINE_AMX || engine == 4 || engine == MATRIX_ENGINE_WMMA_12)
-        return "asks for a MATRIX_ENGINE that is none of 1, 3, 5, 7, 8, 9";
-    if (row->emulated == 4) return "asks for an EMULATED that is none of 3, 5 to 9";
+    if (row->tile_kv % 16 || row->tile_kv > (is_wgmma(row) ? 128 : 64))
+        return "asks for a TILE_KV that is none of 16, 32, 48, 64";
+    if (is_wgmma(row) && (row->group_rows % 4 || row->row_vectors > 1 || row->tile_kv % 64))
+        return "asks for wgmma with GROUP_ROWS that are no fours, ROW_VECTORS=2, or a TILE_KV other than 64 "
+               "and 128";
+    if (engine == MATRIX_ENGINE_AMX || engine == MATRIX_ENGINE_WMMA_12)
+        return "asks for a MATRIX_ENGINE that is none of 1, 3, 4, 5, 7, 8, 9";
     if (row->emulated && engine != MATRIX_ENGINE_EMULATION)
         return "asks for an EMULATED without MATRIX_ENGINE=1";
     return NULL;
@@ -56,6 +68,8 @@ static probe_id proven_engine(const plan_input *in, const problem *p, int number
         if (!((PROBES_FRAGMENTS & in->probes.proven) >> id & 1u)) continue;
         const knobs k = cla_fragments_knobs(in->device, (probe_id)id);
         if (k.type_kv != (int)p->type_kv || (number && k.matrix_engine != number)) continue;
+        // No device has timed a whole kernel with it yet: a tuned row asks for it.
+        if (!number && k.matrix_engine == MATRIX_ENGINE_WGMMA) continue;
         if (best == PROBE_NONE || in->probes.rate[id] > in->probes.rate[best]) best = (probe_id)id;
     }
     return best;
@@ -77,8 +91,10 @@ static const char *choose_engine(const plan_input *in, const problem *p, const t
 }
 
 // The engine with the widest fragments.
-static const char *tile_refusal(const knobs *k) {
+static const char *tile_refusal(const problem *p, const knobs *k) {
     const int engine = engine_of(k);
+    if (engine == MATRIX_ENGINE_WGMMA && widest_head(p) > MOST_WGMMA_HEAD)
+        return "its tuned row asks for wgmma, whose registers hold heads of up to 128";
     if (engine == MATRIX_ENGINE_MFMA && k->tile_kv % 32)
         return "its tuned row asks for a TILE_KV that is neither 32 nor 64";
     return NULL;
@@ -100,14 +116,15 @@ static const char *fit(const plan_input *in, const problem *p, const tuned_row *
     if (refusal) return refusal;
     const int engine = engine_of(&v->knobs);
     complete(p, &v->knobs, row ? &row->knobs : NULL);
-    refusal = tile_refusal(&v->knobs);
+    refusal = tile_refusal(p, &v->knobs);
     if (refusal) return refusal;
     v->knobs.wide = reads_by(p);
     v->work_group = FRAGMENTS_ITEMS(engine) * v->knobs.group_rows;
     v->rows_per_group = FRAGMENTS_ROWS(engine) * v->knobs.row_vectors * v->knobs.group_rows;
     const int turn_rows = v->rows_per_group / FRAGMENTS_TURNS(engine, v->knobs.group_rows);
-    v->local_bytes = (size_t)FRAGMENTS_LOCAL_BYTES(engine, turn_rows, v->knobs.tile_kv, p->head_dim, p->head_dim_v) +
-                     FRAGMENTS_FLAG_BYTES;
+    v->local_bytes =
+        (size_t)FRAGMENTS_LOCAL_BYTES(engine, turn_rows, v->knobs.tile_kv, p->head_dim, p->head_dim_v) +
+        (engine == MATRIX_ENGINE_WGMMA ? 0 : FRAGMENTS_FLAG_BYTES);
     if (v->knobs.matrix_engine == MATRIX_ENGINE_EMULATION) {
         v->local_bytes += (size_t)(FRAGMENTS_EXCHANGE_BYTES(engine) * v->work_group);
         v->options = EMULATION_OPTIONS;
