@@ -1,8 +1,8 @@
 """Runs a kernel of ptx_text.py: a whole work-group at once, each register a numpy vector of its work-items.
 
 A work-item has an instruction of its own to go on with; those that are at the lowest one go first, so that ways that parted meet again
-where they join. At a barrier work-items wait for all that have not ended. What instructions do stands in ptx_plain.py and ptx_warps.py,
-by name: one that is in neither is an error.
+where they join. At an instruction of a whole warp or warpgroup they wait for the others of it, and at a barrier for all that have not
+ended. What instructions do stands in ptx_plain.py, ptx_warps.py and ptx_warpgroups.py, by name: one that is in none is an error.
 """
 import numpy as np
 
@@ -124,8 +124,10 @@ class Machine:
             raise PtxError(f"{what}: some work-items of {'a warp' if warps == 1 else 'a warpgroup'} take part, and not all")
         return parts.all(1)
 
-    # Instructions become functions of a mask, which is None where all work-items take part, or one of these:
+    # Instructions become functions of a mask, which is None where all work-items take part, or one of these. TOGETHER is a number: of the
+    # warps whose work-items do it together.
     BRANCH, END, BARRIER = "branch", "end", "barrier"
+    TOGETHER = {"shfl": 1, "mma": 1, "ldmatrix": 1, "wgmma": 4}
 
     def _compile(self, ins, instructions):
         try:
@@ -147,7 +149,7 @@ class Machine:
         make = instructions.get(ins.name)
         if make is None:
             raise PtxError("no such instruction is known here")
-        return None, guard, make(self, ins), ins
+        return self.TOGETHER.get(ins.name.split(".")[0]), guard, make(self, ins), ins
 
     def _barrier(self, ins):
         """What is written when all have come: [PTX ISA] "bar, barrier"."""
@@ -169,7 +171,7 @@ class Machine:
                           for name, bits in self.bits_of.items()}
         self.shared.reset()
         self.asynchronous.clear()
-        self.steps, self.alive, self.waiting = 0, np.ones(self.lanes, bool), {}
+        self.steps, self.alive, self.waiting, self.parts = 0, np.ones(self.lanes, bool), {}, {}
         ready = [{0: unit.copy()} for unit in self.units]
         while any(ready):
             for ways in ready:
@@ -179,6 +181,8 @@ class Machine:
 
     def _release(self):
         """All that are alive wait at barriers, or none is alive."""
+        for at in self.parts:
+            raise PtxError(f"{self.kernel.code[at].text}: some work-items of a warp wait here for others, who do not come")
         if len(self.waiting) > 1 and not all(self.kernel.code[at].name == "bar.sync" for at in self.waiting):
             raise PtxError("work-items wait at several barriers, one of which makes a number of all")
         everybody = np.zeros(self.lanes, bool)
@@ -196,6 +200,14 @@ class Machine:
     def _park(self, at, mask):
         self.waiting[at] = self.waiting.get(at, False) | mask
 
+    def _gather(self, at, warps, mask):
+        """Those of a mask whose warps, or groups of so many warps, are here as a whole; the others wait for the rest of theirs."""
+        mask = mask | self.parts.pop(at, False)
+        whole = np.repeat(mask.reshape(-1, WARP * warps).all(1), WARP * warps)
+        if (mask & ~whole).any():
+            self.parts[at] = mask & ~whole
+        return mask & whole
+
     @staticmethod
     def _join(ways, at, mask):
         ways[at] = ways[at] | mask if at in ways else mask
@@ -211,14 +223,19 @@ class Machine:
                 raise PtxError("runs past its last instruction")
             kind, guard, what, ins = self.code[at]
             self.steps += 1
+            if isinstance(kind, int) and short is not None:
+                mask = self._gather(at, kind, mask)
+                if not mask.any():
+                    return
+                short = None if mask.all() else mask
             taken = short
             if guard is not None:
                 taken = guard() & mask
-                if kind is None and not taken.any():
+                if not taken.any() and kind not in (self.BRANCH, self.END, self.BARRIER):
                     taken = False
                 elif taken.all():
                     taken = None
-            if kind is None:
+            if kind is None or isinstance(kind, int):
                 if taken is not False:
                     self._do(what, taken, ins)
                 at += 1
