@@ -13,7 +13,7 @@ WARP = 32
 MOST_STEPS = 10_000_000  # of a work-group: more is a loop without an end
 RAW = {1: np.dtype(bool), 8: np.dtype("u1"), 16: np.dtype("u2"), 32: np.dtype("u4"), 64: np.dtype("u8")}
 TYPES = {"pred": np.dtype(bool),
-         **{f"{kind}{bits}": np.dtype(f"{code}{bits // 8}") for kind, code in (("b", "u"), ("u", "u"), ("s", "i")) for bits in (8, 16, 32, 64)},
+         **{f"{kind}{bits}": np.dtype(f"{'i' if kind == 's' else 'u'}{bits // 8}") for kind in "bus" for bits in (8, 16, 32, 64)},
          "f16": np.dtype("f2"), "f32": np.dtype("f4"), "f64": np.dtype("f8")}
 np.seterr(all="ignore")
 

@@ -116,7 +116,8 @@ def params_of(text):
     places, at = {}, 0
     for one in split_list(text):
         align, kind, name, count = re.match(
-            r"\.param\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+(?:\.ptr\s+(?:\.\w+\s+)?(?:\.align\s+\d+\s+)?)?([\w$]+)(?:\[(\d+)\])?$", one).groups()
+            r"\.param\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+(?:\.ptr\s+(?:\.\w+\s+)?(?:\.align\s+\d+\s+)?)?([\w$]+)(?:\[(\d+)\])?$",
+            one).groups()
         size = SIZES[kind] // 8
         align = int(align or size)
         at = (at + align - 1) // align * align

@@ -127,10 +127,12 @@ class Product:
         if any(x.tobytes() != y.tobytes() for x, y in zip(now, self.before)):
             raise PtxError("a product's A or B changed before it was waited for")
         (a, b), result = now, np.zeros((4, 16, n))
-        columns = np.concatenate([C_COLUMNS + 8 * j for j in range(n // 8)], 1)  # d[4 j ..]: of the eight columns from 8 j on, as C of mma
+        # d[4 j ..]: of the eight columns from 8 j on, as C of mma
+        columns = np.concatenate([C_COLUMNS + 8 * j for j in range(n // 8)], 1)
         rows = np.concatenate([C_ROWS] * (n // 8), 1)
         if self.adds:
-            result[:, rows, columns] = np.stack([m.registers[x.value][self.lanes].view(np.float32) for x in self.to], 1).reshape(4, WARP, -1)
+            before = np.stack([m.registers[x.value][self.lanes].view(np.float32) for x in self.to], 1)
+            result[:, rows, columns] = before.reshape(4, WARP, -1)
         result += (self.signs * (a @ b.T)).reshape(4, 16, n)
         values = result.astype(np.float32)[:, rows, columns].reshape(GROUP_ITEMS, -1)
         for i, x in enumerate(self.to):
@@ -143,6 +145,8 @@ def multiply(m, ins, shape, kind):
     """d = scale_a a scale_b b + d, or without d where scale_d is false. imm: scale_a, scale_b, and which matrices are turned."""
     to, left, right, adds, *flags = ins.operands
     to, in_registers = operands_of(to), left.kind == VECTOR
+    if m.lanes % GROUP_ITEMS:
+        raise PtxError("work-groups are of whole warpgroups here")
     if len(to) != shape[1] // 2 or len(flags) != (3 if in_registers else 4) or any(x.kind != NUMBER for x in flags):
         raise PtxError("operands of another product")
     scale_a, scale_b, *turned = (x.value for x in flags)
@@ -162,8 +166,8 @@ def multiply(m, ins, shape, kind):
         for g in np.flatnonzero(m.whole_warps(mask, 4, "wgmma.mma_async")):
             lanes, begun = slice(GROUP_ITEMS * g, GROUP_ITEMS * (g + 1)), begun_of(m)[g]
             a = left.value if in_registers else (described(get_left, lanes, turned[0]),)
-            product = Product(m, g, shape, kind, to, a, described(get_right, lanes, turned[-1]), bool(uniform(get_adds()[lanes], "scale_d")),
-                              scale_a * scale_b)
+            b, with_d = described(get_right, lanes, turned[-1]), bool(uniform(get_adds()[lanes], "scale_d"))
+            product = Product(m, g, shape, kind, to, a, b, with_d, scale_a * scale_b)
             if product.registers & begun.stale:
                 raise PtxError(f"{sorted(product.registers & begun.stale)[0]} was touched, and no wgmma.fence is behind it")
             for other in (x for group in begun.groups + [begun.open] for x in group):

@@ -12,8 +12,8 @@ WARPS = {}
 LANE = np.arange(WARP)
 GROUP, THREAD = LANE // 4, LANE % 4  # groupID and threadID_in_group of the figures
 
-# Elements of a work-item's fragment, lowest bits first: rows and columns, [32][elements]. Of A a0 .. a7: a0 and a1 in row groupID, a2 and a3
-# eight below, the other four eight columns on. Of B b0 .. b3: two neighbouring rows, then eight below. Of C c0 .. c3.
+# Elements of a work-item's fragment, lowest bits first: rows and columns, [32][elements]. Of A a0 .. a7: a0 and a1 in row groupID, a2
+# and a3 eight below, the other four eight columns on. Of B b0 .. b3: two neighbouring rows, then eight below. Of C c0 .. c3.
 A_ROWS = np.stack([GROUP + 8 * (i // 2 % 2) for i in range(8)], 1)
 A_COLUMNS = np.stack([2 * THREAD + i % 2 + 8 * (i // 4) for i in range(8)], 1)
 B_ROWS = np.stack([2 * THREAD + i % 2 + 8 * (i // 2) for i in range(4)], 1)

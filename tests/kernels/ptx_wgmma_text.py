@@ -11,14 +11,18 @@ KEYS = dict(leading=1, stride=1024 // 16, mode=1)             # rows of 128 byte
 VALUES = dict(leading=PANEL // 16, stride=1024 // 16, mode=1)  # the same turned; the next 64 columns are in the next panel
 
 
+def high(leading, stride, mode):
+    """A descriptor's upper half."""
+    return stride | mode << 30
+
+
 def descriptor(to, offset, leading, stride, mode):
-    high = stride | mode << 30
     return f"""
         add.s32 %at, %tile, {offset};
         and.b32 %at, %at, 262143;
         shr.u32 %at, %at, 4;
         or.b32 %at, %at, {leading << 16};
-        mov.b64 {to}, {{%at, %high{high}}};"""
+        mov.b64 {to}, {{%at, %high{high(leading, stride, mode)}}};"""
 
 
 def stage():
@@ -103,7 +107,7 @@ def place(name, param, row_bytes, pair_bytes):
 def kernel(kind):
     keys = [descriptor(f"%k{s}", s // 4 * PANEL + s % 4 * 32, **KEYS) for s in range(8)]
     values = [descriptor(f"%v{4 * c + s}", c * PANEL + s * 2048, **VALUES) for c in range(2) for s in range(4)]
-    highs = sorted({x["stride"] | x["mode"] << 30 for x in (KEYS, VALUES)})
+    highs = sorted({high(**x) for x in (KEYS, VALUES)})
     text = f""".version 8.0
 .target sm_90a
 .address_size 64
