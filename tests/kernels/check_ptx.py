@@ -289,6 +289,8 @@ BROKEN = {
     "no wait for copies": ("probe f16", r"FRAGMENT_WAIT\(\);", "", WAIT),
     "no barrier behind copies": ("probe f16", r"FRAGMENT_WAIT\(\);\s+barrier\(CLK_LOCAL_MEM_FENCE\);", "FRAGMENT_WAIT();", BARRIER),
     "work-items of a warp part": ("probe f16", r"FRAGMENT_LOAD\(a, memory", "if (lane != 5) FRAGMENT_LOAD(a, memory", "who do not come"),
+    "an instruction that is not known": ("probe f16", r"mma\.sync\.aligned\.m16n8k16", "mma.sync.aligned.m16n8k8",
+                                         "mma.sync.aligned.m16n8k8.*no such instruction"),
     "no fence.proxy.async": ("warpgroup f16", r"fence\.proxy\.async;", "", FENCE),
     "fence.proxy.async before the wait": ("warpgroup f16", r"cp\.async\.wait_all;\s+fence\.proxy\.async;",
                                           "fence.proxy.async; cp.async.wait_all;", FENCE),
