@@ -208,23 +208,26 @@ def within_budget(got, ref, plain, kind):
         raise Wrong(f"nmse {nmse:.3g} (limit {NMSE[kind]:.3g}), largest error {largest:.3g} (limit {limit:.3g})")
 
 
-# probe_fragments: as mma_fill and mma_expect of probes.c.
+# probe_fragments: as src/probe/fragments.c fills and expects.
+SIDE, ROWS, PROBE_ITEMS = 32, 16, 128
+
+
 def probe_number(i):
     mixed = (i + 1) * 2654435761 & 0xffffffff
-    return (mixed >> 13) % 3 - 1 if i < 256 else (mixed >> 15) % 7 - 3 if i < 504 else 0
+    return (mixed >> 13) % 3 - 1 if i < SIDE * SIDE else (mixed >> 15) % 7 - 3 if i < 2 * SIDE * SIDE - 8 else 0
 
 
 def check_probe(kind, clang, folder, change=None, apart=False):
     kernel = compiled(clang, folder, "probe_fragments", f"-DMATRIX_ENGINE={MMA} -DTYPE_KV={kind}", change)
-    x = np.array([probe_number(i) for i in range(512)], np.float32)
-    a, b = x.reshape(2, 16, 16)
-    buffers = Buffers()
-    words, result = buffers.place(stored(x[:504], kind)), buffers.place(np.full(528, np.nan, np.float32))
-    launch(kernel, INSTRUCTIONS, 128, (1, 1, 1), struct.pack("<QQi", words, result, 0), buffers, apart)
-    product = a @ b.T
+    x = np.array([probe_number(i) for i in range(2 * SIDE * SIDE)], np.float32)
+    a, b = x.reshape(2, SIDE, SIDE)
+    product = a[:ROWS] @ b.T
     right = np.concatenate([product.ravel(), (product @ b).ravel(), product.max(1)])
+    buffers = Buffers()
+    words, result = buffers.place(stored(x[:-8], kind)), buffers.place(np.full(len(right), np.nan, np.float32))
+    launch(kernel, INSTRUCTIONS, PROBE_ITEMS, (1, 1, 1), struct.pack("<QQi", words, result, 0), buffers, apart)
     if not np.array_equal(buffers.content(result, np.float32), right):
-        raise Wrong("another product than probes.c expects")
+        raise Wrong("another product than the probe expects")
 
 
 # The products of a warpgroup.
@@ -272,23 +275,24 @@ CASES = {
 }
 
 # What is broken, in which case, and how: a pattern of the kernel's text, what stands in its place, and what must be said of it.
-ROW = r"row = lane % 8 \+ lane / 16 \* 8, piece"
 NUMBERS, BARRIER, FENCE, WAIT = "nmse|another product|^[STO] = ", "since the last barrier", "fence.* behind it", "not (yet )?waited for"
 BROKEN = {
-    "address of ldmatrix": ("flash f16 d64", ROW, "row = lane % 8 + lane / 8 % 2 * 8, piece", NUMBERS),
+    "address of ldmatrix": ("probe f16", r"FRAGMENT_LANE % 8 \+ FRAGMENT_LANE / 16 \* 8",
+                            "FRAGMENT_LANE % 8 + FRAGMENT_LANE / 8 % 2 * 8", NUMBERS),
     "keys 2 t and 2 t + 1 of P": ("probe f16", r'"=r"\(r\) : "f"\(y\), "f"\(x\)', '"=r"(r) : "f"(x), "f"(y)', NUMBERS),
     "keys of the scores' elements": ("flash f16 d64 causal", r"(\(FRAGMENT_LANE % 4\)) \+ \(e\) % 2", "(FRAGMENT_LANE % 4) + 1 - (e) % 2",
                                      NUMBERS),
     "a[1] and a[2]": ("probe f16", r'"r"\(\(a\)\[1\]\), "r"\(\(a\)\[2\]\)', '"r"((a)[2]), "r"((a)[1])', NUMBERS),
     "b0 and b1": ("probe bf16", r'"r"\(b0\), "r"\(b1\)', '"r"(b1), "r"(b0)', NUMBERS),
     "ldmatrix not turned": ("probe f16", r'FRAGMENT_LOAD_AS\("\.trans", r', 'FRAGMENT_LOAD_AS("", r', NUMBERS),
-    "swizzle of one side": ("flash f16 d64", r"begin \+ PLACE\(row, piece, pitch\)", "begin + row * pitch + 16 * piece", NUMBERS),
-    "partner of the row's maximum": ("probe f16", r"FRAGMENT_XOR\(most, 2, memory\)", "FRAGMENT_XOR(most, 4, memory)", NUMBERS),
-    "rows past the end are read": ("flash f16 d64", r"there \? bytes : 0", "bytes", "16 bytes at .* of buffer"),
+    "swizzle of one side": ("flash f16 d64", r"FRAGMENT_PLACE\(row, piece, VALUE_PITCH\)", "((row) * VALUE_PITCH + 16 * (piece))", NUMBERS),
+    "partner of the row's maximum": ("probe f16", r"FRAGMENT_XOR\(x, 2, memory\)\)", "FRAGMENT_XOR(x, 4, memory))", NUMBERS),
+    "rows past the end are read": ("flash f16 d64", r"\(\(there\) \? \(width\) % 16", "(1 ? (width) % 16", "16 bytes at .* of buffer"),
     "no barrier before the keys": ("flash f16 d64", r"barrier\(CLK_LOCAL_MEM_FENCE\); // keys are there", "// keys are there", BARRIER),
     "no wait for copies": ("probe f16", r"FRAGMENT_WAIT\(\);", "", WAIT),
     "no barrier behind copies": ("probe f16", r"FRAGMENT_WAIT\(\);\s+barrier\(CLK_LOCAL_MEM_FENCE\);", "FRAGMENT_WAIT();", BARRIER),
-    "work-items of a warp part": ("probe f16", r"FRAGMENT_LOAD\(a, memory", "if (lane != 5) FRAGMENT_LOAD(a, memory", "who do not come"),
+    "work-items of a warp part": ("probe f16", r"FRAGMENT_LOAD_OWN\(a\[d\]", "if (FRAGMENT_LANE != 5) FRAGMENT_LOAD_OWN(a[d]",
+                                  "who do not come"),
     "an instruction that is not known": ("probe f16", r"mma\.sync\.aligned\.m16n8k16", "mma.sync.aligned.m16n8k8",
                                          "mma.sync.aligned.m16n8k8.*no such instruction"),
     "no fence.proxy.async": ("warpgroup f16", r"fence\.proxy\.async;", "", FENCE),
