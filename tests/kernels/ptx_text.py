@@ -127,10 +127,8 @@ def params_of(text):
 
 
 def statement_of(text, scopes):
-    guard, name, operands = None, *STATEMENT.match(text).group(3, 4)
-    negated, predicate = STATEMENT.match(text).group(1, 2)
-    if predicate:
-        guard = (negated == "!", scopes.find(predicate))
+    negated, predicate, name, operands = STATEMENT.match(text).groups()
+    guard = (negated == "!", scopes.find(predicate)) if predicate else None
     # Two predicates, p|q, are two operands.
     operands = [x.strip() for one in split_list(operands) for x in (one.split("|") if "[" not in one else [one])]
     return Instruction(name, guard, [operand_of(x, scopes) for x in operands], " ".join(text.split()))
