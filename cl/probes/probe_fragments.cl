@@ -1,7 +1,6 @@
 // probe_fragments.cl: does the device's compiler take the instructions of a matrix engine that a warp shares, do its elements lie where
 // fragments.clh says, and how fast is it? All warps of the group do the same. Numbers are small and whole: every product and sum is
 // exact.
-#include "args/fragments.h"
 #ifndef TYPE_KV
 #define TYPE_KV STORE_F16
 #endif
