@@ -1,0 +1,68 @@
+// ptx_prelude.cl: the functions of OpenCL C that the kernels of check_ptx.py call, for a clang that has their declarations alone: libclc,
+// which has them for NVIDIA, is not among what the tests install.
+#define OWN __attribute__((overloadable, const, always_inline))
+#define SREG(name, d)                                                                                        \
+    ((d) == 0   ? __nvvm_read_ptx_sreg_##name##_x()                                                          \
+     : (d) == 1 ? __nvvm_read_ptx_sreg_##name##_y()                                                          \
+                : __nvvm_read_ptx_sreg_##name##_z())
+size_t OWN get_local_id(uint d) {
+    return SREG(tid, d);
+}
+size_t OWN get_group_id(uint d) {
+    return SREG(ctaid, d);
+}
+size_t OWN get_num_groups(uint d) {
+    return SREG(nctaid, d);
+}
+size_t OWN get_global_offset(uint d) {
+    (void)d;
+    return 0;
+}
+void __attribute__((overloadable, always_inline, convergent)) barrier(cl_mem_fence_flags flags) {
+    (void)flags;
+    __syncthreads();
+}
+float OWN fmax(float x, float y) {
+    return __builtin_fmaxf(x, y);
+}
+float OWN exp(float x) {
+    return __nvvm_ex2_approx_f(x * 1.44269504f);
+}
+float OWN log(float x) {
+    return __nvvm_lg2_approx_f(x) * 0.693147181f;
+}
+int OWN isnan(float x) {
+    return x != x;
+}
+int OWN max(int x, int y) {
+    return x > y ? x : y;
+}
+int OWN min(int x, int y) {
+    return x < y ? x : y;
+}
+long OWN min(long x, long y) {
+    return x < y ? x : y;
+}
+int OWN clamp(int x, int least, int most) {
+    return min(max(x, least), most);
+}
+long OWN clamp(long x, long least, long most) {
+    return min(x < least ? least : x, most);
+}
+int OWN any(int4 x) {
+    return (x.x | x.y | x.z | x.w) < 0;
+}
+uint4 OWN select(uint4 x, uint4 y, int4 takes_y) {
+    return takes_y < 0 ? y : x;
+}
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+float __attribute__((overloadable, always_inline)) vload_half(size_t i, const half *p) {
+    return p[i];
+}
+float __attribute__((overloadable, always_inline)) vload_half(size_t i, __global const half *p) {
+    return p[i];
+}
+void __attribute__((overloadable, always_inline)) vstore_half_rte(float x, size_t i, __global half *p) {
+    p[i] = (half)x;
+}
+#pragma OPENCL EXTENSION cl_khr_fp16 : disable

@@ -1,0 +1,350 @@
+"""NVIDIA's kernels without a GPU: clang makes PTX of them, and ptx_machine.py runs it, instruction by instruction, as the manual says.
+
+    python3 tests/kernels/check_ptx.py [--names PATTERN]
+
+probe_fragments: numbers of which no row or column is like another, exact. flash_fragments: attention within the error budget of
+budget.c beside double precision, with numpy. A kernel written by hand (ptx_wgmma_text.py): the products of a warpgroup. Then each
+thing that the layouts need is broken, and must be seen. A line for each that fails; exit status 77 where clang or numpy is not there.
+"""
+import argparse
+import glob
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+TESTS = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.dirname(os.path.dirname(TESTS))
+sys.path[:0] = [TESTS, f"{TOP}/cl"]
+try:
+    import numpy as np
+except ImportError:
+    print("no numpy")
+    sys.exit(77)
+import embed  # noqa: E402
+import ptx_text  # noqa: E402
+import ptx_wgmma_text  # noqa: E402
+from ptx_machine import launch  # noqa: E402
+from ptx_memory import Buffers  # noqa: E402
+from ptx_plain import PLAIN, from_bf16, to_bf16  # noqa: E402
+from ptx_text import PtxError  # noqa: E402
+from ptx_warpgroups import WARPGROUPS  # noqa: E402
+from ptx_warps import WARPS  # noqa: E402
+
+INSTRUCTIONS = {**PLAIN, **WARPS, **WARPGROUPS}
+# Behind this mark stand instructions that clang 14's assembler of another target need not know.
+HIDDEN = "//@ "
+MMA = 3  # MATRIX_ENGINE
+F16, BF16 = 1, 2
+NAMES = {F16: "f16", BF16: "bf16"}
+NMSE = {F16: 1e-6, BF16: 5e-5}
+
+
+class Wrong(Exception):
+    """A result that is not the right one."""
+
+
+def stored(x, kind):
+    return x.astype(np.float16).view(np.uint16) if kind == F16 else to_bf16(x.astype(np.float32))
+
+
+def loaded(bits, kind):
+    return (bits.view(np.float16) if kind == F16 else from_bf16(bits)).astype(np.float64)
+
+
+def rounded(x, kind):
+    return loaded(stored(x, kind), kind)
+
+
+def changed(text, change):
+    if change:
+        text, count = re.subn(change[0], lambda _: change[1], text)
+        if not count:
+            raise Wrong(f"no text {change[0]} to break")
+    return text
+
+
+# Compiling.
+def compiled(clang, folder, kernel, options, change):
+    """The PTX of a kernel of cl/, whose text `change` (a pattern, what stands in its place) may alter first."""
+    text = embed.flatten(glob.glob(f"{TOP}/cl/*/{kernel}.cl")[0], set())
+    text = changed(text, change)
+    with open(f"{folder}/a.cl", "w", encoding="utf-8") as f:
+        f.write(text)
+    words = [clang, "-x", "cl", "-cl-std=CL1.2", "-target", "nvptx64-nvidia-cuda", "-Xclang", "-target-cpu", "-Xclang", "sm_80",
+             "-Xclang", "-cl-ext=+cl_khr_fp16", "-Xclang", "-finclude-default-header", "-w", "-O2", "-S", "-o", f"{folder}/a.ptx",
+             "-include", f"{TOP}/tests/data/ptx_prelude.cl", *options.split(), f"{folder}/a.cl"]
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        raise Wrong(f"{kernel} {options}: {done.stdout.splitlines()[0]}")
+    with open(f"{folder}/a.ptx", encoding="utf-8") as f:
+        return ptx_text.parse(f.read(), kernel, HIDDEN)
+
+
+# The arguments of an attention call, by the struct of args.h.
+def struct_of_args():
+    with open(f"{TOP}/cl/args/args.h", encoding="utf-8") as f:
+        body = re.search(r"typedef struct attention_args {(.*?)} attention_args;", f.read(), re.S).group(1)
+    view = np.dtype([(x, "i8") for x in "offset batch head row column".split()])
+    types = {"args_view": view, "args_i64": "i8", "args_i32": "i4", "args_f32": "f4"}
+    body = re.sub(r"//[^\n]*", "", body)
+    fields = re.findall(r"(\w+)\s+([^;]+);", body)
+    return np.dtype([(name.strip(), types[kind]) for kind, names in fields for name in names.split(",")])
+
+
+class Tensor:
+    """[B, H, N, D] of 16 bits with rows that are longer, whose rest holds NaN; the last row ends the buffer."""
+
+    def __init__(self, values, kind, room):
+        b, h, n, d = values.shape
+        row = d + room
+        whole = np.full((b, h, n, row), np.nan)
+        whole[..., :d] = values
+        self.bits = stored(whole, kind).ravel()[:b * h * n * row - room]
+        self.view = (0, h * n * row, n * row, row, 1)
+        self.shape, self.kind, self.row = values.shape, kind, row
+
+    def values(self, bits):
+        b, h, n, d = self.shape
+        whole = np.concatenate([bits, np.zeros(self.row - d, np.uint16)]).reshape(b, h, n, self.row)
+        return loaded(np.ascontiguousarray(whole[..., :d]), self.kind)
+
+
+class Call:
+    """An attention call: what is asked, and what is right."""
+
+    def __init__(self, kind, dim, dim_v, rows, keys, options, groups=(4, 1), kv_heads=1, causal=None, strange=None, room=8, batch=1,
+                 heads=2, engine=MMA):
+        self.engine = engine
+        self.kind, self.rows, self.keys, self.causal, self.options = kind, rows, keys, causal, options
+        self.warps, self.vectors = groups
+        self.batch, self.heads, self.kv_heads = batch, heads, kv_heads
+        rng = np.random.default_rng(rows * keys + dim)
+        self.q = rounded(rng.standard_normal((batch, heads, rows, dim)), kind)
+        self.k = rounded(rng.standard_normal((batch, kv_heads, keys, dim)), kind)
+        self.v = rounded(rng.standard_normal((batch, kv_heads, keys, dim_v)), kind)
+        for key, column, value in strange or ():
+            self.v[:, :, key, column] = value
+        self.room = room
+
+    def seen(self):
+        """Which row sees which key: causal has the place of row 0."""
+        if self.causal is None:
+            return np.ones((self.rows, self.keys), bool)
+        return np.arange(self.keys)[None, :] <= np.arange(self.rows)[:, None] + self.causal
+
+    def right(self, rounds):
+        """(out, lse) in double; with `rounds` the probabilities and the result as an unfused computation stores them."""
+        group, seen = self.heads // self.kv_heads, self.seen()
+        k, v = np.repeat(self.k, group, 1), np.repeat(self.v, group, 1)
+        scores = np.where(seen, self.q @ k.swapaxes(2, 3) / np.sqrt(self.q.shape[3]), -np.inf)
+        most = scores.max(3, keepdims=True)
+        p = np.where(seen, np.exp(scores - np.where(np.isfinite(most), most, 0)), 0)
+        total = p.sum(3, keepdims=True)
+        p = np.where(total > 0, p / np.where(total > 0, total, 1), 0)
+        p = rounded(p, self.kind) if rounds else p
+        strange = ~np.isfinite(v)
+        out = p @ np.where(strange, 0, v)
+        for b, h, key, d in zip(*np.nonzero(strange)):  # a row that does not see them is not touched by them
+            out[b, h, seen[:, key], d] += v[b, h, key, d]
+        lse = np.where(total > 0, most + np.log(np.where(total > 0, total, 1)), -np.inf)[..., 0]
+        return (rounded(out, self.kind) if rounds else out), lse
+
+    def arguments(self, tensors, lse_view):
+        a = np.zeros((), struct_of_args())
+        for name, tensor in tensors.items():
+            a[name] = tensor.view
+        a["lse"] = lse_view
+        causal = self.causal is not None
+        fields = dict(batch=self.batch, heads=self.heads, kv_heads=self.kv_heads, group=self.heads // self.kv_heads, n_q=self.rows,
+                      n_kv=self.keys, head_dim=self.q.shape[3], head_dim_v=self.v.shape[3], shift=self.causal or 0, window_left=-1,
+                      window_right=0 if causal else -1, flags=64, scale=1 / np.sqrt(self.q.shape[3]), splits=1, split_keys=self.keys,
+                      call_rows=self.rows)
+        for name, value in fields.items():
+            a[name] = value
+        return a.tobytes()
+
+    def run(self, clang, folder, change, apart):
+        """(out, lse) of the kernel."""
+        knobs = dict(MATRIX_ENGINE=self.engine, TYPE_Q=self.kind, TYPE_KV=self.kind, TYPE_OUT=self.kind, HEAD_DIM=self.q.shape[3],
+                     HEAD_DIM_V=self.v.shape[3], GROUP_ROWS=self.warps, ROW_VECTORS=self.vectors)
+        options = " ".join([f"-D{name}={value}" for name, value in knobs.items()] + [self.options])
+        kernel = compiled(clang, folder, "flash_fragments", options, change)
+        untouched = np.full((self.batch, self.heads, self.rows, self.v.shape[3]), np.nan)
+        tensors = {name: Tensor(x, self.kind, self.room) for name, x in dict(q=self.q, k=self.k, v=self.v, out=untouched).items()}
+        buffers = Buffers()
+        places = {name: buffers.place(x.bits) for name, x in tensors.items()}
+        places["lse"] = buffers.place(np.full(self.batch * self.heads * self.rows, np.nan, np.float32))
+        lse_view = (0, self.heads * self.rows, self.rows, 1, 0)
+        addresses = struct.pack("<6Q", *(places[x] for x in "q k v out lse".split()), 0)  # without a table
+        tiles = -(-self.rows // (16 * self.vectors * self.warps))
+        launch(kernel, INSTRUCTIONS, 32 * self.warps, (tiles, self.heads, self.batch), addresses + self.arguments(tensors, lse_view),
+               buffers, apart)
+        return (tensors["out"].values(buffers.content(places["out"], np.uint16)),
+                buffers.content(places["lse"], np.float32).reshape(self.batch, self.heads, self.rows))
+
+    def check(self, clang, folder, change=None, apart=False):
+        got, lse = self.run(clang, folder, change, apart)
+        (ref, ref_lse), (plain, _) = self.right(False), self.right(True)
+        within_budget(got, ref, plain, self.kind)
+        away = np.where(lse == ref_lse, 0, np.abs(lse - ref_lse)).max()
+        if not away <= 2e-5:  # as of float32 results
+            raise Wrong(f"lse: {away:.3g} away")
+
+
+def within_budget(got, ref, plain, kind):
+    """As budget.c: the mean squared error, and the largest beside that of a plain computation."""
+    finite = np.isfinite(ref)
+    if not np.array_equal(np.isnan(got), np.isnan(ref)) or not np.array_equal(got[np.isinf(ref)], ref[np.isinf(ref)]):
+        raise Wrong("a NaN or an infinity is not where it should be")
+    got, ref, plain = got[finite], ref[finite], plain[finite]
+    moved = rounded(rounded(rounded(ref, kind) + 0.3, kind) - 0.3, kind)
+    nmse, largest = ((got - ref) ** 2).sum() / (ref ** 2).sum(), np.abs(got - ref).max()
+    limit = 2 * np.abs(plain - ref).max() + 2 * np.abs(moved - ref).max()
+    if not nmse <= NMSE[kind] or not largest <= limit:
+        raise Wrong(f"nmse {nmse:.3g} (limit {NMSE[kind]:.3g}), largest error {largest:.3g} (limit {limit:.3g})")
+
+
+# probe_fragments: as src/probe/fragments.c fills and expects.
+SIDE, ROWS, PROBE_ITEMS = 32, 16, 128
+
+
+def probe_number(i):
+    mixed = (i + 1) * 2654435761 & 0xffffffff
+    return (mixed >> 13) % 3 - 1 if i < SIDE * SIDE else (mixed >> 15) % 7 - 3 if i < 2 * SIDE * SIDE - 8 else 0
+
+
+def check_probe(kind, clang, folder, change=None, apart=False):
+    kernel = compiled(clang, folder, "probe_fragments", f"-DMATRIX_ENGINE={MMA} -DTYPE_KV={kind}", change)
+    x = np.array([probe_number(i) for i in range(2 * SIDE * SIDE)], np.float32)
+    a, b = x.reshape(2, SIDE, SIDE)
+    product = a[:ROWS] @ b.T
+    right = np.concatenate([product.ravel(), (product @ b).ravel(), product.max(1)])
+    buffers = Buffers()
+    words, result = buffers.place(stored(x[:-8], kind)), buffers.place(np.full(len(right), np.nan, np.float32))
+    launch(kernel, INSTRUCTIONS, PROBE_ITEMS, (1, 1, 1), struct.pack("<QQi", words, result, 0), buffers, apart)
+    if not np.array_equal(buffers.content(result, np.float32), right):
+        raise Wrong("another product than the probe expects")
+
+
+# The products of a warpgroup.
+def check_warpgroup(kind, clang, folder, change=None, apart=False):
+    kernel = ptx_text.parse(changed(ptx_wgmma_text.kernel(NAMES[kind]), change), "wgmma_tile")
+    rng, whole = np.random.default_rng(7), {}
+    for name, shape in dict(a=(64, 128), b=(64, 128), p=(64, 64)).items():
+        whole[name] = rng.integers(-8, 8, shape).astype(np.float32)
+    a, b, p = whole.values()
+    buffers = Buffers()
+    places = [buffers.place(stored(x, kind)) for x in (a, b, p)]
+    right = {"S = A B^T": a @ b.T, "T = B B^T": b @ b.T, "O = P B": p @ b, "O = P B by one instruction": p @ b}
+    results = [buffers.place(np.full(x.size, np.nan, np.float32)) for x in right.values()]
+    launch(kernel, INSTRUCTIONS, 128, (1, 1, 1), struct.pack("<7Q", *places, *results), buffers)
+    for (what, x), place in zip(right.items(), results):
+        if not np.array_equal(buffers.content(place, np.float32), x.ravel()):
+            raise Wrong(what)
+
+
+def flash(*words, **more):
+    return lambda *how, **change: Call(*words, **more).check(*how, **change)
+
+
+def probe(kind):
+    return lambda *how, **change: check_probe(kind, *how, **change)
+
+
+def warpgroup(kind):
+    return lambda *how, **change: check_warpgroup(kind, *how, **change)
+
+
+# Tails of rows and keys, of a head that is no whole line and of one that is; rows that see nothing; infinities that few rows see.
+CASES = {
+    "probe f16": probe(F16),
+    "probe bf16": probe(BF16),
+    "warpgroup f16": warpgroup(F16),
+    "warpgroup bf16": warpgroup(BF16),
+    "flash f16 d64": flash(F16, 64, 64, 33, 70, "-DWIDE=2 -DTILE_KV=64"),
+    "flash f16 d64 causal": flash(F16, 64, 64, 33, 70, "-DWIDE=2 -DTILE_KV=32", causal=37, kv_heads=2,
+                                  strange=[(45, 3, np.inf), (69, 63, np.nan)]),
+    "flash bf16 d64 causal": flash(BF16, 64, 64, 70, 65, "-DWIDE=2 -DTILE_KV=32", groups=(2, 2), causal=-5),
+    "flash bf16 d40": flash(BF16, 40, 40, 33, 70, "-DWIDE=0 -DTILE_KV=16", groups=(2, 1), room=3),
+    "flash f16 d40 dv24 causal": flash(F16, 40, 24, 33, 40, "-DWIDE=2 -DTILE_KV=48", causal=7, batch=2, heads=1,
+                                       strange=[(20, 5, -np.inf)]),
+}
+
+# What is broken, in which case, and how: a pattern of the kernel's text, what stands in its place, and what must be said of it.
+NUMBERS, BARRIER, FENCE, WAIT = "nmse|another product|^[STO] = ", "since the last barrier", "fence.* behind it", "not (yet )?waited for"
+BROKEN = {
+    "address of ldmatrix": ("probe f16", r"FRAGMENT_LANE % 8 \+ FRAGMENT_LANE / 16 \* 8",
+                            "FRAGMENT_LANE % 8 + FRAGMENT_LANE / 8 % 2 * 8", NUMBERS),
+    "keys 2 t and 2 t + 1 of P": ("probe f16", r'"=r"\(r\) : "f"\(y\), "f"\(x\)', '"=r"(r) : "f"(x), "f"(y)', NUMBERS),
+    "keys of the scores' elements": ("flash f16 d64 causal", r"(\(FRAGMENT_LANE % 4\)) \+ \(e\) % 2", "(FRAGMENT_LANE % 4) + 1 - (e) % 2",
+                                     NUMBERS),
+    "a[1] and a[2]": ("probe f16", r'"r"\(\(a\)\[1\]\), "r"\(\(a\)\[2\]\)', '"r"((a)[2]), "r"((a)[1])', NUMBERS),
+    "b0 and b1": ("probe bf16", r'"r"\(b0\), "r"\(b1\)', '"r"(b1), "r"(b0)', NUMBERS),
+    "ldmatrix not turned": ("probe f16", r'FRAGMENT_LOAD_AS\("\.trans", r', 'FRAGMENT_LOAD_AS("", r', NUMBERS),
+    "swizzle of one side": ("flash f16 d64", r"FRAGMENT_PLACE\(FRAGMENT_LANE % 16, \(part\) \+ FRAGMENT_LANE / 16, pitch\)",
+                            "(FRAGMENT_LANE % 16 * (pitch) + 16 * ((part) + FRAGMENT_LANE / 16))", NUMBERS),
+    "partner of the row's maximum": ("probe f16", r"FRAGMENT_XOR\(x, 2, memory\)\)", "FRAGMENT_XOR(x, 4, memory))", NUMBERS),
+    "rows past the end are read": ("flash f16 d64", r'"l"\(from\), "r"\(n\)', '"l"(from), "r"(16)', "16 bytes at .* of buffer"),
+    "no barrier before the keys": ("flash f16 d64", r"barrier\(CLK_LOCAL_MEM_FENCE\); // keys are there", "// keys are there", BARRIER),
+    "no wait for copies": ("probe f16", r"FRAGMENT_WAIT\(\);", "", WAIT),
+    "no barrier behind copies": ("probe f16", r"FRAGMENT_WAIT\(\);\s+barrier\(CLK_LOCAL_MEM_FENCE\);", "FRAGMENT_WAIT();", BARRIER),
+    "work-items of a warp part": ("probe f16", r"FRAGMENT_LOAD_OWN\(a\[d\]", "if (FRAGMENT_LANE != 5) FRAGMENT_LOAD_OWN(a[d]",
+                                  "who do not come"),
+    "an instruction that is not known": ("probe f16", r"mma\.sync\.aligned\.m16n8k16", "mma.sync.aligned.m16n8k8",
+                                         "mma.sync.aligned.m16n8k8.*no such instruction"),
+    "no fence.proxy.async": ("warpgroup f16", r"fence\.proxy\.async;", "", FENCE),
+    "fence.proxy.async before the wait": ("warpgroup f16", r"cp\.async\.wait_all;\s+fence\.proxy\.async;",
+                                          "fence.proxy.async; cp.async.wait_all;", FENCE),
+    "no wgmma.fence": ("warpgroup f16", r"wgmma\.fence\.sync\.aligned;", "", FENCE),
+    "no wgmma.wait_group": ("warpgroup f16", r"wgmma\.wait_group\.sync\.aligned 0;", "", WAIT),
+    "one group too many on its way": ("warpgroup f16", r"wait_group\.sync\.aligned 0;", "wait_group.sync.aligned 1;", WAIT),
+    "no barrier before a warpgroup's product": ("warpgroup f16", r"bar\.sync 0;", "", BARRIER),
+    "swizzle of a descriptor": ("warpgroup f16", f", {ptx_wgmma_text.high(**ptx_wgmma_text.KEYS)};", f", {64 | 2 << 30};", "outside"),
+    "stride of a descriptor": ("warpgroup f16", f", {ptx_wgmma_text.high(**ptx_wgmma_text.KEYS)};", f", {32 | 1 << 30};", NUMBERS),
+    "panels of a descriptor": ("warpgroup f16", f", {512 << 16};", f", {64 << 16};", NUMBERS),
+    "K where it is turned": ("warpgroup f16", "1, 1, 0;", "1, 1, 1;", NUMBERS),
+    "V where it is not": ("warpgroup f16", "1, 1, 1;", "1, 1, 0;", "outside"),
+    "a step of K": ("warpgroup f16", "%at, %tile, 32;", "%at, %tile, 16;", NUMBERS),
+    "a tile at no multiple of 1024": ("warpgroup f16", r"\.align 1024", ".align 512", NUMBERS),
+}
+
+
+def failure_of(check, *how, **change):
+    """None, or a word on what is wrong."""
+    try:
+        check(*how, **change)
+    except (Wrong, PtxError) as e:
+        return str(e)
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--names", default="", metavar="PATTERN", help="those cases and what breaks them alone")
+    chosen = re.compile(parser.parse_args().names)
+    clang = shutil.which("clang") or shutil.which("clang-14")
+    if not clang:
+        print("no clang")
+        return 77
+    faults = []
+    with tempfile.TemporaryDirectory() as folder:
+        cases = {name: check for name, check in CASES.items() if chosen.search(name)}
+        for name, check in cases.items():
+            for apart in (False, True):
+                if not apart or name in ("probe f16", "flash f16 d64"):
+                    why = failure_of(check, clang, folder, apart=apart)
+                    faults += [f"{name}{', each warp by itself' if apart else ''}: {why}"] if why else []
+        broken = {what: how for what, how in BROKEN.items() if how[0] in cases}
+        for what, (name, old, new, says) in broken.items():
+            why = failure_of(CASES[name], clang, folder, change=(old, new))
+            if why is None or not re.search(says, why):
+                faults.append(f"{what}: broken in {name}, and {why or 'not seen'}")
+    print("\n".join(faults) if faults else f"counted: {len(cases)} kernels run as PTX, {len(broken)} things broken and seen")
+    return 1 if faults or not cases else 0
+
+
+sys.exit(main())
