@@ -2,9 +2,9 @@
 
     python3 tests/kernels/check_ptx.py [--names PATTERN]
 
-probe_fragments: numbers of which no row or column is like another, exact. flash_fragments: attention within the error budget of
-budget.c beside double precision, with numpy. A kernel written by hand (ptx_wgmma_text.py): the products of a warpgroup. Then each
-thing that the layouts need is broken, and must be seen. A line for each that fails; exit status 77 where clang or numpy is not there.
+probe_fragments and probe_wgmma: numbers of which no row or column is like another, exact. flash_fragments: attention within the error
+budget of budget.c beside double precision, with numpy. Then each thing that the layouts need is broken, and must be seen. A line for
+each that fails; exit status 77 where clang or numpy is not there.
 """
 import argparse
 import glob
@@ -26,7 +26,6 @@ except ImportError:
     sys.exit(77)
 import embed  # noqa: E402
 import ptx_text  # noqa: E402
-import ptx_wgmma_text  # noqa: E402
 from ptx_machine import launch  # noqa: E402
 from ptx_memory import Buffers  # noqa: E402
 from ptx_plain import PLAIN, from_bf16, to_bf16  # noqa: E402
@@ -37,7 +36,7 @@ from ptx_warps import WARPS  # noqa: E402
 INSTRUCTIONS = {**PLAIN, **WARPS, **WARPGROUPS}
 # Behind this mark stand instructions that clang 14's assembler of another target need not know.
 HIDDEN = "//@ "
-MMA = 3  # MATRIX_ENGINE
+MMA, WGMMA = 3, 4  # MATRIX_ENGINE
 F16, BF16 = 1, 2
 NAMES = {F16: "f16", BF16: "bf16"}
 NMSE = {F16: 1e-6, BF16: 5e-5}
@@ -230,21 +229,17 @@ def check_probe(kind, clang, folder, change=None, apart=False):
         raise Wrong("another product than the probe expects")
 
 
-# The products of a warpgroup.
-def check_warpgroup(kind, clang, folder, change=None, apart=False):
-    kernel = ptx_text.parse(changed(ptx_wgmma_text.kernel(NAMES[kind]), change), "wgmma_tile")
-    rng, whole = np.random.default_rng(7), {}
-    for name, shape in dict(a=(64, 128), b=(64, 128), p=(64, 64)).items():
-        whole[name] = rng.integers(-8, 8, shape).astype(np.float32)
-    a, b, p = whole.values()
+def check_probe_wgmma(kind, clang, folder, change=None, apart=False):
+    kernel = compiled(clang, folder, "probe_wgmma", f"-DMATRIX_ENGINE={WGMMA} -DTYPE_KV={kind}", change)
+    x = np.array([probe_number(i) for i in range(8 * PROBE_ITEMS)], np.float32)
+    rows, pieces = np.arange(64)[:, None], np.arange(8)[None, :]
+    a, b = (x.reshape(128, 8)[place % 128].reshape(64, 64) for place in (37 * rows + 11 * pieces, 29 * rows + 5 * pieces + 3))
+    right = ((a @ b.T) @ b)[::4]
     buffers = Buffers()
-    places = [buffers.place(stored(x, kind)) for x in (a, b, p)]
-    right = {"S = A B^T": a @ b.T, "T = B B^T": b @ b.T, "O = P B": p @ b, "O = P B by one instruction": p @ b}
-    results = [buffers.place(np.full(x.size, np.nan, np.float32)) for x in right.values()]
-    launch(kernel, INSTRUCTIONS, 128, (1, 1, 1), struct.pack("<7Q", *places, *results), buffers)
-    for (what, x), place in zip(right.items(), results):
-        if not np.array_equal(buffers.content(place, np.float32), x.ravel()):
-            raise Wrong(what)
+    words, result = buffers.place(stored(x, kind)), buffers.place(np.full(right.size, np.nan, np.float32))
+    launch(kernel, INSTRUCTIONS, PROBE_ITEMS, (1, 1, 1), struct.pack("<QQi", words, result, 0), buffers, apart)
+    if not np.array_equal(buffers.content(result, np.float32), right.ravel()):
+        raise Wrong("another product than the probe expects")
 
 
 def flash(*words, **more):
@@ -255,16 +250,16 @@ def probe(kind):
     return lambda *how, **change: check_probe(kind, *how, **change)
 
 
-def warpgroup(kind):
-    return lambda *how, **change: check_warpgroup(kind, *how, **change)
+def probe_wgmma(kind):
+    return lambda *how, **change: check_probe_wgmma(kind, *how, **change)
 
 
 # Tails of rows and keys, of a head that is no whole line and of one that is; rows that see nothing; infinities that few rows see.
 CASES = {
     "probe f16": probe(F16),
     "probe bf16": probe(BF16),
-    "warpgroup f16": warpgroup(F16),
-    "warpgroup bf16": warpgroup(BF16),
+    "wgmma f16": probe_wgmma(F16),
+    "wgmma bf16": probe_wgmma(BF16),
     "flash f16 d64": flash(F16, 64, 64, 33, 70, "-DWIDE=2 -DTILE_KV=64"),
     "flash f16 d64 causal": flash(F16, 64, 64, 33, 70, "-DWIDE=2 -DTILE_KV=32", causal=37, kv_heads=2,
                                   strange=[(45, 3, np.inf), (69, 63, np.nan)]),
@@ -272,6 +267,9 @@ CASES = {
     "flash bf16 d40": flash(BF16, 40, 40, 33, 70, "-DWIDE=0 -DTILE_KV=16", groups=(2, 1), room=3),
     "flash f16 d40 dv24 causal": flash(F16, 40, 24, 33, 40, "-DWIDE=2 -DTILE_KV=48", causal=7, batch=2, heads=1,
                                        strange=[(20, 5, -np.inf)]),
+    "flash f16 d64 wgmma causal": flash(F16, 64, 64, 70, 150, "-DWIDE=2 -DTILE_KV=64", engine=WGMMA, causal=60, heads=1,
+                                        strange=[(100, 3, np.inf), (129, 63, np.nan)]),
+    "flash bf16 d128 wgmma": flash(BF16, 128, 72, 33, 200, "-DWIDE=2 -DTILE_KV=64", engine=WGMMA, heads=1),
 }
 
 # What is broken, in which case, and how: a pattern of the kernel's text, what stands in its place, and what must be said of it.
@@ -296,20 +294,26 @@ BROKEN = {
                                   "who do not come"),
     "an instruction that is not known": ("probe f16", r"mma\.sync\.aligned\.m16n8k16", "mma.sync.aligned.m16n8k8",
                                          "mma.sync.aligned.m16n8k8.*no such instruction"),
-    "no fence.proxy.async": ("warpgroup f16", r"fence\.proxy\.async;", "", FENCE),
-    "fence.proxy.async before the wait": ("warpgroup f16", r"cp\.async\.wait_all;\s+fence\.proxy\.async;",
-                                          "fence.proxy.async; cp.async.wait_all;", FENCE),
-    "no wgmma.fence": ("warpgroup f16", r"wgmma\.fence\.sync\.aligned;", "", FENCE),
-    "no wgmma.wait_group": ("warpgroup f16", r"wgmma\.wait_group\.sync\.aligned 0;", "", WAIT),
-    "one group too many on its way": ("warpgroup f16", r"wait_group\.sync\.aligned 0;", "wait_group.sync.aligned 1;", WAIT),
-    "no barrier before a warpgroup's product": ("warpgroup f16", r"bar\.sync 0;", "", BARRIER),
-    "swizzle of a descriptor": ("warpgroup f16", f", {ptx_wgmma_text.high(**ptx_wgmma_text.KEYS)};", f", {64 | 2 << 30};", "outside"),
-    "stride of a descriptor": ("warpgroup f16", f", {ptx_wgmma_text.high(**ptx_wgmma_text.KEYS)};", f", {32 | 1 << 30};", NUMBERS),
-    "panels of a descriptor": ("warpgroup f16", f", {512 << 16};", f", {64 << 16};", NUMBERS),
-    "K where it is turned": ("warpgroup f16", "1, 1, 0;", "1, 1, 1;", NUMBERS),
-    "V where it is not": ("warpgroup f16", "1, 1, 1;", "1, 1, 0;", "outside"),
-    "a step of K": ("warpgroup f16", "%at, %tile, 32;", "%at, %tile, 16;", NUMBERS),
-    "a tile at no multiple of 1024": ("warpgroup f16", r"\.align 1024", ".align 512", NUMBERS),
+    "no fence.proxy.async": ("wgmma f16", r"wait_group 1; fence\.proxy\.async\.shared::cta;", "wait_group 1;", FENCE),
+    "fence.proxy.async before the wait": ("wgmma f16", r"cp\.async\.wait_group 1; fence\.proxy\.async\.shared::cta;",
+                                          "fence.proxy.async.shared::cta; cp.async.wait_group 1;", FENCE),
+    "no fence behind what becomes 0": ("flash f16 d64 wgmma causal", r"FRAGMENT_SHOW\(\);", "", FENCE),
+    "no wgmma.fence": ("wgmma f16", r"wgmma\.fence\.sync\.aligned;", "", FENCE),
+    "no wgmma.wait_group": ("wgmma f16", r"wgmma\.wait_group\.sync\.aligned 0;", "", WAIT),
+    "one group too many on its way": ("wgmma f16", r"wait_group\.sync\.aligned 0;", "wait_group.sync.aligned 1;", WAIT),
+    "two batches of copies on their way": ("flash f16 d64 wgmma causal", r"cp\.async\.wait_group 1;", "cp.async.wait_group 2;", WAIT),
+    "no barrier before a warpgroup's product": ("wgmma f16", r"FRAGMENT_WAIT_BUT_LAST\(\);\s+barrier\(CLK_LOCAL_MEM_FENCE\);",
+                                                "FRAGMENT_WAIT_BUT_LAST();", BARRIER),
+    "the next keys where values are read": ("flash f16 d64 wgmma causal", r"COPY_KEYS\(k_next, places\.z\)", "COPY_KEYS(k_next, places.y)",
+                                            BARRIER + "|" + NUMBERS + "|" + WAIT),
+    "swizzle of a descriptor": ("wgmma f16", r"\(ulong\)1 << 62", "(ulong)2 << 62", NUMBERS + "|outside"),
+    "stride of a descriptor": ("flash bf16 d128 wgmma", r"8 \* pitch >> 4", "4 * pitch >> 4",
+                             "not where it should"),
+    "the second 64 numbers of a row": ("flash bf16 d128 wgmma", r"\(step\) / 4 \* 1024", "(step) / 4 * 512", NUMBERS),
+    "K where it is turned": ("wgmma f16", r'"\+f", "1", "0"', '"+f", "1", "1"', NUMBERS + "|outside"),
+    "V where it is not": ("wgmma f16", r'"\+f", "1", "1"', '"+f", "1", "0"', NUMBERS + "|outside"),
+    "a step of K": ("wgmma f16", r"\(step\) % 4 \* 32", "(step) % 4 * 16", NUMBERS),
+    "a tile at no multiple of 1024": ("wgmma f16", r"aligned\(1024\)", "aligned(512)", NUMBERS),
 }
 
 
