@@ -3,10 +3,8 @@
 #ifndef CLATTN_ARGS_FRAGMENTS_H
 #define CLATTN_ARGS_FRAGMENTS_H
 
-// flash_fragments.cl: steps of 16 of a row of d numbers of 16 bits; bytes of a row in local memory, whole lines of 128, since copies to
-// others are slower; local memory of a tile's keys and values, in whose place queries lie first.
+// flash_fragments.cl: steps of 16 of a row of d numbers of 16 bits.
 #define FRAGMENTS_STEPS(d) (((d) + 15) / 16)
-#define FRAGMENTS_PITCH(d) (((d) + 63) / 64 * 128)
 #define FRAGMENTS_FLAG_BYTES 16
 // Of an engine: the work-items of its warp, the query rows of a fragment, and what the emulation's work-item exchanges, twice over.
 #define FRAGMENTS_ITEMS(engine)                                                                              \
@@ -24,9 +22,28 @@
 #define PROBE_FRAGMENTS_ITEMS 128
 #define PROBE_FRAGMENTS_SIDE 32 // keys, channels and numbers of a row
 #define FRAGMENTS_MOST(x, y) ((x) > (y) ? (x) : (y))
-#define FRAGMENTS_LOCAL_BYTES(rows, keys, d, dv)                                                             \
-    FRAGMENTS_MOST((rows)*FRAGMENTS_PITCH(d), (keys) * (FRAGMENTS_PITCH(d) + FRAGMENTS_PITCH(dv)))
-// Queries come in so many turns, so that they need no more local memory than keys and values do: most engines' heads of 128 numbers leave
-// room for two groups then.
-#define FRAGMENTS_TURNS(engine, warps) ((engine) == MATRIX_ENGINE_MMA || (warps) % 2 ? 1 : 2)
+// Bytes of a row in local memory. NVIDIA: whole lines of 128, since copies to others are slower. AMD: an odd number of 16 bytes, so that
+// rows fall on all banks. Of a tile of values: on AMD a row is a channel's keys, and eight of them have 16 bytes more behind them, so
+// that items fall on all banks that put keys of every eighth channel.
+#define FRAGMENTS_TURNS_VALUES(engine) ((engine) >= MATRIX_ENGINE_WMMA && (engine) <= MATRIX_ENGINE_MFMA)
+#define FRAGMENTS_PITCH(engine, d)                                                                           \
+    ((engine) == MATRIX_ENGINE_MMA    ? ((d) + 63) / 64 * 128                                                \
+     : FRAGMENTS_TURNS_VALUES(engine) ? 32 * FRAGMENTS_STEPS(d) + 16                                         \
+                                      : 32 * FRAGMENTS_STEPS(d))
+#define FRAGMENTS_EIGHT_BYTES(keys) (8 * (2 * (keys) + 16) + 16)
+#define FRAGMENTS_VALUE_BYTES(engine, keys, dv)                                                              \
+    (FRAGMENTS_TURNS_VALUES(engine) ? ((dv) + 31) / 32 * 4 * FRAGMENTS_EIGHT_BYTES(keys)                     \
+                                    : (keys)*FRAGMENTS_PITCH(engine, dv))
+// Queries stay in registers, but Intel's: there a row's output takes all that there are.
+#define FRAGMENTS_KEEPS_QUERIES(engine) ((engine) < MATRIX_ENGINE_DPAS_8)
+// Local memory of a tile's keys and values, in whose place queries that stay in registers lie first.
+#define FRAGMENTS_TILE_BYTES(engine, keys, d, dv)                                                            \
+    ((keys)*FRAGMENTS_PITCH(engine, d) + FRAGMENTS_VALUE_BYTES(engine, keys, dv))
+#define FRAGMENTS_LOCAL_BYTES(engine, rows, keys, d, dv)                                                     \
+    (FRAGMENTS_KEEPS_QUERIES(engine)                                                                         \
+         ? FRAGMENTS_MOST((rows)*FRAGMENTS_PITCH(engine, d), FRAGMENTS_TILE_BYTES(engine, keys, d, dv))      \
+         : (rows)*FRAGMENTS_PITCH(engine, d) + FRAGMENTS_TILE_BYTES(engine, keys, d, dv))
+// They come in so many turns, so that they need no more local memory than keys and values do: AMD's heads of 128 numbers leave room for
+// two groups then.
+#define FRAGMENTS_TURNS(engine, warps) (FRAGMENTS_TURNS_VALUES(engine) && (warps) % 2 == 0 ? 2 : 1)
 #endif

@@ -2,8 +2,7 @@
 // as FlashAttention-2 has it [Dao 2023]: a warp owns FRAGMENT_ROWS * ROW_VECTORS query rows, whose fragments stay in registers with
 // the scores and the output; a work-group of GROUP_ROWS warps walks over the keys TILE_KV at a time, and its warps share the tiles of
 // K and V in local memory. The softmax is made on the fragments, whose elements' places are known: no score goes through memory.
-// Where the device copies to local memory by itself, the tile of V is on its way while scores are made, and the next tile of K while
-// values are added.
+// The tile of V is on its way while scores are made, and the next tile of K while values are added.
 //   S = Q K^T    an item has some of the keys of one row, or of two, as the engine lays them out.
 //   softmax      a row's maximum and sum over the items that share it.
 //   O += P V     weights, rounded to the type of V, are an operand as they are, or after one exchange.
@@ -43,12 +42,16 @@
 #define STEPS (8 * KEY_PIECES / FRAGMENT_STEP)       // products that a score is the sum of
 #define VALUE_PARTS FRAGMENT_VALUE_PARTS(HEAD_DIM_V) // fragments of the output
 #define VALUE_PIECES (VALUE_PARTS * FRAGMENT_COLUMNS / 8)
-#define KEY_PITCH FRAGMENTS_PITCH(HEAD_DIM) // bytes of a row in local memory
-#define VALUE_PITCH FRAGMENTS_PITCH(HEAD_DIM_V)
+#define KEY_PITCH FRAGMENTS_PITCH(FRAGMENT_ENGINE, HEAD_DIM) // bytes of a row in local memory
+#define VALUE_PITCH FRAGMENTS_PITCH(FRAGMENT_ENGINE, HEAD_DIM_V)
 #define VALUES_AT (TILE_KV * KEY_PITCH)
 #define TURNS FRAGMENTS_TURNS(FRAGMENT_ENGINE, GROUP_ROWS)
 #define TURN_ROWS (TILE_ROWS / TURNS) // whose queries are in local memory at once
-#define SHARED_BYTES FRAGMENTS_LOCAL_BYTES(TURN_ROWS, TILE_KV, HEAD_DIM, HEAD_DIM_V)
+#define SHARED_BYTES FRAGMENTS_LOCAL_BYTES(FRAGMENT_ENGINE, TURN_ROWS, TILE_KV, HEAD_DIM, HEAD_DIM_V)
+#define QUERIES_AT                                                                                           \
+    (FRAGMENTS_KEEPS_QUERIES(FRAGMENT_ENGINE)                                                                \
+         ? 0                                                                                                 \
+         : FRAGMENTS_TILE_BYTES(FRAGMENT_ENGINE, TILE_KV, HEAD_DIM, HEAD_DIM_V))
 #define CHANGES (SCORE_OPS & ~ARGS_HEAD_SCALES)
 
 #define EACH_VECTOR(x) FRAGMENT_UNROLL for (int x = 0; x < ROW_VECTORS; x++)
@@ -78,6 +81,7 @@ typedef struct warp_state {
     fragment_sums o[ROW_VECTORS][VALUE_PARTS];
     float m[ROW_VECTORS][FRAGMENT_ITEM_ROWS],
         l[ROW_VECTORS][FRAGMENT_ITEM_ROWS]; // l: of this item's keys alone
+    float keep[ROW_VECTORS]; // by which the output shrinks when it grows next, where that is later
 } warp_state;
 typedef struct warp_scores {
     fragment_sums s[ROW_VECTORS][KEY_PARTS];
@@ -91,33 +95,17 @@ FRAGMENT_INLINE uint4 piece_of(row_pointer row, int d, const int width, bool the
 }
 
 // The same to local memory; by eights, some may be there.
-#define PIECE_BYTES(d, width, there)                                                                         \
-    ((there) ? (width) % 16 == 0 ? 16 : clamp(2 * ((width) - (d)), 0, 16) : 0)
+#define PIECE_BYTES(d, width) ((width) % 16 == 0 ? 16 : clamp(2 * ((width) - (d)), 0, 16))
 #define PIECE_FROM(row, d, width) ((width) % 16 == 0 || (d) < (width) ? (row) + (d) : (row))
 FRAGMENT_INLINE void put_piece(fragment_memory *memory, int to, row_pointer row, int d, const int width,
                                bool there) {
 #if WIDE == 2
-    FRAGMENT_COPY(*memory, to, PIECE_FROM(row, d, width), PIECE_BYTES(d, width, there));
+    const int bytes = PIECE_BYTES(d, width);
+    FRAGMENT_COPY(*memory, to, PIECE_FROM(row, d, width), there ? bytes : 0);
 #else
     FRAGMENT_PUT(*memory, to, piece_of(row, d, width, there));
 #endif
 }
-#if FRAGMENT_TURNS_VALUES
-FRAGMENT_INLINE void put_turned(fragment_memory *memory, int key, row_pointer row, int d, const int width,
-                                bool there) {
-#if WIDE == 2
-    const uint4 x = fragment_piece(PIECE_FROM(row, d, width), PIECE_BYTES(d, width, there));
-#else
-    const uint4 x = piece_of(row, d, width, there);
-#endif
-    FRAGMENT_PUT_TURNED(*memory, VALUES_AT, key, d, x);
-}
-#define PUT_VALUE(row, piece, from) put_turned(memory, row, from, 8 * (piece), HEAD_DIM_V, there)
-#else
-#define PUT_VALUE(row, piece, from)                                                                          \
-    put_piece(memory, VALUES_AT + FRAGMENT_PLACE(row, piece, VALUE_PITCH), from, 8 * (piece), HEAD_DIM_V,    \
-              there)
-#endif
 
 // Rows to local memory by the whole group, `pieces` of each; an item has piece PIECE_OF of row PIECE_ROW. Where those of a row
 // divide the group its pieces are in one column, and where rows are a constant stride apart it adds to one pointer.
@@ -133,28 +121,64 @@ FRAGMENT_INLINE void put_turned(fragment_memory *memory, int key, row_pointer ro
 FRAGMENT_INLINE void put_queries(fragment_memory *memory, row_pointer q, long stride, int i0, int i_last) {
     EACH_PIECE(TURN_ROWS, KEY_PIECES) {
         const int row = PIECE_ROW(KEY_PIECES);
-        put_piece(memory, FRAGMENT_PLACE(row, PIECE_OF(KEY_PIECES), KEY_PITCH),
+        put_piece(memory, QUERIES_AT + FRAGMENT_PLACE(row, PIECE_OF(KEY_PIECES), KEY_PITCH),
                   q + min(i0 + row, i_last) * stride, 8 * PIECE_OF(KEY_PIECES), HEAD_DIM, true);
     }
 }
 
 // A tile of K or V, from key k on; rows from `end` on are 0.
-FRAGMENT_INLINE void put_tile(fragment_memory *memory, const bool values, const int pieces,
-                              const kv_head *head, int k, int end) {
+#if FRAGMENT_FETCHES
+// Through registers: all loads are on their way before the first is waited for, and what is computed meanwhile hides them.
+#define FETCHED(pieces) ((TILE_KV * (pieces) + FRAGMENT_GROUP - 1) / FRAGMENT_GROUP) // pieces of an item
+FRAGMENT_INLINE void fetch_tile(uint4 *x, const int pieces, const int width, const kv_head *head, int k,
+                                int end) {
+    EACH_PIECE(TILE_KV, pieces) {
+        const int j = k + PIECE_ROW(pieces), d = 8 * PIECE_OF(pieces);
+        const row_pointer row = (row_pointer)kv_row_at(head, min(j, end - 1)).at;
+#if WIDE == 2
+        const uint4 read = fragment_piece(PIECE_FROM(row, d, width), PIECE_BYTES(d, width));
+#else
+        const uint4 read = piece_of(row, d, width, true);
+#endif
+        x[at_ / FRAGMENT_GROUP] = j < end ? read : (uint4)(0);
+    }
+}
+FRAGMENT_INLINE void put_fetched(fragment_memory *memory, const uint4 *x, const bool values,
+                                 const int pieces) {
+    EACH_PIECE(TILE_KV, pieces) {
+        const int row = PIECE_ROW(pieces), piece = PIECE_OF(pieces);
+        if (values)
+            FRAGMENT_PUT_VALUE(*memory, VALUES_AT, row, piece, VALUE_PITCH, x[at_ / FRAGMENT_GROUP]);
+        else
+            FRAGMENT_PUT(*memory, FRAGMENT_PLACE(row, piece, KEY_PITCH), x[at_ / FRAGMENT_GROUP]);
+    }
+}
+#define DECLARE_FETCHED uint4 fetched_keys[FETCHED(KEY_PIECES)], fetched_values[FETCHED(VALUE_PIECES)]
+#define FETCH_KEYS(k) fetch_tile(fetched_keys, KEY_PIECES, HEAD_DIM, &keys, k, seen.end)
+#define FETCH_VALUES(k) fetch_tile(fetched_values, VALUE_PIECES, HEAD_DIM_V, &values, k, seen.end)
+#define PUT_KEYS put_fetched(&memory, fetched_keys, false, KEY_PIECES)
+#define PUT_VALUES put_fetched(&memory, fetched_values, true, VALUE_PIECES)
+#else
+// By the device itself, while something else is computed.
+FRAGMENT_INLINE void put_tile(fragment_memory *memory, int begin, const int pieces, const int pitch,
+                              const int width, const kv_head *head, int k, int end) {
     row_pointer from = (row_pointer)head->at + (k + (int)get_local_id(0) / pieces) * head->stride;
     const long step = (FRAGMENT_GROUP / pieces) * head->stride;
     EACH_PIECE(TILE_KV, pieces) {
         const int row = PIECE_ROW(pieces), piece = PIECE_OF(pieces);
-        const bool there = k + row < end;
         if (PAST || PAGED || !IN_COLUMN(pieces))
             from = (row_pointer)kv_row_at(head, min(k + row, end - 1)).at;
-        if (values)
-            PUT_VALUE(row, piece, from);
-        else
-            put_piece(memory, FRAGMENT_PLACE(row, piece, KEY_PITCH), from, 8 * piece, HEAD_DIM, there);
+        put_piece(memory, begin + FRAGMENT_PLACE(row, piece, pitch), from, 8 * piece, width, k + row < end);
         from += step;
     }
 }
+#define DECLARE_FETCHED
+#define FETCH_KEYS(k) put_tile(&memory, 0, KEY_PIECES, KEY_PITCH, HEAD_DIM, &keys, k, seen.end)
+#define FETCH_VALUES(k)                                                                                      \
+    put_tile(&memory, VALUES_AT, VALUE_PIECES, VALUE_PITCH, HEAD_DIM_V, &values, k, seen.end)
+#define PUT_KEYS
+#define PUT_VALUES
+#endif
 
 // The first tile from key k on of which some row sees a key, by the block mask.
 int next_tile(const score_call *c, const block_rows *r, int k, int end) {
@@ -165,14 +189,34 @@ int next_tile(const score_call *c, const block_rows *r, int k, int end) {
     return k;
 }
 
+// The warp's queries, in registers or where they lie.
+#if FRAGMENTS_KEEPS_QUERIES(FRAGMENT_ENGINE)
+typedef struct warp_queries {
+    fragment_own q[ROW_VECTORS][STEPS];
+} warp_queries;
+#define QUERY(own, x, d) (queries->q[x][d])
+#else
+typedef int warp_queries; // nothing
+#define QUERY(own, x, d) (own[x])
+#endif
+
 // The products of the warp's rows with a tile's keys.
-FRAGMENT_INLINE void multiply_keys(warp_scores *w, fragment_own (*q)[STEPS], fragment_memory *memory) {
+FRAGMENT_INLINE void multiply_keys(warp_scores *w, warp_queries *queries, fragment_memory *memory) {
     EACH_VECTOR(x) EACH_KEY_PART(y) EACH_ELEMENT(e) w->s[x][y][e] = 0.0f;
-    FRAGMENT_UNROLL for (int d = 0; d < STEPS; d++)
+    FRAGMENT_UNROLL for (int d = 0; d < STEPS; d++) {
+#if !FRAGMENTS_KEEPS_QUERIES(FRAGMENT_ENGINE)
+        fragment_own own[ROW_VECTORS];
+        EACH_VECTOR(x)
+        FRAGMENT_LOAD_OWN(own[x], *memory, QUERIES_AT, WARP_ROWS * FRAGMENT_WARP + FRAGMENT_ROWS * x, d,
+                          KEY_PITCH);
+        (void)queries;
+#endif
         FRAGMENT_UNROLL for (int y = 0; y < KEY_PARTS; y += FRAGMENT_PARTS) {
-        fragment_shared k;
-        FRAGMENT_LOAD_KEYS(k, *memory, FRAGMENT_COLUMNS * y, d, KEY_PITCH);
-        EACH_VECTOR(x) EACH_PART(i) FRAGMENT_MULTIPLY_ADD(w->s[x][y + i], q[x][d], k, i, *memory);
+            fragment_shared k;
+            FRAGMENT_LOAD_KEYS(k, *memory, FRAGMENT_COLUMNS * y, d, KEY_PITCH);
+            EACH_VECTOR(x)
+            EACH_PART(i) FRAGMENT_MULTIPLY_ADD(w->s[x][y + i], QUERY(own, x, d), k, i, *memory);
+        }
     }
 }
 
@@ -224,6 +268,11 @@ FRAGMENT_INLINE void finish_scores(warp_scores *w, const warp_rows *r, const sco
 #define WEIGHT_POWER(s) MULTIPLY_ADD(s, r->factor, -base)
 #define WEIGHT_SHRINKS(from) ((from)-base) // of bases as they were rounded, which the weights of before have
 #endif
+#if FRAGMENT_FETCHES
+#define SHRINK(t, x, n, by) (t)->keep[x] = (by)
+#else
+#define SHRINK(t, x, n, by) EACH_VALUE_PART(y) EACH_OF_ROW(z)(t)->o[x][y][ROW_ELEMENT(n, z)] *= (by)
+#endif
 FRAGMENT_INLINE void weigh(warp_state *t, warp_scores *w, const warp_rows *r, fragment_memory *memory) {
     EACH_VECTOR(x) EACH_ITEM_ROW(n) {
         float most = t->m[x][n];
@@ -239,7 +288,7 @@ FRAGMENT_INLINE void weigh(warp_state *t, warp_scores *w, const warp_rows *r, fr
             w->s[x][y][ROW_ELEMENT(n, z)] = p, sum += p;
         }
         t->m[x][n] = most, t->l[x][n] = t->l[x][n] * keep + sum;
-        EACH_VALUE_PART(y) EACH_OF_ROW(z) t->o[x][y][ROW_ELEMENT(n, z)] *= keep;
+        SHRINK(t, x, n, keep);
     }
 }
 
@@ -268,7 +317,24 @@ FRAGMENT_INLINE void drop_weights(warp_scores *w, const warp_rows *r, int first_
 #define DROP_WEIGHTS(w, r, k0)
 #endif
 
-// o += P V.
+// o += P V. By built-in functions a part of the output shrinks right before it grows, and all keys are added to it before the next part:
+// compilers that keep what goes into a product apart from what comes out then do so for one part, and not for all.
+#if FRAGMENT_FETCHES
+FRAGMENT_INLINE void add_values(warp_state *t, const warp_scores *w, fragment_memory *memory) {
+    fragment_own p[ROW_VECTORS][TILE_KV / FRAGMENT_STEP];
+    EACH_VECTOR(x)
+    FRAGMENT_UNROLL for (int z = 0; z < TILE_KV / FRAGMENT_STEP; z++)
+        FRAGMENT_WEIGHTS(p[x][z], w->s[x], z, *memory);
+    EACH_VALUE_PART(y) {
+        EACH_VECTOR(x) EACH_ELEMENT(e) t->o[x][y][e] *= t->keep[x];
+        FRAGMENT_UNROLL for (int z = 0; z < TILE_KV / FRAGMENT_STEP; z++) {
+            fragment_shared v;
+            FRAGMENT_LOAD_VALUES(v, *memory, VALUES_AT, FRAGMENT_STEP * z, y, VALUE_PITCH);
+            EACH_VECTOR(x) FRAGMENT_MULTIPLY_ADD(t->o[x][y], p[x][z], v, 0, *memory);
+        }
+    }
+}
+#else
 FRAGMENT_INLINE void add_values(warp_state *t, const warp_scores *w, fragment_memory *memory) {
     FRAGMENT_UNROLL for (int z = 0; z < TILE_KV / FRAGMENT_STEP; z++) {
         fragment_own p[ROW_VECTORS];
@@ -280,6 +346,7 @@ FRAGMENT_INLINE void add_values(warp_state *t, const warp_scores *w, fragment_me
         }
     }
 }
+#endif
 
 // A NaN or an infinity in V must not be multiplied by the 0 of a row that does not see its key. In tiles that some row does not see
 // whole they become 0, and behind the last tile each row adds those that it sees.
@@ -389,18 +456,20 @@ flash_fragments(FUSED_ARGUMENTS) {
     rows.factor = folded ? scale * LOG2E : SCORE_TO_EXP2, rows.natural = folded ? scale : SCORE_TO_NATURAL;
 
     if (get_local_id(0) == 0) strange = 0;
-    fragment_own q_part[ROW_VECTORS][STEPS];
-    for (int turn = 0; turn < TURNS; turn++) { // through the place of keys and values
+    warp_queries q_part;
+    for (int turn = 0; turn < TURNS; turn++) {
         put_queries(&memory, queries, args.q.row, i0 + turn * TURN_ROWS, i_last);
         FRAGMENT_WAIT();
         barrier(CLK_LOCAL_MEM_FENCE);
+#if FRAGMENTS_KEEPS_QUERIES(FRAGMENT_ENGINE)
         if (TURNS == 1 || FRAGMENT_WARP / (GROUP_ROWS / TURNS) == turn) {
             EACH_VECTOR(x)
             FRAGMENT_UNROLL for (int d = 0; d < STEPS; d++) FRAGMENT_LOAD_OWN(
-                q_part[x][d], memory, WARP_ROWS * FRAGMENT_WARP - TURN_ROWS * turn + FRAGMENT_ROWS * x, d,
-                KEY_PITCH);
+                q_part.q[x][d], memory, QUERIES_AT,
+                WARP_ROWS * FRAGMENT_WARP - TURN_ROWS * turn + FRAGMENT_ROWS * x, d, KEY_PITCH);
         }
         barrier(CLK_LOCAL_MEM_FENCE); // they have been read
+#endif
     }
     warp_state state;
     EACH_VECTOR(x) {
@@ -408,20 +477,23 @@ flash_fragments(FUSED_ARGUMENTS) {
         EACH_ITEM_ROW(n) state.m[x][n] = -INFINITY, state.l[x][n] = 0.0f;
     }
     int k_next = next_tile(&call, &blocks_of, TILE_BEGIN(seen.begin), seen.end);
-    if (k_next < seen.end) put_tile(&memory, false, KEY_PIECES, &keys, k_next, seen.end);
+    DECLARE_FETCHED;
+    if (k_next < seen.end) FETCH_KEYS(k_next);
     while (k_next < seen.end) { // uniform
         const int k0 = k_next;
         const bool whole = SCORE_WHOLE(call, BLOCKS_HOLD(&call, &blocks_of, k0, min(TILE_KV, seen.end - k0)));
         const bool all_see =
             !(SCORE_MASKED && !whole) && k0 >= seen.all_begin && k0 + TILE_KV <= seen.all_end;
         warp_scores scores;
+        PUT_KEYS;
         FRAGMENT_WAIT();
         barrier(CLK_LOCAL_MEM_FENCE); // keys are there, and the values before have been read
-        put_tile(&memory, true, VALUE_PIECES, &values, k0, seen.end);
-        multiply_keys(&scores, q_part, &memory);
+        FETCH_VALUES(k0);
+        multiply_keys(&scores, &q_part, &memory);
         finish_scores(&scores, &rows, &call, k0, all_see);
         weigh(&state, &scores, &rows, &memory);
         DROP_WEIGHTS(&scores, &rows, k0);
+        PUT_VALUES;
         FRAGMENT_WAIT();
         barrier(CLK_LOCAL_MEM_FENCE); // values are there, and keys have been read
         if (!all_see) {
@@ -429,7 +501,7 @@ flash_fragments(FUSED_ARGUMENTS) {
             barrier(CLK_LOCAL_MEM_FENCE);
         }
         k_next = next_tile(&call, &blocks_of, k0 + TILE_KV, seen.end);
-        if (k_next < seen.end) put_tile(&memory, false, KEY_PIECES, &keys, k_next, seen.end);
+        if (k_next < seen.end) FETCH_KEYS(k_next);
         add_values(&state, &scores, &memory);
     }
     barrier(CLK_LOCAL_MEM_FENCE); // `strange` is known

@@ -5,13 +5,17 @@
 #define TYPE_KV STORE_F16
 #endif
 #ifndef TILE_KV
-#define TILE_KV PROBE_FRAGMENTS_SIDE
+#define TILE_KV 32 // PROBE_FRAGMENTS_SIDE
 #endif
 #define FRAGMENT_GROUP PROBE_FRAGMENTS_ITEMS
 #include "fragments/fragments.clh"
 
+#if TILE_KV != PROBE_FRAGMENTS_SIDE
+#error "TILE_KV is the side of the probe's matrices"
+#endif
+
 #define SIDE PROBE_FRAGMENTS_SIDE
-#define PITCH FRAGMENTS_PITCH(SIDE) // bytes of a row
+#define PITCH FRAGMENTS_PITCH(FRAGMENT_ENGINE, SIDE) // bytes of a row
 #define KEYS_AT (FRAGMENT_ROWS * PITCH)
 #define VALUES_AT (KEYS_AT + SIDE * PITCH)
 #define KEY_PARTS (SIDE / FRAGMENT_COLUMNS)
@@ -24,7 +28,7 @@
 // P = A B^T, behind it P B, with P rounded, and then the largest of each of P's rows. Else that many rounds of TIMED products.
 __kernel FRAGMENT_SIZED __attribute__((reqd_work_group_size(PROBE_FRAGMENTS_ITEMS, 1, 1))) void
 probe_fragments(__global const uint *words, __global uint *result, int rounds) {
-    __local uint4 tile[(VALUES_AT + SIDE * PITCH) / 16] __attribute__((aligned(128)));
+    __local uint4 tile[(VALUES_AT + FRAGMENTS_VALUE_BYTES(FRAGMENT_ENGINE, SIDE, SIDE)) / 16] __attribute__((aligned(128)));
     FRAGMENT_EXCHANGE;
     FRAGMENT_DECLARE(memory, tile);
     const bool writes = FRAGMENT_WARP == 1;
@@ -41,9 +45,9 @@ probe_fragments(__global const uint *words, __global uint *result, int rounds) {
         const int bytes = n < SIDE * SIDE / 8 - 1 ? 16 : 0;
         if (row < FRAGMENT_ROWS) FRAGMENT_COPY(memory, FRAGMENT_PLACE(row, piece, PITCH), in + 8 * n, 16);
         FRAGMENT_COPY(memory, KEYS_AT + FRAGMENT_PLACE(row, piece, PITCH), in + 32 * SIDE + 8 * n, bytes);
-#if FRAGMENT_TURNS_VALUES
+#if FRAGMENT_FETCHES
         const uint4 x = fragment_piece(in + 32 * SIDE + 8 * n, bytes);
-        FRAGMENT_PUT_TURNED(memory, VALUES_AT, row, 8 * piece, x);
+        FRAGMENT_PUT_VALUE(memory, VALUES_AT, row, piece, PITCH, x);
 #else
         FRAGMENT_COPY(memory, VALUES_AT + FRAGMENT_PLACE(row, piece, PITCH), in + 32 * SIDE + 8 * n, bytes);
 #endif
@@ -51,7 +55,7 @@ probe_fragments(__global const uint *words, __global uint *result, int rounds) {
     FRAGMENT_WAIT();
     barrier(CLK_LOCAL_MEM_FENCE);
     FRAGMENT_UNROLL for (int d = 0; d < SIDE / FRAGMENT_STEP; d++) {
-        FRAGMENT_LOAD_OWN(a[d], memory, 0, d, PITCH);
+        FRAGMENT_LOAD_OWN(a[d], memory, 0, 0, d, PITCH);
         FRAGMENT_UNROLL for (int y = 0; y < KEY_PARTS; y += FRAGMENT_PARTS) {
             FRAGMENT_LOAD_KEYS(k, memory, FRAGMENT_ROWS + FRAGMENT_COLUMNS * y, d, PITCH);
             EACH_PART(i) FRAGMENT_MULTIPLY_ADD(s[y + i], a[d], k, i, memory);

@@ -18,6 +18,7 @@ Instruction = namedtuple("Instruction", "labels condition name rest")
 # instruction (its condition or None, its name, the rest), the name of a branch; and a function that tells an
 # instruction's kind and how many or how much of it is for a lane.
 Language = namedtuple("Language", "section label instruction branch kind")
+ENGINES = "HMMA|v_wmma|v_mfma|dpas"  # instructions of matrix engines
 NOTHING, MULTIPLY_ADD, LOCAL_READ, GLOBAL_READ, WAIT = range(5)
 WIDTHS = {"": 4, "U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "ubyte": 1, "sbyte": 1, "u8": 1, "i8": 1, "ushort": 2,
           "u16": 2, "dword": 4, "b32": 4, "dwordx2": 8, "b64": 8, "dwordx3": 12, "b96": 12, "dwordx4": 16, "b128": 16}
@@ -38,6 +39,8 @@ def kind_of_sass(i):
 
 def kind_of_amd(i):
     both = i.name + i.rest
+    if re.match(r"v_wmma_f32_16x16x16_|v_mfma_f32_32x32x8_?b?f16", i.name):
+        return MULTIPLY_ADD, 128  # 16 x 16 x 16 by 32 lanes, and 32 x 32 x 8 by 64
     if re.search(r"v_(dual_)?(fma|fmac|fmaak|fmamk|mac|mad)\w*_f32", both):
         return MULTIPLY_ADD, len(re.findall(r"v_dual_fma\w*_f32", both)) or 1
     if re.match(r"v_pk_fma\w*_f32", i.name):
@@ -52,6 +55,8 @@ def kind_of_amd(i):
 
 def kind_of_intel(i):
     """Multiply-adds of float32 for a lane of their own; a lane is a work-item."""
+    if re.match(r"dpasw?\.8x8$", i.name):
+        return MULTIPLY_ADD, 128  # 8 x 8 x 16 by 8 lanes, and 8 x 16 x 16 by 16
     if i.name.startswith("mad") and ":f" in i.rest and not re.match(r"\s*\(1\|", i.rest):
         return MULTIPLY_ADD, 1
     if i.name.startswith("load.slm"):
@@ -102,7 +107,7 @@ def spans(code, language):
     for a, b in every:
         inner = [(c, d) for c, d in every if (c, d) != (a, b) and a <= c and d <= b]
         own = [i for n, i in enumerate(code[a:b + 1], a) if not any(c <= n <= d for c, d in inner)]
-        if not inner or any(i.name.startswith("HMMA") for i in own):
+        if not inner or any(re.match(ENGINES, i.name) for i in own):
             yield own
 
 

@@ -27,12 +27,13 @@ static int engine_of(const knobs *k) {
     return k->emulated ? k->emulated : MATRIX_ENGINE_MMA;
 }
 
-// What a row leaves open. Of engines but NVIDIA's an item has all numbers of a row or half of them, and the tiles of two groups fit 64 KiB.
+// What a row leaves open. Where an item has one row or half of it, its output takes more registers: fewer rows or keys leave them.
 static void complete(const problem *p, knobs *k, const knobs *row) {
     const int widest = p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v, engine = engine_of(k);
+    const int most = engine == MATRIX_ENGINE_MMA ? MOST_COLUMNS : MANY_COLUMNS;
     k->group_rows = is_dpas(engine) ? 8 : 4;
-    k->row_vectors = widest <= MANY_COLUMNS && !is_dpas(engine) ? 2 : 1;
-    k->tile_kv = widest <= (engine == MATRIX_ENGINE_MMA ? MOST_COLUMNS : MANY_COLUMNS) ? 64 : 32;
+    k->row_vectors = widest <= MANY_COLUMNS && engine == MATRIX_ENGINE_MMA ? 2 : 1;
+    k->tile_kv = (widest <= most ? 64 : 32) / (engine == MATRIX_ENGINE_DPAS_8 ? 2 : 1);
     if (row) cla_knobs_override(k, row);
 }
 
@@ -76,13 +77,11 @@ static const char *choose_engine(const plan_input *in, const problem *p, const t
     return NULL;
 }
 
-// Some engines have wider fragments, or turn tiles of values over.
+// The engine with the widest fragments.
 static const char *tile_refusal(const knobs *k) {
     const int engine = engine_of(k);
     if (engine == MATRIX_ENGINE_MFMA && k->tile_kv % 32)
         return "its tuned row asks for a TILE_KV that is neither 32 nor 64";
-    if (engine >= MATRIX_ENGINE_WMMA && !is_dpas(engine) && k->tile_kv == 48)
-        return "its tuned row asks for a TILE_KV that is none of 16, 32, 64";
     return NULL;
 }
 
@@ -101,6 +100,9 @@ static const char *fit(const plan_input *in, const problem *p, const tuned_row *
     refusal = choose_engine(in, p, row, &v->knobs);
     if (refusal) return refusal;
     const int engine = engine_of(&v->knobs);
+    if (engine != MATRIX_ENGINE_MMA && (p->head_dim > MOST_COLUMNS || p->head_dim_v > MOST_COLUMNS) &&
+        !(row && row->id == KERNEL_FLASH_FRAGMENTS))
+        return "heads above 128 leave the device's matrix engine no registers";
     complete(p, &v->knobs, row ? &row->knobs : NULL);
     refusal = tile_refusal(&v->knobs);
     if (refusal) return refusal;
@@ -108,8 +110,9 @@ static const char *fit(const plan_input *in, const problem *p, const tuned_row *
     v->work_group = FRAGMENTS_ITEMS(engine) * v->knobs.group_rows;
     v->rows_per_group = FRAGMENTS_ROWS(engine) * v->knobs.row_vectors * v->knobs.group_rows;
     const int turn_rows = v->rows_per_group / FRAGMENTS_TURNS(engine, v->knobs.group_rows);
-    v->local_bytes = (size_t)FRAGMENTS_LOCAL_BYTES(turn_rows, v->knobs.tile_kv, p->head_dim, p->head_dim_v) +
-                     FRAGMENTS_FLAG_BYTES;
+    v->local_bytes =
+        (size_t)FRAGMENTS_LOCAL_BYTES(engine, turn_rows, v->knobs.tile_kv, p->head_dim, p->head_dim_v) +
+        FRAGMENTS_FLAG_BYTES;
     if (v->knobs.matrix_engine == MATRIX_ENGINE_EMULATION) {
         v->local_bytes += (size_t)(FRAGMENTS_EXCHANGE_BYTES(engine) * v->work_group);
         v->options = EMULATION_OPTIONS;
