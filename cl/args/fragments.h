@@ -34,17 +34,21 @@
 #define FRAGMENTS_VALUE_BYTES(engine, keys, dv)                                                              \
     (FRAGMENTS_TURNS_VALUES(engine) ? ((dv) + 31) / 32 * 4 * FRAGMENTS_EIGHT_BYTES(keys)                     \
                                     : (keys)*FRAGMENTS_PITCH(engine, dv))
-// Local memory of a tile's keys and values, in whose place queries lie first.
+// Queries stay in registers, but Intel's: there a row's output takes all that there are.
+#define FRAGMENTS_KEEPS_QUERIES(engine) ((engine) < MATRIX_ENGINE_DPAS_8)
+// Local memory of a tile's keys and values, in whose place queries that stay in registers lie first.
 #define FRAGMENTS_TILE_BYTES(engine, keys, d, dv)                                                            \
     ((keys)*FRAGMENTS_PITCH(engine, d) + FRAGMENTS_VALUE_BYTES(engine, keys, dv))
 // wgmma reads tiles from local memory by itself: a third tile, of keys or values, is on its way meanwhile.
 #define FRAGMENTS_PLACE_BYTES(engine, keys, d, dv)                                                           \
     ((keys)*FRAGMENTS_MOST(FRAGMENTS_PITCH(engine, d), FRAGMENTS_PITCH(engine, dv)))
 #define FRAGMENTS_LOCAL_BYTES(engine, rows, keys, d, dv)                                                     \
-    FRAGMENTS_MOST((rows)*FRAGMENTS_PITCH(engine, d), (engine) == MATRIX_ENGINE_WGMMA                        \
-                                                          ? 3 * FRAGMENTS_PLACE_BYTES(engine, keys, d, dv)   \
-                                                          : FRAGMENTS_TILE_BYTES(engine, keys, d, dv))
-// Queries come in so many turns, so that they need no more local memory than keys and values do: most engines' heads of 128 numbers leave
-// room for two groups then.
-#define FRAGMENTS_TURNS(engine, warps) ((engine) <= MATRIX_ENGINE_WGMMA || (warps) % 2 ? 1 : 2)
+    ((engine) == MATRIX_ENGINE_WGMMA                                                                         \
+         ? FRAGMENTS_MOST((rows)*FRAGMENTS_PITCH(engine, d), 3 * FRAGMENTS_PLACE_BYTES(engine, keys, d, dv)) \
+     : FRAGMENTS_KEEPS_QUERIES(engine)                                                                       \
+         ? FRAGMENTS_MOST((rows)*FRAGMENTS_PITCH(engine, d), FRAGMENTS_TILE_BYTES(engine, keys, d, dv))      \
+         : (rows)*FRAGMENTS_PITCH(engine, d) + FRAGMENTS_TILE_BYTES(engine, keys, d, dv))
+// They come in so many turns, so that they need no more local memory than keys and values do: AMD's heads of 128 numbers leave room for
+// two groups then.
+#define FRAGMENTS_TURNS(engine, warps) (FRAGMENTS_TURNS_VALUES(engine) && (warps) % 2 == 0 ? 2 : 1)
 #endif

@@ -68,6 +68,10 @@
 #define TURNS FRAGMENTS_TURNS(FRAGMENT_ENGINE, GROUP_ROWS)
 #define TURN_ROWS (TILE_ROWS / TURNS) // whose queries are in local memory at once
 #define SHARED_BYTES FRAGMENTS_LOCAL_BYTES(FRAGMENT_ENGINE, TURN_ROWS, TILE_KV, HEAD_DIM, HEAD_DIM_V)
+#define QUERIES_AT                                                                                           \
+    (FRAGMENTS_KEEPS_QUERIES(FRAGMENT_ENGINE)                                                                \
+         ? 0                                                                                                 \
+         : FRAGMENTS_TILE_BYTES(FRAGMENT_ENGINE, TILE_KV, HEAD_DIM, HEAD_DIM_V))
 #define CHANGES (SCORE_OPS & ~ARGS_HEAD_SCALES)
 
 #define EACH_VECTOR(x) FRAGMENT_UNROLL for (int x = 0; x < ROW_VECTORS; x++)
@@ -97,104 +101,13 @@ typedef struct warp_state {
     fragment_sums o[ROW_VECTORS][VALUE_PARTS];
     float m[ROW_VECTORS][FRAGMENT_ITEM_ROWS],
         l[ROW_VECTORS][FRAGMENT_ITEM_ROWS]; // l: of this item's keys alone
+    float keep[ROW_VECTORS]; // by which the output shrinks when it grows next, where that is later
 } warp_state;
 typedef struct warp_scores {
     fragment_sums s[ROW_VECTORS][KEY_PARTS];
 } warp_scores;
 
-// Numbers d to d + 7 of a row of `width`, 0 past its end, or all 0 where the row is not there.
-FRAGMENT_INLINE uint4 piece_of(row_pointer row, int d, const int width, bool there) {
-    uint x[8];
-    for (int i = 0; i < 8; i++) x[i] = there && d + i < width ? (uint)row[d + i] : 0;
-    return (uint4)(x[0] | x[1] << 16, x[2] | x[3] << 16, x[4] | x[5] << 16, x[6] | x[7] << 16);
-}
-
-// The same to local memory; by eights, some may be there.
-#define PIECE_BYTES(d, width) ((width) % 16 == 0 ? 16 : clamp(2 * ((width) - (d)), 0, 16))
-#define PIECE_FROM(row, d, width) ((width) % 16 == 0 || (d) < (width) ? (row) + (d) : (row))
-FRAGMENT_INLINE void put_piece(fragment_memory *memory, int to, row_pointer row, int d, const int width,
-                               bool there) {
-#if WIDE == 2
-    const int bytes = PIECE_BYTES(d, width);
-    FRAGMENT_COPY(*memory, to, PIECE_FROM(row, d, width), there ? bytes : 0);
-#else
-    FRAGMENT_PUT(*memory, to, piece_of(row, d, width, there));
-#endif
-}
-
-// Rows to local memory by the whole group, `pieces` of each; an item has piece PIECE_OF of row PIECE_ROW. Where those of a row
-// divide the group its pieces are in one column, and where rows are a constant stride apart it adds to one pointer.
-#define IN_COLUMN(pieces) (FRAGMENT_GROUP % (pieces) == 0)
-#define PIECE_AT(pieces) ((int)get_local_id(0) + (IN_COLUMN(pieces) ? 0 : at_))
-#define PIECE_OF(pieces) (PIECE_AT(pieces) % (pieces))
-#define PIECE_ROW(pieces) (PIECE_AT(pieces) / (pieces) + (IN_COLUMN(pieces) ? at_ / (pieces) : 0))
-#define EACH_PIECE(count, pieces)                                                                            \
-    FRAGMENT_UNROLL for (int at_ = 0; at_ < (count) * (pieces);                                              \
-                         at_ += FRAGMENT_GROUP) if ((count) * (pieces) % FRAGMENT_GROUP == 0 ||              \
-                                                    PIECE_ROW(pieces) < (count))
-
-FRAGMENT_INLINE void put_queries(fragment_memory *memory, row_pointer q, long stride, int i0, int i_last) {
-    EACH_PIECE(TURN_ROWS, KEY_PIECES) {
-        const int row = PIECE_ROW(KEY_PIECES);
-        put_piece(memory, FRAGMENT_PLACE(row, PIECE_OF(KEY_PIECES), KEY_PITCH),
-                  q + min(i0 + row, i_last) * stride, 8 * PIECE_OF(KEY_PIECES), HEAD_DIM, true);
-    }
-}
-
-// A tile of K or V, from key k on; rows from `end` on are 0.
-#if FRAGMENT_FETCHES
-// Through registers: all loads are on their way before the first is waited for, and what is computed meanwhile hides them.
-#define FETCHED(pieces) ((TILE_KV * (pieces) + FRAGMENT_GROUP - 1) / FRAGMENT_GROUP) // pieces of an item
-FRAGMENT_INLINE void fetch_tile(uint4 *x, const int pieces, const int width, const kv_head *head, int k,
-                                int end) {
-    EACH_PIECE(TILE_KV, pieces) {
-        const int j = k + PIECE_ROW(pieces), d = 8 * PIECE_OF(pieces);
-        const row_pointer row = (row_pointer)kv_row_at(head, min(j, end - 1)).at;
-#if WIDE == 2
-        const uint4 read = fragment_piece(PIECE_FROM(row, d, width), PIECE_BYTES(d, width));
-#else
-        const uint4 read = piece_of(row, d, width, true);
-#endif
-        x[at_ / FRAGMENT_GROUP] = j < end ? read : (uint4)(0);
-    }
-}
-FRAGMENT_INLINE void put_fetched(fragment_memory *memory, const uint4 *x, const bool values,
-                                 const int pieces) {
-    EACH_PIECE(TILE_KV, pieces) {
-        const int row = PIECE_ROW(pieces), piece = PIECE_OF(pieces);
-        if (values)
-            FRAGMENT_PUT_VALUE(*memory, VALUES_AT, row, piece, VALUE_PITCH, x[at_ / FRAGMENT_GROUP]);
-        else
-            FRAGMENT_PUT(*memory, FRAGMENT_PLACE(row, piece, KEY_PITCH), x[at_ / FRAGMENT_GROUP]);
-    }
-}
-#define DECLARE_FETCHED uint4 fetched_keys[FETCHED(KEY_PIECES)], fetched_values[FETCHED(VALUE_PIECES)]
-#define FETCH_KEYS(k) fetch_tile(fetched_keys, KEY_PIECES, HEAD_DIM, &keys, k, seen.end)
-#define FETCH_VALUES(k) fetch_tile(fetched_values, VALUE_PIECES, HEAD_DIM_V, &values, k, seen.end)
-#define PUT_KEYS put_fetched(&memory, fetched_keys, false, KEY_PIECES)
-#define PUT_VALUES put_fetched(&memory, fetched_values, true, VALUE_PIECES)
-#else
-// By the device itself, while something else is computed.
-FRAGMENT_INLINE void put_tile(fragment_memory *memory, int begin, const int pieces, const int pitch,
-                              const int width, const kv_head *head, int k, int end) {
-    row_pointer from = (row_pointer)head->at + (k + (int)get_local_id(0) / pieces) * head->stride;
-    const long step = (FRAGMENT_GROUP / pieces) * head->stride;
-    EACH_PIECE(TILE_KV, pieces) {
-        const int row = PIECE_ROW(pieces), piece = PIECE_OF(pieces);
-        if (PAST || PAGED || !IN_COLUMN(pieces))
-            from = (row_pointer)kv_row_at(head, min(k + row, end - 1)).at;
-        put_piece(memory, begin + FRAGMENT_PLACE(row, piece, pitch), from, 8 * piece, width, k + row < end);
-        from += step;
-    }
-}
-#define DECLARE_FETCHED DECLARE_PLACES
-#define COPY_KEYS(k, at) put_tile(&memory, at, KEY_PIECES, KEY_PITCH, HEAD_DIM, &keys, k, seen.end)
-#define COPY_VALUES(k, at) put_tile(&memory, at, VALUE_PIECES, VALUE_PITCH, HEAD_DIM_V, &values, k, seen.end)
-#define FETCH_KEYS(k) COPY_KEYS(k, KEYS_AT)
-#define FETCH_VALUES(k) COPY_VALUES(k, VALUES_AT)
-#define PUT_KEYS
-#define PUT_VALUES
-#endif
+#include "fragments/fragments_rows.clh"
 
 // The first tile from key k on of which some row sees a key, by the block mask.
 int next_tile(const score_call *c, const block_rows *r, int k, int end) {
@@ -205,17 +118,45 @@ int next_tile(const score_call *c, const block_rows *r, int k, int end) {
     return k;
 }
 
+// The warp's queries, in registers or where they lie.
+#if FRAGMENTS_KEEPS_QUERIES(FRAGMENT_ENGINE)
+typedef struct warp_queries {
+    fragment_own q[ROW_VECTORS][STEPS];
+} warp_queries;
+#define QUERY(own, x, d) (queries->q[x][d])
+#else
+typedef int warp_queries; // nothing
+#define QUERY(own, x, d) (own[x])
+#endif
+FRAGMENT_INLINE void take_queries(warp_queries *to, row_pointer queries, long stride, int i0, int i_last,
+                                  fragment_memory *memory) {
+    (void)to; // where they are not kept
+    for (int turn = 0; turn < TURNS; turn++) {
+        put_queries(memory, queries, stride, i0 + turn * TURN_ROWS, i_last);
+        FRAGMENT_WAIT();
+        barrier(CLK_LOCAL_MEM_FENCE);
+#if FRAGMENTS_KEEPS_QUERIES(FRAGMENT_ENGINE)
+        if (TURNS == 1 || FRAGMENT_WARP / (GROUP_ROWS / TURNS) == turn) {
+            EACH_VECTOR(x)
+            FRAGMENT_UNROLL for (int d = 0; d < STEPS; d++) FRAGMENT_LOAD_OWN(
+                to->q[x][d], *memory, QUERIES_AT,
+                WARP_ROWS * FRAGMENT_WARP - TURN_ROWS * turn + FRAGMENT_ROWS * x, d, KEY_PITCH);
+        }
+        barrier(CLK_LOCAL_MEM_FENCE); // they have been read
+#endif
+    }
+}
+
 #if FRAGMENT_TILES
 #define EACH_TILE_PARTS(y, parts) FRAGMENT_UNROLL for (int y = 0; y < (parts); y += FRAGMENT_TILE_PARTS)
-FRAGMENT_INLINE void multiply_keys(warp_scores *w, fragment_own (*q)[STEPS], fragment_memory *memory,
-                                   int from) {
+FRAGMENT_INLINE void multiply_keys(warp_scores *w, warp_queries *queries, fragment_memory *memory, int from) {
     FRAGMENT_BEGIN();
     FRAGMENT_UNROLL for (int d = 0; d < STEPS; d++) EACH_TILE_PARTS(y, KEY_PARTS) {
         const int at = from + FRAGMENT_KEYS_AT(d, KEY_PITCH) + 8 * y * KEY_PITCH;
         if (d == 0)
-            FRAGMENT_KEYS_FIRST(w->s[0] + y, q[0][d], *memory, at, KEY_PITCH);
+            FRAGMENT_KEYS_FIRST(w->s[0] + y, QUERY(own, 0, d), *memory, at, KEY_PITCH);
         else
-            FRAGMENT_KEYS(w->s[0] + y, q[0][d], *memory, at, KEY_PITCH);
+            FRAGMENT_KEYS(w->s[0] + y, QUERY(own, 0, d), *memory, at, KEY_PITCH);
     }
     FRAGMENT_END();
     EACH_TILE_PARTS(y, KEY_PARTS) FRAGMENT_SETTLE(w->s[0] + y);
@@ -235,19 +176,44 @@ FRAGMENT_INLINE void add_values(warp_state *t, const warp_scores *w, fragment_me
 }
 #else
 // The products of the warp's rows with a tile's keys.
-FRAGMENT_INLINE void multiply_keys(warp_scores *w, fragment_own (*q)[STEPS], fragment_memory *memory,
-                                   int from) {
+FRAGMENT_INLINE void multiply_keys(warp_scores *w, warp_queries *queries, fragment_memory *memory, int from) {
     (void)from; // KEYS_AT
     EACH_VECTOR(x) EACH_KEY_PART(y) EACH_ELEMENT(e) w->s[x][y][e] = 0.0f;
-    FRAGMENT_UNROLL for (int d = 0; d < STEPS; d++)
+    FRAGMENT_UNROLL for (int d = 0; d < STEPS; d++) {
+#if !FRAGMENTS_KEEPS_QUERIES(FRAGMENT_ENGINE)
+        fragment_own own[ROW_VECTORS];
+        EACH_VECTOR(x)
+        FRAGMENT_LOAD_OWN(own[x], *memory, QUERIES_AT, WARP_ROWS * FRAGMENT_WARP + FRAGMENT_ROWS * x, d,
+                          KEY_PITCH);
+        (void)queries;
+#endif
         FRAGMENT_UNROLL for (int y = 0; y < KEY_PARTS; y += FRAGMENT_PARTS) {
-        fragment_shared k;
-        FRAGMENT_LOAD_KEYS(k, *memory, FRAGMENT_COLUMNS * y, d, KEY_PITCH);
-        EACH_VECTOR(x) EACH_PART(i) FRAGMENT_MULTIPLY_ADD(w->s[x][y + i], q[x][d], k, i, *memory);
+            fragment_shared k;
+            FRAGMENT_LOAD_KEYS(k, *memory, FRAGMENT_COLUMNS * y, d, KEY_PITCH);
+            EACH_VECTOR(x)
+            EACH_PART(i) FRAGMENT_MULTIPLY_ADD(w->s[x][y + i], QUERY(own, x, d), k, i, *memory);
+        }
     }
 }
 
-// o += P V.
+// o += P V. By built-in functions a part of the output shrinks right before it grows, and all keys are added to it before the next part:
+// compilers that keep what goes into a product apart from what comes out then do so for one part, and not for all.
+#if FRAGMENT_FETCHES
+FRAGMENT_INLINE void add_values(warp_state *t, const warp_scores *w, fragment_memory *memory, int from) {
+    fragment_own p[ROW_VECTORS][TILE_KV / FRAGMENT_STEP];
+    EACH_VECTOR(x)
+    FRAGMENT_UNROLL for (int z = 0; z < TILE_KV / FRAGMENT_STEP; z++)
+        FRAGMENT_WEIGHTS(p[x][z], w->s[x], z, *memory);
+    EACH_VALUE_PART(y) {
+        EACH_VECTOR(x) EACH_ELEMENT(e) t->o[x][y][e] *= t->keep[x];
+        FRAGMENT_UNROLL for (int z = 0; z < TILE_KV / FRAGMENT_STEP; z++) {
+            fragment_shared v;
+            FRAGMENT_LOAD_VALUES(v, *memory, from, FRAGMENT_STEP * z, y, VALUE_PITCH);
+            EACH_VECTOR(x) FRAGMENT_MULTIPLY_ADD(t->o[x][y], p[x][z], v, 0, *memory);
+        }
+    }
+}
+#else
 FRAGMENT_INLINE void add_values(warp_state *t, const warp_scores *w, fragment_memory *memory, int from) {
     FRAGMENT_UNROLL for (int z = 0; z < TILE_KV / FRAGMENT_STEP; z++) {
         fragment_own p[ROW_VECTORS];
@@ -259,6 +225,7 @@ FRAGMENT_INLINE void add_values(warp_state *t, const warp_scores *w, fragment_me
         }
     }
 }
+#endif
 #endif
 
 // Products become scores, -inf where a row does not see the key.
@@ -309,6 +276,11 @@ FRAGMENT_INLINE void finish_scores(warp_scores *w, const warp_rows *r, const sco
 #define WEIGHT_POWER(s) MULTIPLY_ADD(s, r->factor, -base)
 #define WEIGHT_SHRINKS(from) ((from)-base) // of bases as they were rounded, which the weights of before have
 #endif
+#if FRAGMENT_FETCHES
+#define SHRINK(t, x, n, by) (t)->keep[x] = (by)
+#else
+#define SHRINK(t, x, n, by) EACH_VALUE_PART(y) EACH_OF_ROW(z)(t)->o[x][y][ROW_ELEMENT(n, z)] *= (by)
+#endif
 FRAGMENT_INLINE void weigh(warp_state *t, warp_scores *w, const warp_rows *r, fragment_memory *memory) {
     EACH_VECTOR(x) EACH_ITEM_ROW(n) {
         float most = t->m[x][n];
@@ -324,7 +296,7 @@ FRAGMENT_INLINE void weigh(warp_state *t, warp_scores *w, const warp_rows *r, fr
             w->s[x][y][ROW_ELEMENT(n, z)] = p, sum += p;
         }
         t->m[x][n] = most, t->l[x][n] = t->l[x][n] * keep + sum;
-        EACH_VALUE_PART(y) EACH_OF_ROW(z) t->o[x][y][ROW_ELEMENT(n, z)] *= keep;
+        SHRINK(t, x, n, keep);
     }
 }
 
@@ -506,19 +478,8 @@ flash_fragments(FUSED_ARGUMENTS) {
     rows.factor = folded ? scale * LOG2E : SCORE_TO_EXP2, rows.natural = folded ? scale : SCORE_TO_NATURAL;
 
     BEGIN_STRANGE;
-    fragment_own q_part[ROW_VECTORS][STEPS];
-    for (int turn = 0; turn < TURNS; turn++) { // through the place of keys and values
-        put_queries(&memory, queries, args.q.row, i0 + turn * TURN_ROWS, i_last);
-        FRAGMENT_WAIT();
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (TURNS == 1 || FRAGMENT_WARP / (GROUP_ROWS / TURNS) == turn) {
-            EACH_VECTOR(x)
-            FRAGMENT_UNROLL for (int d = 0; d < STEPS; d++) FRAGMENT_LOAD_OWN(
-                q_part[x][d], memory, WARP_ROWS * FRAGMENT_WARP - TURN_ROWS * turn + FRAGMENT_ROWS * x, d,
-                KEY_PITCH);
-        }
-        barrier(CLK_LOCAL_MEM_FENCE); // they have been read
-    }
+    warp_queries q_part;
+    take_queries(&q_part, queries, args.q.row, i0, i_last, &memory);
     warp_state state;
     EACH_VECTOR(x) {
         EACH_VALUE_PART(y) EACH_ELEMENT(e) state.o[x][y][e] = 0.0f;
@@ -536,7 +497,7 @@ flash_fragments(FUSED_ARGUMENTS) {
         WAIT_FOR_KEYS;
         barrier(CLK_LOCAL_MEM_FENCE); // keys are there, and the values before have been read
         AFTER_KEYS;
-        multiply_keys(&scores, q_part, &memory, KEYS_AT);
+        multiply_keys(&scores, &q_part, &memory, KEYS_AT);
         finish_scores(&scores, &rows, &call, k0, all_see);
         weigh(&state, &scores, &rows, &memory);
         DROP_WEIGHTS(&scores, &rows, k0);

@@ -28,7 +28,8 @@
 // P = A B^T, behind it P B, with P rounded, and then the largest of each of P's rows. Else that many rounds of TIMED products.
 __kernel FRAGMENT_SIZED __attribute__((reqd_work_group_size(PROBE_FRAGMENTS_ITEMS, 1, 1))) void
 probe_fragments(__global const uint *words, __global uint *result, int rounds) {
-    __local uint4 tile[(VALUES_AT + FRAGMENTS_VALUE_BYTES(FRAGMENT_ENGINE, SIDE, SIDE)) / 16] __attribute__((aligned(128)));
+    __local uint4 tile[(VALUES_AT + FRAGMENTS_VALUE_BYTES(FRAGMENT_ENGINE, SIDE, SIDE)) / 16]
+        __attribute__((aligned(128)));
     FRAGMENT_EXCHANGE;
     FRAGMENT_DECLARE(memory, tile);
     const bool writes = FRAGMENT_WARP == 1;
@@ -55,7 +56,7 @@ probe_fragments(__global const uint *words, __global uint *result, int rounds) {
     FRAGMENT_WAIT();
     barrier(CLK_LOCAL_MEM_FENCE);
     FRAGMENT_UNROLL for (int d = 0; d < SIDE / FRAGMENT_STEP; d++) {
-        FRAGMENT_LOAD_OWN(a[d], memory, 0, d, PITCH);
+        FRAGMENT_LOAD_OWN(a[d], memory, 0, 0, d, PITCH);
         FRAGMENT_UNROLL for (int y = 0; y < KEY_PARTS; y += FRAGMENT_PARTS) {
             FRAGMENT_LOAD_KEYS(k, memory, FRAGMENT_ROWS + FRAGMENT_COLUMNS * y, d, PITCH);
             EACH_PART(i) FRAGMENT_MULTIPLY_ADD(s[y + i], a[d], k, i, memory);

@@ -1,5 +1,5 @@
 // probe_wgmma.cl: does the driver assemble the products of four warps with a tile in local memory, do they read the tile's elements where
-// engine_wgmma.clh says, and how fast are they? Numbers are small and whole: every product and sum is exact.
+// engine_mma.clh says, and how fast are they? Numbers are small and whole: every product and sum is exact.
 #ifndef TYPE_KV
 #define TYPE_KV STORE_F16
 #endif
@@ -34,7 +34,7 @@ probe_wgmma(__global const uint *words, __global uint *result, int rounds) {
     FRAGMENT_COMMIT();
     FRAGMENT_WAIT_BUT_LAST();
     barrier(CLK_LOCAL_MEM_FENCE);
-    EACH_STEP(d) FRAGMENT_LOAD_OWN(a[d], memory, FRAGMENT_ROWS * FRAGMENT_WARP, d, PITCH);
+    EACH_STEP(d) FRAGMENT_LOAD_OWN(a[d], memory, 0, FRAGMENT_ROWS * FRAGMENT_WARP, d, PITCH);
     EACH_SUM(i, e) s[i][e] = 0.0f;
     EACH_SUM(i, e) o[i][e] = 0.0f;
     FRAGMENT_SETTLE(o);

@@ -38,9 +38,12 @@
 
 // Intel's GPUs: 64 KiB of local memory (benchmark 10), native vectors of one float, cl_khr_fp16
 // (github.com/openvinotoolkit/openvino/issues/20012); 2048 bytes of arguments: assumed.
+#define INTEL_WAYS (SUBGROUPS_KHR | SUBGROUPS_INTEL | SUBGROUPS_SHUFFLE_KHR | SUBGROUPS_SIZE_INTEL)
+// With matrix engines, for sub-groups of 8, or of 16 where there are none of 8: the specification of
+// cl_intel_subgroup_matrix_multiply_accumulate.
+#define INTEL_XMX (INTEL_WAYS | CLATTN_SUBGROUPS_MATRIX_INTEL)
 #define INTEL                                                                                                \
     GPU, .vendor = "Intel(R) Corporation", .half_arithmetic = true, .subgroups = true,                       \
-         .subgroup_ways = SUBGROUPS_KHR | SUBGROUPS_INTEL | SUBGROUPS_SHUFFLE_KHR | SUBGROUPS_SIZE_INTEL,    \
          .local_memory_is_local = true, .local_memory_bytes = KIB(64), .max_argument_bytes = 2048
 
 const absent_device absent_devices[] = {
@@ -62,33 +65,36 @@ const absent_device absent_devices[] = {
     // 304 units at 2100 MHz: github.com/ROCm/legacy-rocm-build/issues/4021; 200998912 KB, 64 KiB: its neighbour
     // github.com/ROCm/rocprof-compute-viewer/issues/29; the largest buffer assumed, as of its relatives.
     {"mi300x",
-     {AMD, .name = "gfx942", .compute_units = 304, .clock_mhz = 2100, .global_memory_bytes = KIB(200998912),
-      .max_allocation_bytes = KIB(200998912) / 100 * 85},
+     {AMD, .name = "gfx942", .wavefront_width = 64, .compute_units = 304, .clock_mhz = 2100,
+      .global_memory_bytes = KIB(200998912), .max_allocation_bytes = KIB(200998912) / 100 * 85},
      .subgroups = 64},
     // 48 (pairs of) units at 2304 MHz, 24560 MB, 20876 MB in one buffer, 64 KB: benchmark 7.
     {"rx7900xtx",
-     {AMD, .name = "gfx1100", .compute_units = 48, .clock_mhz = 2304, .global_memory_bytes = MIB(24560),
-      .max_allocation_bytes = MIB(20876)},
+     {AMD, .name = "gfx1100", .wavefront_width = 32, .compute_units = 48, .clock_mhz = 2304,
+      .global_memory_bytes = MIB(24560), .max_allocation_bytes = MIB(20876)},
      .subgroups = 32},
     // 4 GB in one buffer: github.com/intel/compute-runtime/issues/627; 16 GB; 512 units at 2400 MHz as 448 of an A750 are
     // (benchmark 10); work-groups of 1024: sub-groups of 8, 128 of them (openvino issue 20012).
     {"arc-a770",
      {INTEL, .name = "Intel(R) Arc(TM) A770 Graphics", .compute_units = 512, .clock_mhz = 2400,
-      .subgroup_sizes = 8 | 16 | 32, .max_work_group = 1024, .max_work_item = {1024, 1024, 1024},
-      .global_memory_bytes = MIB(15473), .max_allocation_bytes = GIB(4) - 4096},
+      .subgroup_ways = INTEL_XMX, .subgroup_sizes = 8 | 16 | 32, .max_work_group = 1024,
+      .max_work_item = {1024, 1024, 1024}, .global_memory_bytes = MIB(15473),
+      .max_allocation_bytes = GIB(4) - 4096},
      .subgroups = 8 | 16 | 32},
     // 448 units: github.com/intel/llvm/issues/20695; work-groups of 1024: github.com/intel/torch-xpu-ops/pull/542; sub-groups
     // of 16 and 32, registers of 64 bytes: oneAPI GPU Optimization Guide, Xe-HPC; clock and memory: assumed.
     {"max-1100",
      {INTEL, .name = "Intel(R) Data Center GPU Max 1100", .compute_units = 448, .clock_mhz = 1550,
-      .subgroup_sizes = 16 | 32, .max_work_group = 1024, .max_work_item = {1024, 1024, 1024},
-      .global_memory_bytes = GIB(48), .max_allocation_bytes = GIB(48) / 100 * 95},
+      .subgroup_ways = INTEL_XMX, .subgroup_sizes = 16 | 32, .max_work_group = 1024,
+      .max_work_item = {1024, 1024, 1024}, .global_memory_bytes = GIB(48),
+      .max_allocation_bytes = GIB(48) / 100 * 95},
      .subgroups = 16 | 32},
     // 96 units: github.com/intel/llvm/issues/6313; work-groups of 512, clock and memory: assumed.
     {"iris-xe",
      {INTEL, .name = "Intel(R) Iris(R) Xe Graphics", .compute_units = 96, .clock_mhz = 1300,
-      .subgroup_sizes = 8 | 16 | 32, .max_work_group = 512, .max_work_item = {512, 512, 512},
-      .global_memory_bytes = MIB(12700), .max_allocation_bytes = GIB(4) - 4096},
+      .subgroup_ways = INTEL_WAYS, .subgroup_sizes = 8 | 16 | 32, .max_work_group = 512,
+      .max_work_item = {512, 512, 512}, .global_memory_bytes = MIB(12700),
+      .max_allocation_bytes = GIB(4) - 4096},
      .subgroups = 8 | 16 | 32},
     // 32 KiB of local memory, 1024 bytes of arguments, out-of-order queues: github.com/BOINC/boinc/issues/3613 (an older
     // one); OpenCL 3.0: github.com/Oblomov/clinfo/issues/92 (an Adreno 750). Units, work-group, memory: assumed.
@@ -145,7 +151,7 @@ unsigned absent_device_proves(const absent_device *device) {
     for (int size = 8; size <= 64; size *= 2)
         if (device->subgroups & (unsigned)size && cla_subgroup_possible(&device->is, size))
             probes |= 1u << cla_subgroup_probe(size);
-    for (int id = PROBE_MMA_F16; id <= PROBE_MMA_BF16; id++)
-        if (cla_probes[id].applies(&device->is)) probes |= 1u << id;
+    for (int id = PROBE_NONE + 1; id < PROBE_COUNT; id++)
+        if (PROBES_FRAGMENTS >> id & 1u && cla_probes[id].applies(&device->is)) probes |= 1u << id;
     return probes;
 }

@@ -32,12 +32,13 @@ static int widest_head(const problem *p) {
     return p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v;
 }
 
-// What a row leaves open. Of engines but NVIDIA's an item has all numbers of a row or half of them, and the tiles of two groups fit 64 KiB.
+// What a row leaves open. Where an item has one row or half of it, its output takes more registers: fewer rows or keys leave them.
 static void complete(const problem *p, knobs *k, const knobs *row) {
     const int widest = widest_head(p), engine = engine_of(k);
+    const int most = engine <= MATRIX_ENGINE_WGMMA ? MOST_COLUMNS : MANY_COLUMNS;
     k->group_rows = is_dpas(engine) ? 8 : engine == MATRIX_ENGINE_WGMMA ? 12 : 4;
-    k->row_vectors = widest <= MANY_COLUMNS && !is_dpas(engine) && engine != MATRIX_ENGINE_WGMMA ? 2 : 1;
-    k->tile_kv = widest <= (engine <= MATRIX_ENGINE_WGMMA ? MOST_COLUMNS : MANY_COLUMNS) ? 64 : 32;
+    k->row_vectors = widest <= MANY_COLUMNS && engine == MATRIX_ENGINE_MMA ? 2 : 1;
+    k->tile_kv = (widest <= most ? 64 : 32) / (engine == MATRIX_ENGINE_DPAS_8 ? 2 : 1);
     if (row) cla_knobs_override(k, row);
 }
 
@@ -115,6 +116,9 @@ static const char *fit(const plan_input *in, const problem *p, const tuned_row *
     refusal = choose_engine(in, p, row, &v->knobs);
     if (refusal) return refusal;
     const int engine = engine_of(&v->knobs);
+    if (engine != MATRIX_ENGINE_MMA && (p->head_dim > MOST_COLUMNS || p->head_dim_v > MOST_COLUMNS) &&
+        !(row && row->id == KERNEL_FLASH_FRAGMENTS))
+        return "heads above 128 leave the device's matrix engine no registers";
     complete(p, &v->knobs, row ? &row->knobs : NULL);
     refusal = tile_refusal(p, &v->knobs);
     if (refusal) return refusal;
