@@ -63,7 +63,7 @@ END_TEST
 // this; of one type of 16 bits, heads up to 256, and what local memory and groups hold. A row's knobs are kept.
 static const struct fragments_case {
     const char *own;
-    float rate; // 0: not proven; of tiles 100
+    float rate; // 0: not proven; of tiles 100; of wgmma twice that
     int engine; // 0: another family
     int rows;   // of a group
 } fragments_cases[] = {
@@ -76,7 +76,10 @@ static const struct fragments_case {
     {"flash_fragments : MATRIX_ENGINE=1 GROUP_ROWS=2", 4000.0f, MATRIX_ENGINE_EMULATION, 64},
     {"flash_fragments : MATRIX_ENGINE=3", 0.0f, 0, 0},
     {"flash_fragments : GROUP_ROWS=16", 4000.0f, 0, 0}, // more queries than local memory holds
-    {"flash_fragments : GROUP_ROWS=16 ROW_VECTORS=1", 4000.0f, MATRIX_ENGINE_MMA, 256}};
+    {"flash_fragments : GROUP_ROWS=16 ROW_VECTORS=1", 4000.0f, MATRIX_ENGINE_MMA, 256},
+    {"flash_fragments : MATRIX_ENGINE=4", 4000.0f, MATRIX_ENGINE_WGMMA, 192},
+    {"flash_fragments : MATRIX_ENGINE=4 GROUP_ROWS=8 TILE_KV=128", 4000.0f, MATRIX_ENGINE_WGMMA, 128},
+    {"flash_fragments : MATRIX_ENGINE=4", 0.0f, 0, 0}};
 
 static void check_fragments(const plan_input *in, problem *p, int engine, int rows) {
     variant v;
@@ -96,12 +99,13 @@ static void check_fragments_case(const struct fragments_case *c) {
     tuned_rows own = {0};
     char why[256];
     gpu.is_cpu = false, gpu.is_gpu = true, gpu.float_vector_width = 1, gpu.local_memory_bytes = 48 << 10;
-    gpu.compute_capability = 80;
+    gpu.compute_capability = 90;
     plan_input in = {.device = &gpu, .own = &own, .shipped = &shipped};
     in.probes.rate[PROBE_TILES] = 100.0f, in.probes.rate[PROBE_MMA_BF16] = c->rate;
+    in.probes.rate[PROBE_WGMMA_BF16] = 2.0f * c->rate;
     in.probes.ran = PROBES_MMA | 1u << PROBE_TILES,
     in.probes.proven = 1u << PROBE_TILES | 1u << PROBE_MMA_F16; // not of bfloat16
-    if (c->rate > 0.0f) in.probes.proven |= 1u << PROBE_MMA_BF16;
+    if (c->rate > 0.0f) in.probes.proven |= 1u << PROBE_MMA_BF16 | 1u << PROBE_WGMMA_BF16;
     if (c->own) ck_assert(cla_tuned_parse(c->own, &own, why, sizeof why));
     p.align_q = p.align_v = 8, p.type_q = p.type_kv = CLATTN_TYPE_BF16;
     for (p.align_k = 4; p.align_k <= 8; p.align_k += 4) check_fragments(&in, &p, c->engine, c->rows);
@@ -109,10 +113,13 @@ static void check_fragments_case(const struct fragments_case *c) {
     check_fragments(&in, &p, 0, 0);
     p.type_kv = CLATTN_TYPE_BF16, p.head_dim = 257;
     check_fragments(&in, &p, 0, 0);
+    p.head_dim = 129;
+    if (c->engine == MATRIX_ENGINE_WGMMA) check_fragments(&in, &p, 0, 0);
     p.head_dim = 64, gpu.max_work_group = 32;
     check_fragments(&in, &p, 0, 0);
     gpu = cpu, gpu.compute_capability = 80; // has kernels of its own, and more local memory
-    if (!c->own || c->engine) check_fragments(&in, &p, c->own ? c->engine : 0, c->rows);
+    if ((!c->own || c->engine) && c->engine != MATRIX_ENGINE_WGMMA)
+        check_fragments(&in, &p, c->own ? c->engine : 0, c->rows);
     cla_tuned_free(&own);
 }
 

@@ -68,7 +68,8 @@ static probe_id proven_engine(const plan_input *in, const problem *p, int number
     for (int id = PROBE_NONE + 1; id < PROBE_COUNT; id++) {
         if (!((PROBES_FRAGMENTS & in->probes.proven) >> id & 1u)) continue;
         const knobs k = cla_fragments_knobs(in->device, (probe_id)id);
-        if (k.type_kv != (int)p->type_kv || (number && k.matrix_engine != number)) continue;
+        if (k.type_kv != (int)p->type_kv || !k.matrix_engine || (number && k.matrix_engine != number))
+            continue;
         // No device has timed a whole kernel with it yet: a tuned row asks for it.
         if (!number && k.matrix_engine == MATRIX_ENGINE_WGMMA) continue;
         if (best == PROBE_NONE || in->probes.rate[id] > in->probes.rate[best]) best = (probe_id)id;
