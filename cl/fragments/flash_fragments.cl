@@ -200,6 +200,27 @@ typedef int warp_queries; // nothing
 #define QUERY(own, x, d) (own[x])
 #endif
 
+// From memory, for the whole group.
+FRAGMENT_INLINE void take_queries(warp_queries *queries, fragment_memory *memory, row_pointer q, long stride,
+                                  int i0, int i_last) {
+    for (int turn = 0; turn < TURNS; turn++) {
+        put_queries(memory, q, stride, i0 + turn * TURN_ROWS, i_last);
+        FRAGMENT_WAIT();
+        barrier(CLK_LOCAL_MEM_FENCE);
+#if FRAGMENTS_KEEPS_QUERIES(FRAGMENT_ENGINE)
+        if (TURNS == 1 || FRAGMENT_WARP / (GROUP_ROWS / TURNS) == turn) {
+            EACH_VECTOR(x)
+            FRAGMENT_UNROLL for (int d = 0; d < STEPS; d++) FRAGMENT_LOAD_OWN(
+                queries->q[x][d], *memory, QUERIES_AT,
+                WARP_ROWS * FRAGMENT_WARP - TURN_ROWS * turn + FRAGMENT_ROWS * x, d, KEY_PITCH);
+        }
+        barrier(CLK_LOCAL_MEM_FENCE); // they have been read
+#else
+        (void)queries;
+#endif
+    }
+}
+
 // The products of the warp's rows with a tile's keys.
 FRAGMENT_INLINE void multiply_keys(warp_scores *w, warp_queries *queries, fragment_memory *memory) {
     EACH_VECTOR(x) EACH_KEY_PART(y) EACH_ELEMENT(e) w->s[x][y][e] = 0.0f;
@@ -457,20 +478,7 @@ flash_fragments(FUSED_ARGUMENTS) {
 
     if (get_local_id(0) == 0) strange = 0;
     warp_queries q_part;
-    for (int turn = 0; turn < TURNS; turn++) {
-        put_queries(&memory, queries, args.q.row, i0 + turn * TURN_ROWS, i_last);
-        FRAGMENT_WAIT();
-        barrier(CLK_LOCAL_MEM_FENCE);
-#if FRAGMENTS_KEEPS_QUERIES(FRAGMENT_ENGINE)
-        if (TURNS == 1 || FRAGMENT_WARP / (GROUP_ROWS / TURNS) == turn) {
-            EACH_VECTOR(x)
-            FRAGMENT_UNROLL for (int d = 0; d < STEPS; d++) FRAGMENT_LOAD_OWN(
-                q_part.q[x][d], memory, QUERIES_AT,
-                WARP_ROWS * FRAGMENT_WARP - TURN_ROWS * turn + FRAGMENT_ROWS * x, d, KEY_PITCH);
-        }
-        barrier(CLK_LOCAL_MEM_FENCE); // they have been read
-#endif
-    }
+    take_queries(&q_part, &memory, queries, args.q.row, i0, i_last);
     warp_state state;
     EACH_VECTOR(x) {
         EACH_VALUE_PART(y) EACH_ELEMENT(e) state.o[x][y][e] = 0.0f;
