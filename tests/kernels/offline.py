@@ -23,6 +23,7 @@ TOP = os.path.dirname(os.path.dirname(TESTS))
 sys.path[:0] = [TESTS, f"{TOP}/cl"]
 import embed  # noqa: E402
 from offline_compilers import TARGETS, Failed, Missing, Tools  # noqa: E402
+from offline_loops import ENGINES  # noqa: E402
 from offline_reads import reads_of  # noqa: E402
 
 RECORD, TABLE = f"{TESTS}/offline_record.tsv", f"{TOP}/bench/results/offline.md"
@@ -112,6 +113,8 @@ def faults_of(compiler, plan, result, row, comparable):
         yield f"{result.local} bytes of local memory, planned {plan.local}"
     if result.local > plan.most:
         yield f"{result.local} bytes of local memory, and {plan.device} has {plan.most}"
+    if re.search("-DMATRIX_ENGINE=[3-9]", plan.options) and not any(re.match(ENGINES, i.name) for i in result.code) and result.code:
+        yield "has no instruction of a matrix engine"
     reads = reads_words(compiler, plan, result)
     if reads and reads[0] != reads[1]:
         yield f"{reads[0]:.0f} bytes are read of {what_reads(plan)}, by the formula {reads[1]}"

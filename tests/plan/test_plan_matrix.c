@@ -129,6 +129,79 @@ START_TEST(fragments_by_rate) {
 }
 END_TEST
 
+// Devices with each engine, both types proven unless a rate is 0: what is taken, and that two groups of it fit 64 KiB with heads up to
+// 128; heads above only where a row asks. A row that no engine can do is refused.
+static const struct engine_case {
+    unsigned wavefront, ways, sizes, capability;
+    probe_id f16, bf16;
+    const char *own;
+    int head, engine, items, rows, keys; // engine 0: another family
+} engine_cases[] = {
+    {32, 0, 0, 0, PROBE_WMMA_F16, PROBE_WMMA_BF16, NULL, 64, MATRIX_ENGINE_WMMA, 128, 64, 64},
+    {32, 0, 0, 0, PROBE_WMMA_F16, PROBE_WMMA_BF16, NULL, 128, MATRIX_ENGINE_WMMA, 128, 64, 32},
+    {32, 0, 0, 0, PROBE_WMMA_F16, PROBE_WMMA_BF16, NULL, 129, 0, 0, 0, 0},
+    {32, 0, 0, 0, PROBE_WMMA_F16, PROBE_WMMA_BF16, "flash_fragments : GROUP_ROWS=2", 256, 5, 64, 32, 32},
+    {32, 0, 0, 0, PROBE_WMMA_F16, PROBE_WMMA_BF16, "flash_fragments : TILE_KV=16", 64, 5, 128, 64, 16},
+    {32, 0, 0, 0, PROBE_WMMA_F16, PROBE_WMMA_BF16, "flash_fragments : MATRIX_ENGINE=7", 64, 0, 0, 0, 0},
+    {32, 0, 0, 0, PROBE_WMMA_F16, PROBE_WMMA_BF16, "flash_fragments : MATRIX_ENGINE=3", 64, 0, 0, 0, 0},
+    {64, 0, 0, 0, PROBE_MFMA_F16, PROBE_MFMA_BF16, NULL, 64, MATRIX_ENGINE_MFMA, 256, 128, 64},
+    {64, 0, 0, 0, PROBE_MFMA_F16, PROBE_MFMA_BF16, NULL, 128, MATRIX_ENGINE_MFMA, 256, 128, 32},
+    {64, 0, 0, 0, PROBE_MFMA_F16, PROBE_MFMA_BF16, "flash_fragments : TILE_KV=16", 64, 0, 0, 0, 0},
+    {64, 0, 0, 0, PROBE_MFMA_F16, PROBE_MFMA_BF16, "flash_fragments : MATRIX_ENGINE=7", 64, 7, 256, 128, 64},
+    {64, 0, 0, 0, PROBE_NONE, PROBE_NONE, NULL, 64, 0, 0, 0, 0},
+    {64, 0, 0, 0, PROBE_NONE, PROBE_NONE, "flash_fragments : MATRIX_ENGINE=1 EMULATED=8", 64, 1, 64, 64, 32},
+    {0, 82, 56, 0, PROBE_DPAS_F16, PROBE_DPAS_BF16, NULL, 64, MATRIX_ENGINE_DPAS_8, 64, 64, 32},
+    {0, 82, 56, 0, PROBE_DPAS_F16, PROBE_DPAS_BF16, NULL, 128, MATRIX_ENGINE_DPAS_8, 64, 64, 16},
+    {0, 82, 48, 0, PROBE_DPAS_F16, PROBE_DPAS_BF16, NULL, 64, MATRIX_ENGINE_DPAS_16, 128, 128, 32},
+    {0, 82, 48, 0, PROBE_DPAS_F16, PROBE_DPAS_BF16, "flash_fragments : TILE_KV=48", 64, 9, 128, 128, 48},
+    {0, 82, 48, 0, PROBE_DPAS_F16, PROBE_DPAS_BF16, "flash_fragments : MATRIX_ENGINE=8", 64, 0, 0, 0, 0},
+    {0, 0, 0, 90, PROBE_MMA_F16, PROBE_MMA_BF16, NULL, 192, MATRIX_ENGINE_MMA, 128, 64, 32}};
+
+static void check_engine(const struct engine_case *c, plan_input *in, clattn_type type) {
+    problem p = {.batch = 1, .heads = 8, .kv_heads = 8, .n_q = 1024, .n_kv = 1024};
+    variant v;
+    p.head_dim = p.head_dim_v = c->head, p.type_q = p.type_kv = type;
+    p.align_q = p.align_k = p.align_v = 8;
+    ck_assert_int_eq(cla_variant_choose(in, &p, &v), CLATTN_OK);
+    ck_assert_msg(v.knobs.matrix_engine == c->engine, "engine %d in place of %d, heads of %d, %s",
+                  v.knobs.matrix_engine, c->engine, c->head, c->own ? c->own : "no row");
+    ck_assert_int_eq(v.family->id == KERNEL_FLASH_FRAGMENTS, c->engine != 0);
+    if (!c->engine) return;
+    ck_assert_int_eq(v.work_group, c->items);
+    ck_assert_int_eq(v.rows_per_group, c->rows);
+    ck_assert_int_eq(v.knobs.tile_kv, c->keys);
+    ck_assert_int_eq(v.options && strstr(v.options, "256-GRF") != NULL, c->engine >= MATRIX_ENGINE_DPAS_8);
+    if (!c->own && c->wavefront) ck_assert_uint_le(2 * v.local_bytes, in->device->local_memory_bytes);
+}
+
+static void check_engine_case(const struct engine_case *c) {
+    clattn_capabilities gpu = cpu;
+    tuned_rows own = {0};
+    char why[256];
+    gpu.is_cpu = false, gpu.is_gpu = true, gpu.float_vector_width = 1, gpu.local_memory_bytes = 64 << 10;
+    gpu.max_work_group = 256, gpu.wavefront_width = c->wavefront, gpu.compute_capability = c->capability;
+    gpu.subgroup_ways = c->ways, gpu.subgroup_sizes = c->sizes, gpu.subgroups = c->ways != 0;
+    plan_input in = {.device = &gpu, .own = &own, .shipped = &shipped};
+    in.probes.rate[PROBE_TILES] = 100.0f, in.probes.proven = 1u << PROBE_TILES;
+    if (c->f16) in.probes.proven |= 1u << c->f16 | 1u << c->bf16;
+    in.probes.rate[c->f16] = in.probes.rate[c->bf16] = c->f16 ? 900.0f : 0.0f;
+    if (c->own) ck_assert_msg(cla_tuned_parse(c->own, &own, why, sizeof why), "%s", why);
+    check_engine(c, &in, CLATTN_TYPE_F16);
+    check_engine(c, &in, CLATTN_TYPE_BF16);
+    // Slower than multiply-adds: where a row asks alone.
+    in.probes.rate[c->f16] = in.probes.rate[c->bf16] = 99.0f;
+    struct engine_case slow = *c;
+    if (!c->own) slow.engine = 0;
+    check_engine(&slow, &in, CLATTN_TYPE_F16);
+    cla_tuned_free(&own);
+}
+
+START_TEST(engines_of_each_device) {
+    for (size_t i = 0; i < sizeof engine_cases / sizeof engine_cases[0]; i++)
+        check_engine_case(&engine_cases[i]);
+}
+END_TEST
+
 // Values in tiles lie behind the partial results of ranges of keys; what is more than a buffer goes to another family.
 START_TEST(values_in_the_workspace) {
     problem p = {
@@ -251,7 +324,7 @@ START_TEST(tiles_of_projections) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {tiles_by_rate, fragments_by_rate, values_in_the_workspace,
-                                  projections_by_rate, tiles_of_projections};
+    const TTest *const tests[] = {tiles_by_rate,          fragments_by_rate,   values_in_the_workspace,
+                                  engines_of_each_device, projections_by_rate, tiles_of_projections};
     return PLAN_SUITE_RUN("plan_matrix", tests);
 }

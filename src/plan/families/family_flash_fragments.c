@@ -38,7 +38,7 @@ static void complete(const problem *p, knobs *k, const knobs *row) {
     const int most = engine <= MATRIX_ENGINE_WGMMA ? MOST_COLUMNS : MANY_COLUMNS;
     k->group_rows = is_dpas(engine) ? 8 : engine == MATRIX_ENGINE_WGMMA ? 12 : 4;
     k->row_vectors = widest <= MANY_COLUMNS && engine == MATRIX_ENGINE_MMA ? 2 : 1;
-    k->tile_kv = (widest <= most ? 64 : 32) / (engine == MATRIX_ENGINE_DPAS_8 ? 2 : 1);
+    k->tile_kv = (widest <= most ? 64 : 32) / (is_dpas(engine) ? 2 : 1);
     if (row) cla_knobs_override(k, row);
 }
 
