@@ -1,11 +1,14 @@
-// flash_fragments.cl: flash attention on a matrix engine that the work-items of a warp share (fragments.clh), for float16 and bfloat16,
-// as FlashAttention-2 has it [Dao 2023]: a warp owns FRAGMENT_ROWS * ROW_VECTORS query rows, whose fragments stay in registers with
-// the scores and the output; a work-group of GROUP_ROWS warps walks over the keys TILE_KV at a time, and its warps share the tiles of
+// flash_fragments.cl: flash attention on a matrix engine that the work-items of a warp share (fragments.clh), for queries of float16 and
+// bfloat16, as FlashAttention-2 has it [Dao 2023]: a warp owns FRAGMENT_ROWS * ROW_VECTORS query rows, whose fragments stay in registers
+// with the scores and the output; a work-group of GROUP_ROWS warps walks over the keys TILE_KV at a time, and its warps share the tiles of
 // K and V in local memory. The softmax is made on the fragments, whose elements' places are known: no score goes through memory.
 // The tile of V is on its way while scores are made, and the next tile of K while values are added.
 //   S = Q K^T    an item has some of the keys of one row, or of two, as the engine lays them out.
 //   softmax      a row's maximum and sum over the items that share it.
-//   O += P V     weights, rounded to the type of V, are an operand as they are, or after one exchange.
+//   O += P V     weights, rounded to 16 bits, are an operand as they are, or after one exchange.
+// Keys and values of other types become numbers of the queries' type on their way to local memory. Of keys whose numbers have scales, of a
+// row or of its blocks, these numbers come without them, so that none is rounded and none too large, and sums are multiplied by scales;
+// values are rounded as weights are.
 // Barriers are uniform: all loop bounds depend on the group alone. The softmax has no branch: a compiler that does not know a product for
 // one of a whole warp might put it on both ways.
 #ifndef TYPE_Q
@@ -21,11 +24,23 @@
 #define ROW_VECTORS 1
 #endif
 #define FRAGMENT_GROUP (GROUP_ROWS * FRAGMENT_ITEMS)
+#define TYPE_FRAGMENT TYPE_Q
+#if TYPE_KV != TYPE_Q || TYPE_V
+#define STORAGE_FOURS
+#endif
 #include "fragments/fragments.clh"
 #include "call/score.clh"
 
-#if TYPE_Q != TYPE_KV || HEAD_DIM > 256 || HEAD_DIM_V > 256
-#error "q, k and v are of one type of 16 bits, with heads of at most 256"
+#define KEY_CONVERTS (TYPE_KV != TYPE_FRAGMENT)
+#define VALUE_CONVERTS (TYPE_V != TYPE_FRAGMENT)
+#if (KEY_CONVERTS && (STORE_IS_FLOAT(TYPE_KV) || TYPE_KV == STORE_Q4_1)) || HEAD_DIM > 256 || HEAD_DIM_V > 256
+#error "k is of q's type, of int8, float8, q8_0 or q4_0; heads of at most 256"
+#endif
+#if VALUE_CONVERTS && STORE_IS_FLOAT(TYPE_V) && TYPE_FRAGMENT != STORE_BF16
+#error "values of other floating types become bfloat16, which holds all that they may be"
+#endif
+#if FRAGMENT_TILES && (KEY_CONVERTS || VALUE_CONVERTS)
+#error "wgmma reads tiles by itself: with it nothing is converted"
 #endif
 #if FRAGMENT_TILES
 #if TILE_KV % 64 != 0 || TILE_KV > 128 || GROUP_ROWS % 4 != 0 || ROW_VECTORS != 1 || HEAD_DIM > 128 ||       \
@@ -88,6 +103,22 @@
 #define ELEMENT_ROW(e) FRAGMENT_ROW((e) / ROW_ELEMENTS)
 
 typedef __global const ushort *row_pointer;
+
+// Scales of a key: of its row, or one each 32 numbers. They lie in local memory, those of all keys behind those of the block before.
+#if STORE_IS_BLOCKS(TYPE_KV)
+#define KEY_SCALES (HEAD_DIM / 32)
+#else
+#define KEY_SCALES KEY_SCALED
+#endif
+#if KEY_SCALES
+#define SCALES_PARAMETER , __local const float *scales
+#define SCALES_VALUE , scales
+#define DECLARE_SCALES __local float scales[TILE_KV * KEY_SCALES]
+#else
+#define SCALES_PARAMETER
+#define SCALES_VALUE
+#define DECLARE_SCALES
+#endif
 
 // What a warp has at hand.
 typedef struct warp_rows {
@@ -175,11 +206,11 @@ FRAGMENT_INLINE void add_values(warp_state *t, const warp_scores *w, fragment_me
     EACH_TILE_PARTS(y, VALUE_PARTS) FRAGMENT_SETTLE(t->o[0] + y);
 }
 #else
-// The products of the warp's rows with a tile's keys.
-FRAGMENT_INLINE void multiply_keys(warp_scores *w, warp_queries *queries, fragment_memory *memory, int from) {
-    (void)from; // KEYS_AT
+// The products of the warp's rows with a tile's keys, from step `begin` to before `end`.
+FRAGMENT_INLINE void multiply_steps(warp_scores *w, warp_queries *queries, fragment_memory *memory, int begin,
+                                    int end) {
     EACH_VECTOR(x) EACH_KEY_PART(y) EACH_ELEMENT(e) w->s[x][y][e] = 0.0f;
-    FRAGMENT_UNROLL for (int d = 0; d < STEPS; d++) {
+    FRAGMENT_UNROLL for (int d = begin; d < end; d++) {
 #if !FRAGMENTS_KEEPS_QUERIES(FRAGMENT_ENGINE)
         fragment_own own[ROW_VECTORS];
         EACH_VECTOR(x)
@@ -194,6 +225,29 @@ FRAGMENT_INLINE void multiply_keys(warp_scores *w, warp_queries *queries, fragme
             EACH_PART(i) FRAGMENT_MULTIPLY_ADD(w->s[x][y + i], QUERY(own, x, d), k, i, *memory);
         }
     }
+}
+FRAGMENT_INLINE void multiply_keys(warp_scores *w, warp_queries *queries, fragment_memory *memory,
+                                   int from SCALES_PARAMETER) {
+    (void)from; // KEYS_AT
+#if KEY_SCALES > 1
+    EACH_VECTOR(x) EACH_KEY_PART(y) EACH_ELEMENT(e) w->s[x][y][e] = 0.0f;
+    FRAGMENT_UNROLL for (int n = 0; n < KEY_SCALES; n++) {
+        warp_scores part;
+        multiply_steps(&part, queries, memory, n * (32 / FRAGMENT_STEP), (n + 1) * (32 / FRAGMENT_STEP));
+        EACH_KEY_PART(y) EACH_ELEMENT(e) {
+            const float by = scales[TILE_KV * n + FRAGMENT_COLUMN(y, e)];
+            EACH_VECTOR(x) w->s[x][y][e] = MULTIPLY_ADD(part.s[x][y][e], by, w->s[x][y][e]);
+        }
+    }
+#else
+    multiply_steps(w, queries, memory, 0, STEPS);
+#if KEY_SCALES
+    EACH_KEY_PART(y) EACH_ELEMENT(e) {
+        const float by = scales[FRAGMENT_COLUMN(y, e)];
+        EACH_VECTOR(x) w->s[x][y][e] *= by;
+    }
+#endif
+#endif
 }
 
 // o += P V. By built-in functions a part of the output shrinks right before it grows, and all keys are added to it before the next part:
@@ -327,7 +381,7 @@ FRAGMENT_INLINE void drop_weights(warp_scores *w, const warp_rows *r, int first_
 
 // A NaN or an infinity in V must not be multiplied by the 0 of a row that does not see its key. In tiles that some row does not see
 // whole they become 0, and behind the last tile each row adds those that it sees.
-#define INFINITE (TYPE_KV == STORE_BF16 ? 0x7f80u : 0x7c00u)
+#define INFINITE (TYPE_FRAGMENT == STORE_BF16 ? 0x7f80u : 0x7c00u)
 #define IS_STRANGE(bits) (((bits)&INFINITE) == INFINITE)
 // Whether there are some in what this item looks at.
 bool clear_strange(__local uint4 *tile, int from) {
@@ -350,22 +404,23 @@ FRAGMENT_INLINE void add_strange(warp_state *t, const warp_rows *r, const score_
 #pragma unroll 1
     for (int j = begin; j < r->end; j++) EACH_VECTOR(x) EACH_ITEM_ROW(n) {
             const int i = min(r->first + FRAGMENT_ROWS * x + FRAGMENT_ROW(n), r->last);
-            const row_pointer v = (row_pointer)kv_row_at(values, j).at;
+            const kv_row v = kv_row_at(values, j);
             float p = 1.0f;
             if (j < mask_first_key(r->bounds, i) || j >= mask_last_key(r->bounds, i)) continue;
 #if CHANGES
-            const row_pointer q_row = q + i * c->args->q.row, k_row = (row_pointer)kv_row_at(keys, j).at;
+            const row_pointer q_row = q + i * c->args->q.row;
+            const kv_row k = kv_row_at(keys, j);
             const score_place at = {r->b, r->h, j, r->bounds->item.shift, i};
             float sum = 0.0f;
             bool sees = true;
             for (int d = 0; d < HEAD_DIM; d++)
-                sum = MULTIPLY_ADD(fragment_number(q_row[d]), fragment_number(k_row[d]), sum);
+                sum = MULTIPLY_ADD(fragment_number(q_row[d]), key_number(k, d), sum);
             if (score_step(c, &at, sum * (r->scale * SCORE_UNIT), &sees) == -INFINITY) p = 0.0f;
             if (!sees) continue;
 #endif
             if (DROPS(i, j)) p = 0.0f;
             EACH_VALUE_PART(y) EACH_OF_ROW(z) {
-                const uint bits = v[min(FRAGMENT_COLUMN(y, z), HEAD_DIM_V - 1)];
+                const uint bits = value_bits(v, min(FRAGMENT_COLUMN(y, z), HEAD_DIM_V - 1));
                 if (IS_STRANGE(bits)) t->o[x][y][ROW_ELEMENT(n, z)] += p * fragment_number(bits);
             }
         }
@@ -452,6 +507,7 @@ __kernel FRAGMENT_SIZED __attribute__((reqd_work_group_size(FRAGMENT_GROUP, 1, 1
 flash_fragments(FUSED_ARGUMENTS) {
     __local uint4 tile[SHARED_BYTES / 16] __attribute__((aligned(TILE_ALIGNED)));
     DECLARE_STRANGE;
+    DECLARE_SCALES;
     FRAGMENT_EXCHANGE;
     FRAGMENT_DECLARE(memory, tile);
     FUSED_DECLARE_PLACE;
@@ -497,7 +553,7 @@ flash_fragments(FUSED_ARGUMENTS) {
         WAIT_FOR_KEYS;
         barrier(CLK_LOCAL_MEM_FENCE); // keys are there, and the values before have been read
         AFTER_KEYS;
-        multiply_keys(&scores, &q_part, &memory, KEYS_AT);
+        multiply_keys(&scores, &q_part, &memory, KEYS_AT SCALES_VALUE);
         finish_scores(&scores, &rows, &call, k0, all_see);
         weigh(&state, &scores, &rows, &memory);
         DROP_WEIGHTS(&scores, &rows, k0);

@@ -242,24 +242,28 @@ refuse -DHEAD_DIM=257 cl/matrix/flash_matrix.cl
 refuse -DTILE_KV=48 cl/matrix/flash_matrix.cl
 refuse -DMATRIX_ENGINE=3 cl/matrix/flash_matrix.cl
 # Fragments, on the emulation; and as PTX, whose products are then there: for a tile of 64 keys and heads of 64 or 128 numbers 64 or 128 in
-# a warp of 16 rows, once in the kernel and once in the functions that it has of them.
+# a warp of 16 rows.
 fragments=cl/fragments/flash_fragments.cl
 for type in 1 2; do
     for place in DROPOUT PAST PAGED RAGGED; do
         lint -DTYPE_Q=$type -DTYPE_KV=$type -D$place=1 -DSCORE_OPS=1167 -DHEAD_DIM=77 -DHEAD_DIM_V=33 $fragments
         lint -DTYPE_Q=$type -DTYPE_KV=$type -D$place=1 -DROW_VECTORS=2 -DWIDE=2 -DTILE_KV=48 -DHEAD_DIM=256 -DHEAD_DIM_V=72 $fragments
     done
+    for cache in 4 6 7 8 9; do
+        lint -DTYPE_Q=$type -DTYPE_KV=$cache -DPAGED=1 -DSCORE_OPS=1167 -DWIDE=2 -DHEAD_DIM=96 -DHEAD_DIM_V=64 $fragments
+        lint -DTYPE_Q=$type -DTYPE_KV=$type -DTYPE_V=$cache -DPAST=1 -DHEAD_DIM=77 -DHEAD_DIM_V=32 -DEMULATED=7 $fragments
+    done
     lint -DTYPE_KV=$type cl/probes/probe_fragments.cl
     for dim in 64 128; do
         ptx=$("$clang" -x cl -cl-std=CL1.2 -target nvptx64-nvidia-cuda -Xclang -target-cpu -Xclang sm_80 -Xclang -cl-ext=+cl_khr_fp16 \
             -Xclang -finclude-default-header -Wno-pass-failed -O2 -S -o - -DMATRIX_ENGINE=3 -DWIDE=2 -DTYPE_Q=$type -DTYPE_KV=$type \
             -DHEAD_DIM=$dim -DHEAD_DIM_V=$dim -Icl -I"$knobs" $fragments)
-        [ "$(echo "$ptx" | grep -c "mma.sync.*\.$([ $type = 1 ] && echo f16 || echo bf16)\.")" = $((2 * dim)) ] ||
+        [ "$(echo "$ptx" | sed -n '/\.entry/,$p' | grep -c "mma.sync.*\.$([ $type = 1 ] && echo f16 || echo bf16)\.")" = "$dim" ] ||
             { echo "$fragments: products of heads of $dim"; exit 1; }
     done
 done
-for refused in "-DTYPE_Q=0" "-DTYPE_KV=4" "-DTYPE_Q=1 -DTYPE_KV=2" -DHEAD_DIM=257 -DTILE_KV=8 -DTILE_KV=80 -DROW_VECTORS=3 -DGROUP_ROWS=17 \
-    -DWIDE=1 -DMATRIX_ENGINE=2; do
+for refused in "-DTYPE_Q=0" "-DTYPE_KV=10" "-DTYPE_Q=1 -DTYPE_KV=2" "-DTYPE_V=2" "-DTYPE_KV=4 -DEMULATED=4 -DGROUP_ROWS=4" \
+    -DHEAD_DIM=257 -DTILE_KV=8 -DTILE_KV=80 -DROW_VECTORS=3 -DGROUP_ROWS=17 -DWIDE=1 -DMATRIX_ENGINE=2; do
     # shellcheck disable=SC2086
     refuse $refused $fragments
 done

@@ -1,6 +1,6 @@
-// family_flash_fragments.c: both products of 16-bit attention on a matrix engine that a warp shares, by default only where the
-// device proved one that is faster than tiles of multiply-adds; where a row of the caller's names the kernel, anywhere, if need be
-// on the emulation.
+// family_flash_fragments.c: both products of attention with 16-bit queries on a matrix engine that a warp shares, by default only
+// where the device proved one that is faster than tiles of multiply-adds; where a row of the caller's names the kernel, anywhere, if
+// need be on the emulation.
 #include <stdio.h>
 
 #include "args/args.h"
@@ -42,6 +42,26 @@ static void complete(const problem *p, knobs *k, const knobs *row) {
     if (row) cla_knobs_override(k, row);
 }
 
+const char *cla_family_halves_refusal(const problem *p) {
+    const clattn_type q = p->type_q, k = p->type_kv, v = cla_problem_type_v(p);
+    if (q != CLATTN_TYPE_F16 && q != CLATTN_TYPE_BF16)
+        return "its products are of 16 bits, to which float32 queries are not rounded";
+    if (k != q && (!TYPE_IS_QUANTISED(k) || k == CLATTN_TYPE_Q4_1))
+        return "its products are of 16 bits of the queries' type, to which keys of other types are not "
+               "rounded, "
+               "but for int8, float8, q8_0 and q4_0";
+    if (v != q && q == CLATTN_TYPE_F16 && !TYPE_IS_QUANTISED(v))
+        return "its products are of float16, in which not all values of other floating types have a place";
+    return NULL;
+}
+static bool converts(const problem *p) {
+    return p->type_kv != p->type_q || cla_problem_type_v(p) != p->type_q;
+}
+static int key_scales(const problem *p) {
+    const int numbers = clattn_type_numbers(p->type_kv);
+    return numbers > 1 ? p->head_dim / numbers : CLATTN_TYPE_IS_SCALED(p->type_kv);
+}
+
 static bool is_wgmma(const knobs *k) {
     return k->matrix_engine == MATRIX_ENGINE_WGMMA || k->emulated == MATRIX_ENGINE_WGMMA;
 }
@@ -62,13 +82,13 @@ static const char *knobs_refusal(const knobs *row) {
     return NULL;
 }
 
-// The fastest proven engine for the problem's types, of that number where it is not 0; PROBE_NONE: there is none.
-static probe_id proven_engine(const plan_input *in, const problem *p, int number) {
+// The fastest proven engine for numbers of this type, of that number where it is not 0; PROBE_NONE: there is none.
+static probe_id proven_engine(const plan_input *in, int type, int number) {
     probe_id best = PROBE_NONE;
     for (int id = PROBE_NONE + 1; id < PROBE_COUNT; id++) {
         if (!((PROBES_FRAGMENTS & in->probes.proven) >> id & 1u)) continue;
         const knobs k = cla_fragments_knobs(in->device, (probe_id)id);
-        if (k.type_kv != (int)p->type_kv || (number && k.matrix_engine != number)) continue;
+        if (k.type_kv != type || (number && k.matrix_engine != number)) continue;
         // No device has timed a whole kernel with it yet: a tuned row asks for it.
         if (!number && k.matrix_engine == MATRIX_ENGINE_WGMMA) continue;
         if (best == PROBE_NONE || in->probes.rate[id] > in->probes.rate[best]) best = (probe_id)id;
@@ -79,7 +99,7 @@ static probe_id proven_engine(const plan_input *in, const problem *p, int number
 static const char *choose_engine(const plan_input *in, const problem *p, const tuned_row *row, knobs *k) {
     const bool own = row && row->id == KERNEL_FLASH_FRAGMENTS;
     const int asked = own ? row->knobs.matrix_engine : 0;
-    const probe_id id = proven_engine(in, p, asked == MATRIX_ENGINE_EMULATION ? 0 : asked);
+    const probe_id id = proven_engine(in, (int)p->type_q, asked == MATRIX_ENGINE_EMULATION ? 0 : asked);
     k->matrix_engine = asked ? asked : MATRIX_ENGINE_EMULATION;
     if (own) k->emulated = row->knobs.emulated;
     if (asked == MATRIX_ENGINE_EMULATION) return NULL;
@@ -96,6 +116,8 @@ static const char *tile_refusal(const problem *p, const knobs *k) {
     const int engine = engine_of(k);
     if (engine == MATRIX_ENGINE_WGMMA && widest_head(p) > MOST_WGMMA_HEAD)
         return "its tuned row asks for wgmma, whose registers hold heads of up to 128";
+    if (engine == MATRIX_ENGINE_WGMMA && converts(p))
+        return "its tuned row asks for wgmma, which reads keys and values as they are";
     if (engine == MATRIX_ENGINE_MFMA && k->tile_kv % 32)
         return "its tuned row asks for a TILE_KV that is neither 32 nor 64";
     return NULL;
@@ -109,9 +131,8 @@ static int reads_by(const problem *p) {
 static const char *fit(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
     const char *refusal = cla_family_gpu_refusal(in, row, KERNEL_FLASH_FRAGMENTS);
     if (refusal) return refusal;
-    if (p->type_q != p->type_kv || p->type_v ||
-        (p->type_kv != CLATTN_TYPE_F16 && p->type_kv != CLATTN_TYPE_BF16))
-        return "its products are of q, k and v that are all float16 or all bfloat16";
+    refusal = cla_family_halves_refusal(p);
+    if (refusal) return refusal;
     if (p->head_dim > MOST_HEAD || p->head_dim_v > MOST_HEAD) return "head sizes up to 256";
     refusal = choose_engine(in, p, row, &v->knobs);
     if (refusal) return refusal;
@@ -128,6 +149,7 @@ static const char *fit(const plan_input *in, const problem *p, const tuned_row *
     const int turn_rows = v->rows_per_group / FRAGMENTS_TURNS(engine, v->knobs.group_rows);
     v->local_bytes =
         (size_t)FRAGMENTS_LOCAL_BYTES(engine, turn_rows, v->knobs.tile_kv, p->head_dim, p->head_dim_v) +
+        sizeof(float) * (size_t)(v->knobs.tile_kv * key_scales(p)) +
         (engine == MATRIX_ENGINE_WGMMA ? 0 : FRAGMENTS_FLAG_BYTES);
     if (v->knobs.matrix_engine == MATRIX_ENGINE_EMULATION) {
         v->local_bytes += (size_t)(FRAGMENTS_EXCHANGE_BYTES(engine) * v->work_group);
@@ -143,9 +165,8 @@ static const char *fit(const plan_input *in, const problem *p, const tuned_row *
 }
 
 static void explain(const plan_input *in, const variant *v, char why[200]) {
-    const problem p = {.type_kv = (clattn_type)v->knobs.type_kv};
     const int number = v->knobs.matrix_engine;
-    const probe_id id = proven_engine(in, &p, number);
+    const probe_id id = proven_engine(in, v->knobs.type_q, number);
     char engine[64] = "emulated: a tuned row";
     if (number != MATRIX_ENGINE_EMULATION && id != PROBE_NONE)
         snprintf(engine, sizeof engine, "%.0f GFLOP/s a work-group", (double)in->probes.rate[id]);
