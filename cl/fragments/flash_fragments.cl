@@ -9,6 +9,7 @@
 // Keys and values of other types become numbers of the queries' type on their way to local memory. Of keys whose numbers have scales, of a
 // row or of its blocks, these numbers come without them, so that none is rounded and none too large, and sums are multiplied by scales;
 // values are rounded as weights are.
+// With HEAD_ROWS, decode_fragments.cl's, the rows are those of all query heads that read a key/value head.
 // Barriers are uniform: all loop bounds depend on the group alone. The softmax has no branch: a compiler that does not know a product for
 // one of a whole warp might put it on both ways.
 #ifndef TYPE_Q
@@ -89,6 +90,22 @@
          : FRAGMENTS_TILE_BYTES(FRAGMENT_ENGINE, TILE_KV, HEAD_DIM, HEAD_DIM_V))
 #define CHANGES (SCORE_OPS & ~ARGS_HEAD_SCALES)
 
+// Row i with HEAD_ROWS is query row i / group of head i % group of those that read the key/value head h; else row i of head h.
+#ifndef HEAD_ROWS
+#define HEAD_ROWS 0
+#define FRAGMENTS_KERNEL flash_fragments
+#endif
+#if HEAD_ROWS
+#if (SCORE_OPS & ~ARGS_SOFTCAP) || DROPOUT || RAGGED
+#error "rows of several heads: no options that tell heads apart"
+#endif
+#define HEAD_SHARE(a) ((a)->group)
+#define HEAD_OF(a, h, i) ((h) * (a)->group + (i) % (a)->group)
+#else
+#define HEAD_SHARE(a) 1
+#define HEAD_OF(a, h, i) (h)
+#endif
+
 #define EACH_VECTOR(x) FRAGMENT_UNROLL for (int x = 0; x < ROW_VECTORS; x++)
 #define EACH_KEY_PART(y) FRAGMENT_UNROLL for (int y = 0; y < KEY_PARTS; y++)
 #define EACH_VALUE_PART(y) FRAGMENT_UNROLL for (int y = 0; y < VALUE_PARTS; y++)
@@ -124,6 +141,7 @@ typedef __global const ushort *row_pointer;
 typedef struct warp_rows {
     int b, h, first, last,
         end; // its first row, the last row of the group that exists, where the group's keys end
+    const attention_args *args;
     const mask_rows *bounds;
     float scale, factor, natural; // of the head; from what is kept as scores to powers of two, and to scores
     bool folded;                  // products are kept as they are
@@ -137,6 +155,24 @@ typedef struct warp_state {
 typedef struct warp_scores {
     fragment_sums s[ROW_VECTORS][KEY_PARTS];
 } warp_scores;
+
+FRAGMENT_INLINE long head_row(const attention_args *a, const args_view *view, int b, int h, int i) {
+    return view_row(view, b, HEAD_OF(a, h, i), i / HEAD_SHARE(a));
+}
+
+// Where a head's queries are, or with HEAD_ROWS all.
+typedef struct query_rows {
+    row_pointer at;
+    const attention_args *args;
+    int b, h;
+} query_rows;
+FRAGMENT_INLINE row_pointer query_row(const query_rows *q, int i) {
+#if HEAD_ROWS
+    return q->at + head_row(q->args, &q->args->q, q->b, q->h, i);
+#else
+    return q->at + i * q->args->q.row;
+#endif
+}
 
 #include "fragments/fragments_rows.clh"
 
@@ -159,11 +195,11 @@ typedef struct warp_queries {
 typedef int warp_queries; // nothing
 #define QUERY(own, x, d) (own[x])
 #endif
-FRAGMENT_INLINE void take_queries(warp_queries *to, row_pointer queries, long stride, int i0, int i_last,
+FRAGMENT_INLINE void take_queries(warp_queries *to, const query_rows *queries, int i0, int i_last,
                                   fragment_memory *memory) {
     (void)to; // where they are not kept
     for (int turn = 0; turn < TURNS; turn++) {
-        put_queries(memory, queries, stride, i0 + turn * TURN_ROWS, i_last);
+        put_queries(memory, queries, i0 + turn * TURN_ROWS, i_last);
         FRAGMENT_WAIT();
         barrier(CLK_LOCAL_MEM_FENCE);
 #if FRAGMENTS_KEEPS_QUERIES(FRAGMENT_ENGINE)
@@ -282,6 +318,10 @@ FRAGMENT_INLINE void add_values(warp_state *t, const warp_scores *w, fragment_me
 #endif
 #endif
 
+// The keys that row i sees, from the first to before the last.
+#define FIRST_KEY(r, i) mask_first_key((r)->bounds, (i) / HEAD_SHARE((r)->args))
+#define LAST_KEY(r, i) mask_last_key((r)->bounds, (i) / HEAD_SHARE((r)->args))
+
 // Products become scores, -inf where a row does not see the key.
 #if CHANGES
 FRAGMENT_INLINE void finish_scores(warp_scores *w, const warp_rows *r, const score_call *c, int k0,
@@ -292,8 +332,7 @@ FRAGMENT_INLINE void finish_scores(warp_scores *w, const warp_rows *r, const sco
             const int i = min(r->first + FRAGMENT_ROWS * x + ELEMENT_ROW(e), r->last),
                       j = k0 + FRAGMENT_COLUMN(y, e);
             const score_place at = {r->b, r->h, min(j, r->end - 1), r->bounds->item.shift, i};
-            bool sees = all_see ||
-                        (j >= mask_first_key(r->bounds, i) && j < min(mask_last_key(r->bounds, i), r->end));
+            bool sees = all_see || (j >= FIRST_KEY(r, i) && j < min(LAST_KEY(r, i), r->end));
             const float s = score_step(c, &at, w->s[x][0][e] * (r->scale * SCORE_UNIT), &sees);
             FRAGMENT_UNROLL for (int z = 0; z + 1 < KEY_PARTS; z++) w->s[x][z][e] = w->s[x][z + 1][e];
             w->s[x][KEY_PARTS - 1][e] = s;
@@ -309,8 +348,7 @@ FRAGMENT_INLINE void finish_scores(warp_scores *w, const warp_rows *r, const sco
     if (all_see) return;
     EACH_VECTOR(x) EACH_ITEM_ROW(n) {
         const int i = min(r->first + FRAGMENT_ROWS * x + FRAGMENT_ROW(n), r->last),
-                  first = mask_first_key(r->bounds, i) - k0,
-                  last = min(mask_last_key(r->bounds, i), r->end) - k0;
+                  first = FIRST_KEY(r, i) - k0, last = min(LAST_KEY(r, i), r->end) - k0;
         EACH_KEY_PART(y) EACH_OF_ROW(z) {
             const int j = FRAGMENT_COLUMN(y, z);
             if (j < first || j >= last) w->s[x][y][ROW_ELEMENT(n, z)] = -INFINITY;
@@ -397,7 +435,7 @@ bool clear_strange(__local uint4 *tile, int from) {
 }
 
 // What is added is times a weight above 0, or times 0 where the weight is that. Slow, and rare; what is added twice is the same.
-FRAGMENT_INLINE void add_strange(warp_state *t, const warp_rows *r, const score_call *c, row_pointer q,
+FRAGMENT_INLINE void add_strange(warp_state *t, const warp_rows *r, const score_call *c, const query_rows *q,
                                  const kv_head *keys, const kv_head *values, int begin DROPOUT_PARAMETER) {
     const int first_row = c->args->first_row;
     (void)first_row, (void)q, (void)keys; // for options only
@@ -406,9 +444,9 @@ FRAGMENT_INLINE void add_strange(warp_state *t, const warp_rows *r, const score_
             const int i = min(r->first + FRAGMENT_ROWS * x + FRAGMENT_ROW(n), r->last);
             const kv_row v = kv_row_at(values, j);
             float p = 1.0f;
-            if (j < mask_first_key(r->bounds, i) || j >= mask_last_key(r->bounds, i)) continue;
+            if (j < FIRST_KEY(r, i) || j >= LAST_KEY(r, i)) continue;
 #if CHANGES
-            const row_pointer q_row = q + i * c->args->q.row;
+            const row_pointer q_row = query_row(q, i);
             const kv_row k = kv_row_at(keys, j);
             const score_place at = {r->b, r->h, j, r->bounds->item.shift, i};
             float sum = 0.0f;
@@ -426,9 +464,21 @@ FRAGMENT_INLINE void add_strange(warp_state *t, const warp_rows *r, const score_
         }
 }
 
+// Of a head; or the table that has those of the rows' heads.
+#define SINK_OF(a, table, split, h) ((split) == 0 ? table_sink(a, table, h) : -INFINITY)
+#if HEAD_ROWS
+#define SINK_PARAMETER __global const int *table
+#define SINK_VALUE table
+#define DECLARE_SINK const float sink = SINK_OF(a, table, split, HEAD_OF(a, r->h, min(i, r->last)))
+#else
+#define SINK_PARAMETER float sink
+#define SINK_VALUE SINK_OF(&args, table, split, h)
+#define DECLARE_SINK
+#endif
+
 // The rows' sums, with the sink, and the output; 0 in rows that saw nothing.
 FRAGMENT_INLINE void store(warp_state *t, const warp_rows *r, const attention_args *a, int end, int split,
-                           float sink, fragment_memory *memory, __global ELEMENT(TYPE_OUT) * out,
+                           SINK_PARAMETER, fragment_memory *memory, __global ELEMENT(TYPE_OUT) * out,
                            __global float *lse DROPOUT_PARAMETER) {
     EACH_VECTOR(x) EACH_ITEM_ROW(n) {
         const int i = r->first + FRAGMENT_ROWS * x + FRAGMENT_ROW(n);
@@ -436,6 +486,7 @@ FRAGMENT_INLINE void store(warp_state *t, const warp_rows *r, const attention_ar
         FRAGMENT_ROW_SUM(sum, *memory);
         softmax_state state = {t->m[x][n] == -INFINITY ? -INFINITY : t->m[x][n] * r->natural, sum};
         float keep = 1.0f;
+        DECLARE_SINK;
         if (sink != -INFINITY) {
             const softmax_state with = softmax_add(state, sink);
             keep = exp(state.m - softmax_base(with.m));
@@ -446,14 +497,14 @@ FRAGMENT_INLINE void store(warp_state *t, const warp_rows *r, const attention_ar
 #if DROPOUT
         keep *= dropout->factor;
 #endif
-        __global ELEMENT(TYPE_OUT) *to = out + split * a->split_out + view_row(&a->out, r->b, r->h, i);
+        __global ELEMENT(TYPE_OUT) *to = out + split * a->split_out + head_row(a, &a->out, r->b, r->h, i);
         EACH_VALUE_PART(y) EACH_OF_ROW(z) {
             const int d = FRAGMENT_COLUMN(y, z);
             if (d < columns)
                 STORE(TYPE_OUT, to, d, none ? 0.0f : t->o[x][y][ROW_ELEMENT(n, z)] * (keep / state.l));
         }
         if ((a->flags & ARGS_LSE) && FRAGMENT_FIRST && columns)
-            softmax_store(lse, split * a->split_lse + view_row(&a->lse, r->b, r->h, i), a->flags, state);
+            softmax_store(lse, split * a->split_lse + head_row(a, &a->lse, r->b, r->h, i), a->flags, state);
     }
 }
 
@@ -502,9 +553,9 @@ FRAGMENT_INLINE void store(warp_state *t, const warp_rows *r, const attention_ar
 #define FRAGMENT_SHOW()
 #endif
 
-// Global size: (row tiles * splits * FRAGMENT_GROUP, heads, batch).
+// Global size: (row tiles * splits * FRAGMENT_GROUP, heads, batch); with HEAD_ROWS key/value heads.
 __kernel FRAGMENT_SIZED __attribute__((reqd_work_group_size(FRAGMENT_GROUP, 1, 1))) void
-flash_fragments(FUSED_ARGUMENTS) {
+FRAGMENTS_KERNEL(FUSED_ARGUMENTS) {
     __local uint4 tile[SHARED_BYTES / 16] __attribute__((aligned(TILE_ALIGNED)));
     DECLARE_STRANGE;
     DECLARE_SCALES;
@@ -514,14 +565,16 @@ flash_fragments(FUSED_ARGUMENTS) {
     if (FUSED_IS_IDLE(TILE_ROWS, 1)) return; // uniform
     // With causality the last tiles have the most keys: they start first.
     const int b = FUSED_ITEM(UNIFORM_ID), h = FUSED_HEAD(UNIFORM_ID), part = FUSED_PARTS - 1 - FUSED_PART;
-    const int h_kv = h / args.group, split = part % args.splits, i0 = part / args.splits * TILE_ROWS;
+    const int h_kv = HEAD_ROWS ? h : h / args.group, split = part % args.splits,
+              i0 = part / args.splits * TILE_ROWS;
     const mask_rows bounds = mask_rows_of(&args, table, b);
-    const int rows_end = min(args.n_q, bounds.item.q_length), i_last = min(i0 + TILE_ROWS, rows_end) - 1;
+    const int share = HEAD_SHARE(&args), rows_end = share * min(args.n_q, bounds.item.q_length),
+              i_last = min(i0 + TILE_ROWS, rows_end) - 1;
     if (i0 >= rows_end) return; // uniform: the whole group leaves
-    const mask_tile seen = mask_tile_of(&args, &bounds, split, i0, i_last);
+    const mask_tile seen = mask_tile_of(&args, &bounds, split, i0 / share, i_last / share);
     const kv_buffers kv = KV_BUFFERS;
     const kv_head keys = kv_keys(&args, &kv, b, h_kv), values = kv_values(&args, &kv, b, h_kv);
-    const row_pointer queries = (row_pointer)q + view_row(&args.q, b, h, 0);
+    const query_rows queries = {(row_pointer)q + (HEAD_ROWS ? 0 : view_row(&args.q, b, h, 0)), &args, b, h};
     const block_rows blocks_of = {b, h, h, i0, i_last};
     score_call call = SCORE_CALL;
     // Products are kept where the factor that makes scores of them is above 0: their maximum is then that of the scores.
@@ -529,13 +582,13 @@ flash_fragments(FUSED_ARGUMENTS) {
     const bool folded = !CHANGES && scale > 0.0f;
     warp_rows rows;
     rows.b = b, rows.h = h, rows.first = i0 + WARP_ROWS * FRAGMENT_WARP, rows.last = i_last,
-    rows.end = seen.end;
+    rows.end = seen.end, rows.args = &args;
     rows.bounds = &bounds, rows.scale = scale, rows.folded = folded;
     rows.factor = folded ? scale * LOG2E : SCORE_TO_EXP2, rows.natural = folded ? scale : SCORE_TO_NATURAL;
 
     BEGIN_STRANGE;
     warp_queries q_part;
-    take_queries(&q_part, queries, args.q.row, i0, i_last, &memory);
+    take_queries(&q_part, &queries, i0, i_last, &memory);
     warp_state state;
     EACH_VECTOR(x) {
         EACH_VALUE_PART(y) EACH_ELEMENT(e) state.o[x][y][e] = 0.0f;
@@ -570,7 +623,6 @@ flash_fragments(FUSED_ARGUMENTS) {
     }
     KNOW_STRANGE; // and a barrier
     (void)SCORE_WHOLE(call, ARGS_BLOCK_PARTIAL);
-    if (strange) add_strange(&state, &rows, &call, queries, &keys, &values, seen.begin DROPOUT_VALUE);
-    store(&state, &rows, &args, rows_end, split, split == 0 ? table_sink(&args, table, h) : -INFINITY,
-          &memory, out, lse DROPOUT_VALUE);
+    if (strange) add_strange(&state, &rows, &call, &queries, &keys, &values, seen.begin DROPOUT_VALUE);
+    store(&state, &rows, &args, rows_end, split, SINK_VALUE, &memory, out, lse DROPOUT_VALUE);
 }

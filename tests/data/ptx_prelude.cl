@@ -34,6 +34,9 @@ float OWN log(float x) {
 int OWN isnan(float x) {
     return x != x;
 }
+int OWN isinf(float x) {
+    return __builtin_fabsf(x) == INFINITY;
+}
 int OWN max(int x, int y) {
     return x > y ? x : y;
 }

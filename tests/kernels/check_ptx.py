@@ -128,11 +128,9 @@ class Call:
         self.v = rounded(rng.standard_normal((batch, kv_heads, keys, dim_v)), kind)
         for key, column, value in strange or ():
             self.v[:, :, key, column] = value
-        if cache == I8:  # numbers and the scales of their rows
-            self.numbers, self.scales = {}, {}
-            for name, x in dict(k=self.k, v=self.v).items():
-                self.scales[name] = (np.abs(x).max(3) / 127).astype(np.float32)
-                self.numbers[name] = np.rint(x / self.scales[name][..., None])
+        if cache:  # numbers, and the scales of their rows
+            self.scales = {name: (np.abs(x).max(3) / 127).astype(np.float32) for name, x in dict(k=self.k, v=self.v).items()}
+            self.numbers = {name: np.rint(x / self.scales[name][..., None]) for name, x in dict(k=self.k, v=self.v).items()}
             self.k, self.v = (self.numbers[x] * self.scales[x][..., None] for x in "kv")
         self.room = room
 

@@ -1,6 +1,6 @@
 // family_flash_fragments.c: both products of attention with 16-bit queries on a matrix engine that a warp shares, by default only
 // where the device proved one that is faster than tiles of multiply-adds; where a row of the caller's names the kernel, anywhere, if
-// need be on the emulation.
+// need be on the emulation. On the decode path its rows are those of all query heads that read a key/value head.
 #include <stdio.h>
 
 #include "args/args.h"
@@ -16,6 +16,7 @@
 #define DPAS_OPTIONS "-cl-std=CL1.2 -cl-intel-256-GRF-per-thread"
 #define MOST_WARPS 16 // of a group
 #define MANY_COLUMNS 64
+#define LEAST_ROWS 8 // of all heads that read a key/value head
 #define MOST_COLUMNS 128 // beyond these fewer keys leave their registers to the output
 
 static bool is_dpas(int engine) {
@@ -33,11 +34,16 @@ static int widest_head(const problem *p) {
 }
 
 // What a row leaves open. Where an item has one row or half of it, its output takes more registers: fewer rows or keys leave them.
+// Of few rows each fragment has a warp, and no warp is without.
 static void complete(const problem *p, knobs *k, const knobs *row) {
     const int widest = widest_head(p), engine = engine_of(k);
     const int most = engine <= MATRIX_ENGINE_WGMMA ? MOST_COLUMNS : MANY_COLUMNS;
     k->group_rows = is_dpas(engine) ? 8 : engine == MATRIX_ENGINE_WGMMA ? 12 : 4;
     k->row_vectors = widest <= MANY_COLUMNS && engine == MATRIX_ENGINE_MMA ? 2 : 1;
+    if (p->n_q <= FRAGMENTS_ROWS(engine) * k->group_rows && engine != MATRIX_ENGINE_WGMMA) {
+        k->group_rows = (p->n_q + FRAGMENTS_ROWS(engine) - 1) / FRAGMENTS_ROWS(engine);
+        k->row_vectors = 1;
+    }
     k->tile_kv = (widest <= most ? 64 : 32) / (engine == MATRIX_ENGINE_DPAS_8 ? 2 : 1);
     if (row) cla_knobs_override(k, row);
 }
@@ -96,12 +102,11 @@ static probe_id proven_engine(const plan_input *in, int type, int number) {
     return best;
 }
 
-static const char *choose_engine(const plan_input *in, const problem *p, const tuned_row *row, knobs *k) {
-    const bool own = row && row->id == KERNEL_FLASH_FRAGMENTS;
-    const int asked = own ? row->knobs.matrix_engine : 0;
+static const char *choose_engine(const plan_input *in, const problem *p, const tuned_row *own, knobs *k) {
+    const int asked = own ? own->knobs.matrix_engine : 0;
     const probe_id id = proven_engine(in, (int)p->type_q, asked == MATRIX_ENGINE_EMULATION ? 0 : asked);
     k->matrix_engine = asked ? asked : MATRIX_ENGINE_EMULATION;
-    if (own) k->emulated = row->knobs.emulated;
+    if (own) k->emulated = own->knobs.emulated;
     if (asked == MATRIX_ENGINE_EMULATION) return NULL;
     if (asked && id == PROBE_NONE) return "its tuned row asks for an engine that the device has not proven";
     if (!own && id == PROBE_NONE) return "no matrix engine that a warp shares is proven";
@@ -128,8 +133,9 @@ static int reads_by(const problem *p) {
     return p->align_q >= 8 && p->align_k >= 8 && p->align_v >= 8 ? 2 : 0;
 }
 
-static const char *fit(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
-    const char *refusal = cla_family_gpu_refusal(in, row, KERNEL_FLASH_FRAGMENTS);
+static const char *fit_rows(const plan_input *in, const problem *p, enum kernel_id id, const tuned_row *row,
+                            variant *v) {
+    const char *refusal = cla_family_gpu_refusal(in, row, id);
     if (refusal) return refusal;
     refusal = cla_family_halves_refusal(p);
     if (refusal) return refusal;
@@ -138,7 +144,7 @@ static const char *fit(const plan_input *in, const problem *p, const tuned_row *
     if (refusal) return refusal;
     const int engine = engine_of(&v->knobs);
     if (engine != MATRIX_ENGINE_MMA && (p->head_dim > MOST_COLUMNS || p->head_dim_v > MOST_COLUMNS) &&
-        !(row && row->id == KERNEL_FLASH_FRAGMENTS))
+        !row)
         return "heads above 128 leave the device's matrix engine no registers";
     complete(p, &v->knobs, row ? &row->knobs : NULL);
     refusal = tile_refusal(p, &v->knobs);
@@ -159,9 +165,23 @@ static const char *fit(const plan_input *in, const problem *p, const tuned_row *
     }
     if (v->local_bytes > in->device->local_memory_bytes)
         return "its tiles are too large for the device's local memory";
-    if ((uint64_t)v->work_group > cla_family_group_limit(in, KERNEL_FLASH_FRAGMENTS))
+    if ((uint64_t)v->work_group > cla_family_group_limit(in, id))
         return "its work-group is too large for the device";
     return cla_family_tile_grid(in, p, v);
+}
+
+static const char *fit(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
+    return fit_rows(in, p, KERNEL_FLASH_FRAGMENTS, row, v);
+}
+
+// The rows of all query heads that read a key/value head as if they were one head's.
+static const char *fit_heads(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
+    const int64_t all = (int64_t)p->n_q * (p->kv_heads ? p->heads / p->kv_heads : 1);
+    problem heads = *p;
+    if (all > INT32_MAX / 2) return "query rows that share a key/value head: must be below 2^30";
+    if (!row && all < LEAST_ROWS) return "for 8 query rows or more on a key/value head";
+    heads.n_q = (int)all, heads.heads = p->kv_heads;
+    return fit_rows(in, &heads, KERNEL_DECODE_FRAGMENTS, row, v);
 }
 
 static void explain(const plan_input *in, const variant *v, char why[200]) {
@@ -186,3 +206,15 @@ const family cla_family_flash_fragments = {.name = "flash_fragments",
                                            .knobs_refusal = knobs_refusal,
                                            .fit = fit,
                                            .explain = explain};
+
+const family cla_family_decode_fragments = {
+    .name = "decode_fragments",
+    .tunes = "GROUP_ROWS ROW_VECTORS TILE_KV MATRIX_ENGINE EMULATED ",
+    .id = KERNEL_DECODE_FRAGMENTS,
+    .path = CLATTN_KERNEL_DECODE,
+    .can = CAN_SPLIT,
+    .never_ops = ARGS_SCORE_OPS & ~ARGS_SOFTCAP,
+    .never_why = "options of a score that differ among rows of several heads: decode_groups takes them",
+    .knobs_refusal = knobs_refusal,
+    .fit = fit_heads,
+    .explain = explain};
