@@ -43,6 +43,8 @@
 #define WARP_ROWS (FRAGMENT_ROWS * ROW_VECTORS)
 #define TILE_ROWS (WARP_ROWS * GROUP_ROWS)
 #define TILE_COLUMNS (COLUMN_TILE * GROUP_COLUMNS)
+#define WARP_ROW (FRAGMENT_WARP / GROUP_COLUMNS)
+#define WARP_COLUMN (FRAGMENT_WARP % GROUP_COLUMNS)
 #define COLUMN_PARTS (COLUMN_TILE / FRAGMENT_COLUMNS)
 #define PIECES (CHUNK / 8) // of eight numbers of a row in local memory
 #define STEPS (CHUNK / FRAGMENT_STEP)
@@ -124,18 +126,21 @@ FRAGMENT_INLINE uint4 piece_of(row_pointer row, int d, const linear_args *a, int
         x[i] = d + i < a->reduction ? (uint)row[number_place(d + i, columns, head)] : 0;
     return (uint4)(x[0] | x[1] << 16, x[2] | x[3] << 16, x[4] | x[5] << 16, x[6] | x[7] << 16);
 }
-#define PIECE_BYTES(d) clamp(2 * (a->reduction - (d)), 0, 16)
-#define PIECE_PLACE(d, columns, head) ((d) < a->reduction ? number_place(d, columns, head) : 0)
 
 // The chunk from number k on to a buffer, or on its way there: what is begun before a chunk is multiplied, and what is done behind it.
+// A whole chunk lies in one piece.
+#define IS_WHOLE(a, k) (WIDE == 2 && (k) + CHUNK <= (a)->reduction && (a)->x_head_columns == (a)->reduction)
+#define PIECE_BYTES(d) (whole ? 16 : clamp(2 * (a->reduction - (d)), 0, 16))
+#define PIECE_PLACE(d, columns, head)                                                                        \
+    (whole ? (d) : (d) < a->reduction ? number_place(d, columns, head) : 0)
 #if FRAGMENT_FETCHES
 #if WIDE == 2
 #define READ(row, at, d, bytes, columns, head) fragment_piece((row) + (at), bytes)
 #else
 #define READ(row, at, d, bytes, columns, head) piece_of(row, d, a, columns, head)
 #endif
-FRAGMENT_INLINE void begin_chunk(fetched *f, const tile_rows *rows, const linear_args *a, int k, int buffer,
-                                 fragment_memory *memory) {
+FRAGMENT_INLINE void begin_chunk(fetched *f, const tile_rows *rows, const linear_args *a, int k,
+                                 const bool whole, int buffer, fragment_memory *memory) {
     const int d = k + 8 * OWN_PIECE, bytes = PIECE_BYTES(d);
     const long x_at = PIECE_PLACE(d, a->x_head_columns, a->x_head), w_at = PIECE_PLACE(d, a->reduction, 0);
     EACH_PASS(n, TILE_ROWS) f->x[n] = READ(rows->x[n], x_at, d, bytes, a->x_head_columns, a->x_head);
@@ -155,8 +160,8 @@ FRAGMENT_INLINE void end_chunk(const fetched *f, int buffer, fragment_memory *me
 #define BRING(to, row, at, d, bytes, columns, head)                                                          \
     FRAGMENT_PUT(*memory, to, piece_of(row, d, a, columns, head))
 #endif
-FRAGMENT_INLINE void begin_chunk(fetched *f, const tile_rows *rows, const linear_args *a, int k, int buffer,
-                                 fragment_memory *memory) {
+FRAGMENT_INLINE void begin_chunk(fetched *f, const tile_rows *rows, const linear_args *a, int k,
+                                 const bool whole, int buffer, fragment_memory *memory) {
     const int d = k + 8 * OWN_PIECE, bytes = PIECE_BYTES(d);
     const long x_at = PIECE_PLACE(d, a->x_head_columns, a->x_head), w_at = PIECE_PLACE(d, a->reduction, 0);
     EACH_PASS(n, TILE_ROWS)
@@ -172,24 +177,42 @@ FRAGMENT_INLINE void end_chunk(const fetched *f, int buffer, fragment_memory *me
 }
 #endif
 
-// The sums grow by the products over a chunk.
-FRAGMENT_INLINE void multiply_chunk(warp_sums *t, int warp_row, int warp_column, int buffer,
-                                    fragment_memory *memory) {
+// The line of what a warp has from its row or column `from` on, of `count` in the warp, and which of the line's rows that is.
+#define WARP_LINE(warp, count, from, lines)                                                                  \
+    ((lines) % (count) == 0 ? (warp) * (count) % (lines) + (from) : ((warp) * (count) + (from)) % (lines))
+#define WARP_FOLD(warp, count, from, lines)                                                                  \
+    ((lines) % (count) == 0 ? (warp) * (count) / (lines) : ((warp) * (count) + (from)) / (lines))
+
+// The sums grow by the products over a chunk. Rows from a multiple of 8 on are in the place where they begin.
+FRAGMENT_INLINE void multiply_chunk(warp_sums *t, int buffer, fragment_memory *memory) {
     FRAGMENT_UNROLL for (int d = 0; d < STEPS; d++) {
         fragment_own own[ROW_VECTORS];
         EACH_VECTOR(x) {
-            const int row = WARP_ROWS * warp_row + FRAGMENT_ROWS * x;
-            FRAGMENT_LOAD_OWN(own[x], *memory, X_AT + buffer * X_BYTES, row % X_LINES,
-                              row / X_LINES * STEPS + d, LINE_BYTES);
+            const int line = WARP_LINE(WARP_ROW, WARP_ROWS, FRAGMENT_ROWS * x, X_LINES),
+                      fold = WARP_FOLD(WARP_ROW, WARP_ROWS, FRAGMENT_ROWS * x, X_LINES);
+            FRAGMENT_LOAD_OWN(own[x], *memory, X_AT + buffer * X_BYTES + line * LINE_BYTES, 0,
+                              fold * STEPS + d, LINE_BYTES);
         }
         FRAGMENT_UNROLL for (int y = 0; y < COLUMN_PARTS; y += FRAGMENT_PARTS) {
-            const int line = COLUMN_TILE * warp_column + FRAGMENT_COLUMNS * y;
+            const int line = WARP_LINE(WARP_COLUMN, COLUMN_TILE, FRAGMENT_COLUMNS * y, W_LINES),
+                      fold = WARP_FOLD(WARP_COLUMN, COLUMN_TILE, FRAGMENT_COLUMNS * y, W_LINES);
             fragment_shared w;
-            FRAGMENT_LOAD_KEYS(w, *memory, buffer * W_LINES + line % W_LINES, line / W_LINES * STEPS + d,
-                               LINE_BYTES);
+            FRAGMENT_LOAD_KEYS(w, *memory, buffer * W_LINES + line, fold * STEPS + d, LINE_BYTES);
             EACH_VECTOR(x) EACH_PART(i) FRAGMENT_MULTIPLY_ADD(t->s[x][y + i], own[x], w, i, *memory);
         }
     }
+}
+
+// The chunk from number k on is multiplied while the next one, which is whole or may not be, is on its way.
+FRAGMENT_INLINE int next_chunk(warp_sums *t, fetched *f, const tile_rows *rows, const linear_args *a, int k,
+                               const bool whole, int buffer, fragment_memory *memory) {
+    const bool more = whole || k + CHUNK < a->reduction; // uniform
+    FRAGMENT_WAIT();
+    barrier(CLK_LOCAL_MEM_FENCE); // the chunk is there, and the one before has been read
+    if (more) begin_chunk(f, rows, a, k + CHUNK, whole, 1 - buffer, memory);
+    multiply_chunk(t, buffer, memory);
+    if (more) end_chunk(f, 1 - buffer, memory);
+    return 1 - buffer;
 }
 
 // Where the rows of an item lie in y, -1 past the last one, and with RoPE where they stand.
@@ -264,7 +287,6 @@ linear_fragments(row_pointer x, row_pointer w, bias_pointer bias, __global ELEME
     __local uint4 tile[LOCAL_BYTES / 16] __attribute__((aligned(128)));
     FRAGMENT_EXCHANGE;
     FRAGMENT_DECLARE(memory, tile);
-    const int warp_row = FRAGMENT_WARP / GROUP_COLUMNS, warp_column = FRAGMENT_WARP % GROUP_COLUMNS;
     const long first_row = (long)get_group_id(0) * TILE_ROWS;
     const int first_column = UNIFORM_ID(1) * TILE_COLUMNS;
     tile_rows rows;
@@ -274,18 +296,13 @@ linear_fragments(row_pointer x, row_pointer w, bias_pointer bias, __global ELEME
     EACH_VECTOR(x_) FRAGMENT_UNROLL for (int y_ = 0; y_ < COLUMN_PARTS; y_++) EACH_ELEMENT(e)
         sums.s[x_][y_][e] = 0.0f;
     find_rows(&rows, &args, x, w, first_row, first_column);
-    begin_chunk(&on_way, &rows, &args, 0, 0, &memory);
+    begin_chunk(&on_way, &rows, &args, 0, false, 0, &memory);
     end_chunk(&on_way, 0, &memory);
-    int buffer = 0;
-    for (int k = 0; k < args.reduction; k += CHUNK) { // uniform
-        const bool more = k + CHUNK < args.reduction;
-        FRAGMENT_WAIT();
-        barrier(CLK_LOCAL_MEM_FENCE); // the chunk is there, and the one before has been read
-        if (more) begin_chunk(&on_way, &rows, &args, k + CHUNK, 1 - buffer, &memory);
-        multiply_chunk(&sums, warp_row, warp_column, buffer, &memory);
-        if (more) end_chunk(&on_way, 1 - buffer, &memory);
-        buffer = 1 - buffer;
-    }
-    find_results(&results, &args, table, first_row + WARP_ROWS * warp_row);
-    store(&sums, &args, &results, first_column + COLUMN_TILE * warp_column, bias, turns, y);
+    int buffer = 0, k = 0;
+    for (; IS_WHOLE(&args, k + CHUNK); k += CHUNK)
+        buffer = next_chunk(&sums, &on_way, &rows, &args, k, true, buffer, &memory);
+    for (; k < args.reduction; k += CHUNK)
+        buffer = next_chunk(&sums, &on_way, &rows, &args, k, false, buffer, &memory);
+    find_results(&results, &args, table, first_row + WARP_ROWS * WARP_ROW);
+    store(&sums, &args, &results, first_column + COLUMN_TILE * WARP_COLUMN, bias, turns, y);
 }
