@@ -119,21 +119,23 @@ typedef struct warp_queries {
 typedef int warp_queries; // nothing
 #define QUERY(own, x, d) (own[x])
 #endif
-FRAGMENT_INLINE void take_queries(warp_queries *to, row_pointer queries, long stride, int i0, int i_last,
-                                  fragment_memory *memory) {
-    (void)to; // where they are not kept
+// From memory, for the whole group.
+FRAGMENT_INLINE void take_queries(warp_queries *queries, fragment_memory *memory, row_pointer q, long stride,
+                                  int i0, int i_last) {
     for (int turn = 0; turn < TURNS; turn++) {
-        put_queries(memory, queries, stride, i0 + turn * TURN_ROWS, i_last);
+        put_queries(memory, q, stride, i0 + turn * TURN_ROWS, i_last);
         FRAGMENT_WAIT();
         barrier(CLK_LOCAL_MEM_FENCE);
 #if FRAGMENTS_KEEPS_QUERIES(FRAGMENT_ENGINE)
         if (TURNS == 1 || FRAGMENT_WARP / (GROUP_ROWS / TURNS) == turn) {
             EACH_VECTOR(x)
             FRAGMENT_UNROLL for (int d = 0; d < STEPS; d++) FRAGMENT_LOAD_OWN(
-                to->q[x][d], *memory, QUERIES_AT,
+                queries->q[x][d], *memory, QUERIES_AT,
                 WARP_ROWS * FRAGMENT_WARP - TURN_ROWS * turn + FRAGMENT_ROWS * x, d, KEY_PITCH);
         }
         barrier(CLK_LOCAL_MEM_FENCE); // they have been read
+#else
+        (void)queries;
 #endif
     }
 }
@@ -470,7 +472,7 @@ flash_fragments(FUSED_ARGUMENTS) {
 
     BEGIN_STRANGE;
     warp_queries q_part;
-    take_queries(&q_part, queries, args.q.row, i0, i_last, &memory);
+    take_queries(&q_part, &memory, queries, args.q.row, i0, i_last);
     warp_state state;
     EACH_VECTOR(x) {
         EACH_VALUE_PART(y) EACH_ELEMENT(e) state.o[x][y][e] = 0.0f;

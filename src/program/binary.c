@@ -42,8 +42,7 @@ unsigned char *cla_binary_of(const clattn_context *c, cl_program built, size_t *
     return binary;
 }
 
-// The text with what was hidden, of one byte more; NULL where it is none of that kind.
-static char *unhidden(const clattn_context *c, const unsigned char *binary, size_t bytes) {
+char *cla_binary_shown(const clattn_context *c, const unsigned char *binary, size_t bytes) {
     char *text = cla_host_take_zeroed(&c->host, bytes + 2, 1);
     if (!text) return NULL;
     memcpy(text, binary, bytes);
@@ -65,7 +64,7 @@ cl_int cla_binary_unhide(const clattn_context *c, const char *options, cl_progra
     size_t bytes = 0;
     if (!strstr(options, HIDES)) return CL_SUCCESS;
     unsigned char *binary = cla_binary_of(c, *built, &bytes);
-    char *text = binary ? unhidden(c, binary, bytes) : NULL;
+    char *text = binary ? cla_binary_shown(c, binary, bytes) : NULL;
     cla_host_release(&c->host, binary);
     if (!text) return CL_INVALID_BINARY;
     const size_t length = strlen(text);

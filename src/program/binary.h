@@ -6,6 +6,10 @@
 // The binary for the context's device, which the caller releases with cla_host_release; NULL where there is none.
 unsigned char *cla_binary_of(const clattn_context *c, cl_program built, size_t *bytes);
 
+// PTX text with another target, and with what was hidden, of one byte more and ended by a zero, for the caller to release; NULL where it
+// is none of that kind. A part of cla_binary_unhide.
+char *cla_binary_shown(const clattn_context *c, const unsigned char *binary, size_t bytes);
+
 // Instructions of one generation of NVIDIA's alone (wgmma) are assembled only for a target with an `a` behind its number, and the
 // driver compiles OpenCL C for the one without. Where the options name such an engine, kernels have them in comments that begin
 // with FRAGMENT_HIDDEN of args.h: the driver's binary, which is PTX text, gets the other target and loses the marks, and becomes

@@ -249,7 +249,11 @@ for type in 1 2; do
         lint -DTYPE_Q=$type -DTYPE_KV=$type -D$place=1 -DSCORE_OPS=1167 -DHEAD_DIM=77 -DHEAD_DIM_V=33 $fragments
         lint -DTYPE_Q=$type -DTYPE_KV=$type -D$place=1 -DROW_VECTORS=2 -DWIDE=2 -DTILE_KV=48 -DHEAD_DIM=256 -DHEAD_DIM_V=72 $fragments
     done
-    lint -DTYPE_KV=$type cl/probes/probe_fragments.cl
+    for engine in 3 5 6 7 8 9; do
+        lint -DTYPE_KV=$type -DEMULATED=$engine cl/probes/probe_fragments.cl
+        lint -DTYPE_Q=$type -DTYPE_KV=$type -DEMULATED=$engine -DDROPOUT=1 -DPAGED=1 -DWIDE=2 -DROW_VECTORS=2 -DTILE_KV=32 \
+            -DHEAD_DIM=77 $fragments
+    done
     for dim in 64 128; do
         ptx=$("$clang" -x cl -cl-std=CL1.2 -target nvptx64-nvidia-cuda -Xclang -target-cpu -Xclang sm_80 -Xclang -cl-ext=+cl_khr_fp16 \
             -Xclang -finclude-default-header -Wno-pass-failed -O2 -S -o - -DMATRIX_ENGINE=3 -DWIDE=2 -DTYPE_Q=$type -DTYPE_KV=$type \
@@ -259,7 +263,7 @@ for type in 1 2; do
     done
 done
 for refused in "-DTYPE_Q=0" "-DTYPE_KV=4" "-DTYPE_Q=1 -DTYPE_KV=2" -DHEAD_DIM=257 -DTILE_KV=8 -DTILE_KV=80 -DROW_VECTORS=3 -DGROUP_ROWS=17 \
-    -DWIDE=1 -DMATRIX_ENGINE=2; do
+    -DWIDE=1 -DMATRIX_ENGINE=2 -DEMULATED=4 "-DEMULATED=7 -DTILE_KV=48" -DMATRIX_ENGINE=5 -DMATRIX_ENGINE=7; do
     # shellcheck disable=SC2086
     refuse $refused $fragments
 done

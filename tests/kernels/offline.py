@@ -23,15 +23,16 @@ TOP = os.path.dirname(os.path.dirname(TESTS))
 sys.path[:0] = [TESTS, f"{TOP}/cl"]
 import embed  # noqa: E402
 from offline_compilers import TARGETS, Failed, Missing, Tools  # noqa: E402
+from offline_loops import ENGINES  # noqa: E402
 from offline_reads import reads_of  # noqa: E402
 
 RECORD, TABLE = f"{TESTS}/offline_record.tsv", f"{TOP}/bench/results/offline.md"
 # Whose plans a target compiles: those of the device that has it, or of the nearest.
-DEVICES = {"sm_80": ["a100"], "sm_90": ["h100"], "sm_120": ["rtx4060"], "gfx90a": ["mi300x"], "gfx942": ["mi300x"],
+DEVICES = {"sm_80": ["a100"], "sm_90": ["h100"], "sm_90a": ["h100"], "sm_120": ["rtx4060"], "gfx90a": ["mi300x"], "gfx942": ["mi300x"],
            "gfx1100": ["rx7900xtx"], "gfx1201": ["rx7900xtx"], "dg2": ["arc-a770"], "pvc": ["max-1100"],
            "spirv": ["adreno830", "mali-g720", "apple-m2", "iris-xe", "small", "embedded"]}
 # Targets that compile all plans; the others take those of these problems and projections. And whose gradients all targets compile.
-ALL = ("sm_90", "gfx942", "spirv")
+ALL = ("sm_90", "sm_90a", "gfx942", "spirv")
 SOME = set("""prefill-d64 prefill-d128 prefill-d64-f16 prefill-d128-f16 prefill-d64-bf16 prefill-d128-bf16 prefill-d128-i8 every-op
 decode-d64 decode-d128 decode-d128-f16 decode-d128-bf16 decode-d128-i8 decode-mqa weights-f16 token token-f16 token-bf16 few-f16 bert
 bert-f16 llama llama-bf16 rope append shift hadamard merge convert block""".split())
@@ -56,6 +57,8 @@ def chosen_plans(program, target):
     found = {}
     for device in DEVICES[target]:
         for plan in plans_of(program, device):
+            if ("-DMATRIX_ENGINE=4" in plan.options) != (target == "sm_90a"):
+                continue  # wgmma, and nothing else, is for the target that has it
             if target == "spirv" and "-DSUBGROUP=" in plan.options:
                 continue  # their spellings are the vendors' own
             if target == "spirv":  # as is the way to ask for a size
@@ -112,6 +115,8 @@ def faults_of(compiler, plan, result, row, comparable):
         yield f"{result.local} bytes of local memory, planned {plan.local}"
     if result.local > plan.most:
         yield f"{result.local} bytes of local memory, and {plan.device} has {plan.most}"
+    if re.search("-DMATRIX_ENGINE=[3-9]", plan.options) and not any(re.match(ENGINES, i.name) for i in result.code) and result.code:
+        yield "has no instruction of a matrix engine"
     reads = reads_words(compiler, plan, result)
     if reads and reads[0] != reads[1]:
         yield f"{reads[0]:.0f} bytes are read of {what_reads(plan)}, by the formula {reads[1]}"

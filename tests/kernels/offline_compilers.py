@@ -1,7 +1,8 @@
 """Compilers of devices that are not here. Each takes the text of a kernel, its options and the work-items of a group, and
 returns what became of it.
 
-NVIDIA: clang 14 with libclc makes PTX, ptxas the code, nvdisasm its text. AMD: clang 19 with ROCm's device library.
+NVIDIA: clang 14 with libclc makes PTX, ptxas the code, nvdisasm its text; for a target whose name ends with "a" what the kernels hide
+in comments of the PTX is shown first, as src/program/binary.c does. AMD: clang 19 with ROCm's device library.
 Intel: ocloc. SPIR-V: clang 14, llvm-spirv and spirv-val.
 """
 import glob
@@ -66,6 +67,7 @@ def write(folder, name, text):
         f.write(text)
 
 
+HIDDEN = "//@ "  # FRAGMENT_HIDDEN of args.h
 OPENCL = ["-x", "cl", "-O3", "-w", "-Xclang", "-finclude-default-header"]
 
 
@@ -99,12 +101,19 @@ class Nvidia:
         entry = re.search(rf"\.entry {kernel}\(.*?\n\)", ptx, re.S)
         if group and entry:
             ptx = ptx[:entry.end()] + f"\n.reqntid {group}, 1, 1" + ptx[entry.end():]
-        write(folder, "a.ptx", ptx)
+        write(folder, "a.ptx", self.shown(ptx))
         said = self.tools.run([self.ptxas, f"-arch={self.name}", "-v", "-o", "a.cubin", "a.ptx"], folder)
         said = said[said.find(f"Compiling entry function '{kernel}'"):]
         code = self.tools.run([self.nvdisasm, "-c", "a.cubin"], folder)
         scratch = number(r"(\d+) bytes stack frame", said) + number(r"(\d+) bytes spill stores", said)
         return result_of(number(r"Used (\d+) registers", said), scratch, number(r"(\d+) bytes smem", said), code, kernel, SASS)
+
+
+    def shown(self, ptx):
+        if not self.name.endswith("a"):
+            return ptx
+        ptx = ptx.replace(HIDDEN, " " * len(HIDDEN))
+        return re.sub(r"^\.target .*", f".target {self.name}", re.sub(r"^\.version .*", ".version 8.0", ptx, flags=re.M), flags=re.M)
 
 
 class Amd:
@@ -138,6 +147,8 @@ class Amd:
 
 class Intel:
     LANGUAGE = None  # its loads are messages, and its compiler takes them apart: how many a key costs is not told by any rule here
+    # What its driver defines for every extension of the chip, and ocloc here does not.
+    EXTENSIONS = " -Dcl_intel_subgroup_local_block_io=1"
 
     def __init__(self, tools, name):
         self.tools, self.name = tools, name
@@ -152,7 +163,7 @@ class Intel:
         for old in glob.glob(f"{folder}/*"):
             os.remove(old)
         write(folder, "a.cl", text)
-        self.tools.run([self.ocloc, "compile", "-file", "a.cl", "-device", self.name, "-output", "a", "-options", options + " -w",
+        self.tools.run([self.ocloc, "compile", "-file", "a.cl", "-device", self.name, "-output", "a", "-options", options + self.EXTENSIONS + " -w",
                         "-internal_options", "-cl-intel-allow-zebin"], folder, IGC_ShaderDumpEnable="1", IGC_DumpToCustomDir=folder)
         binary = open(glob.glob(f"{folder}/*.bin")[0], "rb").read().decode("latin-1")
         info = binary[binary.find("kernels:"):]
@@ -193,5 +204,5 @@ class Spirv:
         return Result(0, 0, 0, [], [], "")
 
 
-TARGETS = {"sm_80": Nvidia, "sm_90": Nvidia, "sm_120": Nvidia, "gfx90a": Amd, "gfx942": Amd, "gfx1100": Amd, "gfx1201": Amd,
+TARGETS = {"sm_80": Nvidia, "sm_90": Nvidia, "sm_90a": Nvidia, "sm_120": Nvidia, "gfx90a": Amd, "gfx942": Amd, "gfx1100": Amd, "gfx1201": Amd,
            "dg2": Intel, "pvc": Intel, "spirv": Spirv}

@@ -17,6 +17,11 @@
 #define LINE 1400
 
 static tuned_rows shipped, matrix;
+// Rows of a caller's that ask for wgmma, each by itself.
+static const char *const wgmma_texts[] = {"flash_fragments : MATRIX_ENGINE=4\n",
+                                          "flash_fragments : MATRIX_ENGINE=4 GROUP_ROWS=8\n"};
+#define WGMMA_TEXTS (sizeof wgmma_texts / sizeof wgmma_texts[0])
+static tuned_rows wgmma[WGMMA_TEXTS];
 static char told[MOST_LINES][LINE];
 static int told_count;
 
@@ -61,11 +66,15 @@ static void tell_unfused(const absent_device *d, const absent_problem *p, const 
         tell(d, p->word, &all[i], all[i].id == KERNEL_SOFTMAX ? v->work_group : 0, 0, v->family->name);
 }
 
-static void tell_attention(const absent_device *d, const absent_problem *p, unsigned proven) {
-    const plan_input in = {
-        .device = &d->is, .shipped = &shipped, .probes = {.ran = proven, .proven = proven, .sure = proven}};
+static void tell_attention(const absent_device *d, const absent_problem *p, const tuned_rows *own,
+                           unsigned proven) {
+    const plan_input in = {.device = &d->is,
+                           .own = own,
+                           .shipped = &shipped,
+                           .probes = {.ran = proven, .proven = proven, .sure = proven}};
     variant v;
     if (cla_variant_choose(&in, &p->is, &v) != CLATTN_OK) return;
+    if (own && v.knobs.matrix_engine != MATRIX_ENGINE_WGMMA) return;
     if (v.family->path == CLATTN_KERNEL_UNFUSED) {
         tell_unfused(d, p, &v);
         return;
@@ -164,14 +173,19 @@ int main(int argc, char **argv) {
     if (argc > 2 || !cla_tuned_parse(clattn_tuned_rows_text, &shipped, why, sizeof why) ||
         !cla_tuned_parse("flash_matrix :\n", &matrix, why, sizeof why))
         return EXIT_FAILURE;
+    for (size_t r = 0; r < WGMMA_TEXTS; r++)
+        if (!cla_tuned_parse(wgmma_texts[r], &wgmma[r], why, sizeof why)) return EXIT_FAILURE;
     for (int d = 0; d < absent_device_count; d++) {
         const absent_device *device = &absent_devices[d];
         if (argc == 2 && strcmp(argv[1], device->word)) continue;
         devices++;
         told_count = 0;
         for (int i = 0; i < absent_problem_count; i++)
-            tell_attention(device, &absent_problems[i], absent_device_proves(device));
-        for (int i = 0; i < absent_problem_count; i++) tell_attention(device, &absent_problems[i], 0);
+            tell_attention(device, &absent_problems[i], NULL, absent_device_proves(device));
+        for (size_t r = 0; r < WGMMA_TEXTS; r++)
+            for (int i = 0; i < absent_problem_count; i++)
+                tell_attention(device, &absent_problems[i], &wgmma[r], absent_device_proves(device));
+        for (int i = 0; i < absent_problem_count; i++) tell_attention(device, &absent_problems[i], NULL, 0);
         for (int i = 0; i < absent_problem_count; i++) tell_gradients(device, &absent_problems[i]);
         for (int i = 0; i < absent_projection_count; i++)
             tell_projection(device, &absent_projections[i], absent_device_proves(device));
@@ -180,6 +194,7 @@ int main(int argc, char **argv) {
     }
     cla_tuned_free(&shipped);
     cla_tuned_free(&matrix);
+    for (size_t r = 0; r < WGMMA_TEXTS; r++) cla_tuned_free(&wgmma[r]);
     if (devices) return EXIT_SUCCESS;
     fprintf(stderr, "no such device: %s\n", argv[1]);
     return EXIT_FAILURE;

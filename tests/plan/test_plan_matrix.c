@@ -64,7 +64,7 @@ END_TEST
 // this; of one type of 16 bits, heads up to 256, and what local memory and groups hold. A row's knobs are kept.
 static const struct fragments_case {
     const char *own;
-    float rate; // 0: not proven; of tiles 100
+    float rate; // 0: not proven; of tiles 100; of wgmma twice that
     int engine; // 0: another family
     int rows;   // of a group
 } fragments_cases[] = {
@@ -77,7 +77,10 @@ static const struct fragments_case {
     {"flash_fragments : MATRIX_ENGINE=1 GROUP_ROWS=2", 4000.0f, MATRIX_ENGINE_EMULATION, 64},
     {"flash_fragments : MATRIX_ENGINE=3", 0.0f, 0, 0},
     {"flash_fragments : GROUP_ROWS=16", 4000.0f, 0, 0}, // more queries than local memory holds
-    {"flash_fragments : GROUP_ROWS=16 ROW_VECTORS=1", 4000.0f, MATRIX_ENGINE_MMA, 256}};
+    {"flash_fragments : GROUP_ROWS=16 ROW_VECTORS=1", 4000.0f, MATRIX_ENGINE_MMA, 256},
+    {"flash_fragments : MATRIX_ENGINE=4", 4000.0f, MATRIX_ENGINE_WGMMA, 192},
+    {"flash_fragments : MATRIX_ENGINE=4 GROUP_ROWS=8 TILE_KV=128", 4000.0f, MATRIX_ENGINE_WGMMA, 128},
+    {"flash_fragments : MATRIX_ENGINE=4", 0.0f, 0, 0}};
 
 static void check_fragments(const plan_input *in, problem *p, int engine, int rows) {
     variant v;
@@ -97,12 +100,13 @@ static void check_fragments_case(const struct fragments_case *c) {
     tuned_rows own = {0};
     char why[256];
     gpu.is_cpu = false, gpu.is_gpu = true, gpu.float_vector_width = 1, gpu.local_memory_bytes = 48 << 10;
-    gpu.compute_capability = 80;
+    gpu.compute_capability = 90;
     plan_input in = {.device = &gpu, .own = &own, .shipped = &shipped};
     in.probes.rate[PROBE_TILES] = 100.0f, in.probes.rate[PROBE_MMA_BF16] = c->rate;
+    in.probes.rate[PROBE_WGMMA_BF16] = 2.0f * c->rate;
     in.probes.ran = PROBES_MMA | 1u << PROBE_TILES,
     in.probes.proven = 1u << PROBE_TILES | 1u << PROBE_MMA_F16; // not of bfloat16
-    if (c->rate > 0.0f) in.probes.proven |= 1u << PROBE_MMA_BF16;
+    if (c->rate > 0.0f) in.probes.proven |= 1u << PROBE_MMA_BF16 | 1u << PROBE_WGMMA_BF16;
     if (c->own) ck_assert(cla_tuned_parse(c->own, &own, why, sizeof why));
     p.align_q = p.align_v = 8, p.type_q = p.type_kv = CLATTN_TYPE_BF16;
     for (p.align_k = 4; p.align_k <= 8; p.align_k += 4) check_fragments(&in, &p, c->engine, c->rows);
@@ -110,16 +114,92 @@ static void check_fragments_case(const struct fragments_case *c) {
     check_fragments(&in, &p, 0, 0);
     p.type_kv = CLATTN_TYPE_BF16, p.head_dim = 257;
     check_fragments(&in, &p, 0, 0);
+    p.head_dim = 129;
+    if (c->engine == MATRIX_ENGINE_WGMMA) check_fragments(&in, &p, 0, 0);
     p.head_dim = 64, gpu.max_work_group = 32;
     check_fragments(&in, &p, 0, 0);
     gpu = cpu, gpu.compute_capability = 80; // has kernels of its own, and more local memory
-    if (!c->own || c->engine) check_fragments(&in, &p, c->own ? c->engine : 0, c->rows);
+    if ((!c->own || c->engine) && c->engine != MATRIX_ENGINE_WGMMA)
+        check_fragments(&in, &p, c->own ? c->engine : 0, c->rows);
     cla_tuned_free(&own);
 }
 
 START_TEST(fragments_by_rate) {
     for (size_t i = 0; i < sizeof fragments_cases / sizeof fragments_cases[0]; i++)
         check_fragments_case(&fragments_cases[i]);
+}
+END_TEST
+
+// Devices with each engine, both types proven unless a rate is 0: what is taken, and that two groups of it fit 64 KiB with heads up to
+// 128; heads above only where a row asks. A row that no engine can do is refused.
+static const struct engine_case {
+    unsigned wavefront, ways, sizes, capability;
+    probe_id f16, bf16;
+    const char *own;
+    int head, engine, items, rows, keys; // engine 0: another family
+} engine_cases[] = {
+    {32, 0, 0, 0, PROBE_WMMA_F16, PROBE_WMMA_BF16, NULL, 64, MATRIX_ENGINE_WMMA, 128, 64, 64},
+    {32, 0, 0, 0, PROBE_WMMA_F16, PROBE_WMMA_BF16, NULL, 128, MATRIX_ENGINE_WMMA, 128, 64, 32},
+    {32, 0, 0, 0, PROBE_WMMA_F16, PROBE_WMMA_BF16, NULL, 129, 0, 0, 0, 0},
+    {32, 0, 0, 0, PROBE_WMMA_F16, PROBE_WMMA_BF16, "flash_fragments : GROUP_ROWS=2", 256, 5, 64, 32, 32},
+    {32, 0, 0, 0, PROBE_WMMA_F16, PROBE_WMMA_BF16, "flash_fragments : TILE_KV=16", 64, 5, 128, 64, 16},
+    {32, 0, 0, 0, PROBE_WMMA_F16, PROBE_WMMA_BF16, "flash_fragments : MATRIX_ENGINE=7", 64, 0, 0, 0, 0},
+    {32, 0, 0, 0, PROBE_WMMA_F16, PROBE_WMMA_BF16, "flash_fragments : MATRIX_ENGINE=3", 64, 0, 0, 0, 0},
+    {64, 0, 0, 0, PROBE_MFMA_F16, PROBE_MFMA_BF16, NULL, 64, MATRIX_ENGINE_MFMA, 256, 128, 64},
+    {64, 0, 0, 0, PROBE_MFMA_F16, PROBE_MFMA_BF16, NULL, 128, MATRIX_ENGINE_MFMA, 256, 128, 32},
+    {64, 0, 0, 0, PROBE_MFMA_F16, PROBE_MFMA_BF16, "flash_fragments : TILE_KV=16", 64, 0, 0, 0, 0},
+    {64, 0, 0, 0, PROBE_MFMA_F16, PROBE_MFMA_BF16, "flash_fragments : MATRIX_ENGINE=7", 64, 7, 256, 128, 64},
+    {64, 0, 0, 0, PROBE_NONE, PROBE_NONE, NULL, 64, 0, 0, 0, 0},
+    {64, 0, 0, 0, PROBE_NONE, PROBE_NONE, "flash_fragments : MATRIX_ENGINE=1 EMULATED=8", 64, 1, 64, 64, 32},
+    {0, 82, 56, 0, PROBE_DPAS_F16, PROBE_DPAS_BF16, NULL, 64, MATRIX_ENGINE_DPAS_8, 64, 64, 32},
+    {0, 82, 56, 0, PROBE_DPAS_F16, PROBE_DPAS_BF16, NULL, 128, MATRIX_ENGINE_DPAS_8, 64, 64, 16},
+    {0, 82, 48, 0, PROBE_DPAS_F16, PROBE_DPAS_BF16, NULL, 64, MATRIX_ENGINE_DPAS_16, 128, 128, 32},
+    {0, 82, 48, 0, PROBE_DPAS_F16, PROBE_DPAS_BF16, "flash_fragments : TILE_KV=48", 64, 9, 128, 128, 48},
+    {0, 82, 48, 0, PROBE_DPAS_F16, PROBE_DPAS_BF16, "flash_fragments : MATRIX_ENGINE=8", 64, 0, 0, 0, 0},
+    {0, 0, 0, 90, PROBE_MMA_F16, PROBE_MMA_BF16, NULL, 192, MATRIX_ENGINE_MMA, 128, 64, 32}};
+
+static void check_engine(const struct engine_case *c, plan_input *in, clattn_type type) {
+    problem p = {.batch = 1, .heads = 8, .kv_heads = 8, .n_q = 1024, .n_kv = 1024};
+    variant v;
+    p.head_dim = p.head_dim_v = c->head, p.type_q = p.type_kv = type;
+    p.align_q = p.align_k = p.align_v = 8;
+    ck_assert_int_eq(cla_variant_choose(in, &p, &v), CLATTN_OK);
+    ck_assert_msg(v.knobs.matrix_engine == c->engine, "engine %d in place of %d, heads of %d, %s",
+                  v.knobs.matrix_engine, c->engine, c->head, c->own ? c->own : "no row");
+    ck_assert_int_eq(v.family->id == KERNEL_FLASH_FRAGMENTS, c->engine != 0);
+    if (!c->engine) return;
+    ck_assert_int_eq(v.work_group, c->items);
+    ck_assert_int_eq(v.rows_per_group, c->rows);
+    ck_assert_int_eq(v.knobs.tile_kv, c->keys);
+    ck_assert_int_eq(v.options && strstr(v.options, "256-GRF") != NULL, c->engine >= MATRIX_ENGINE_DPAS_8);
+    if (!c->own && c->wavefront) ck_assert_uint_le(2 * v.local_bytes, in->device->local_memory_bytes);
+}
+
+static void check_engine_case(const struct engine_case *c) {
+    clattn_capabilities gpu = cpu;
+    tuned_rows own = {0};
+    char why[256];
+    gpu.is_cpu = false, gpu.is_gpu = true, gpu.float_vector_width = 1, gpu.local_memory_bytes = 64 << 10;
+    gpu.max_work_group = 256, gpu.wavefront_width = c->wavefront, gpu.compute_capability = c->capability;
+    gpu.subgroup_ways = c->ways, gpu.subgroup_sizes = c->sizes, gpu.subgroups = c->ways != 0;
+    plan_input in = {.device = &gpu, .own = &own, .shipped = &shipped};
+    in.probes.rate[PROBE_TILES] = 100.0f, in.probes.proven = 1u << PROBE_TILES;
+    if (c->f16) in.probes.proven |= 1u << c->f16 | 1u << c->bf16;
+    in.probes.rate[c->f16] = in.probes.rate[c->bf16] = c->f16 ? 900.0f : 0.0f;
+    if (c->own) ck_assert_msg(cla_tuned_parse(c->own, &own, why, sizeof why), "%s", why);
+    check_engine(c, &in, CLATTN_TYPE_F16);
+    check_engine(c, &in, CLATTN_TYPE_BF16);
+    // Slower than multiply-adds: where a row asks alone.
+    in.probes.rate[c->f16] = in.probes.rate[c->bf16] = 99.0f;
+    struct engine_case slow = *c;
+    if (!c->own) slow.engine = 0;
+    check_engine(&slow, &in, CLATTN_TYPE_F16);
+    cla_tuned_free(&own);
+}
+
+START_TEST(engines_of_each_device) {
+    for (size_t i = 0; i < sizeof engine_cases / sizeof engine_cases[0]; i++)
+        check_engine_case(&engine_cases[i]);
 }
 END_TEST
 
@@ -317,7 +397,8 @@ START_TEST(projections_on_fragments) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {tiles_by_rate, fragments_by_rate, values_in_the_workspace,
-                                  projections_by_rate, tiles_of_projections, projections_on_fragments};
+    const TTest *const tests[] = {tiles_by_rate,          fragments_by_rate,    values_in_the_workspace,
+                                  engines_of_each_device, projections_by_rate,  tiles_of_projections,
+                                  projections_on_fragments};
     return PLAN_SUITE_RUN("plan_matrix", tests);
 }

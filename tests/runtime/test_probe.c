@@ -103,11 +103,9 @@ static const struct fragments_engine {
     {MATRIX_ENGINE_WMMA_12, 16, PROBE_WMMA_F16, PROBE_WMMA_BF16, {.wavefront_width = 32}},
     {MATRIX_ENGINE_MFMA, 32, PROBE_MFMA_F16, PROBE_MFMA_BF16, {.wavefront_width = 64}},
     {MATRIX_ENGINE_DPAS_8, 8, PROBE_DPAS_F16, PROBE_DPAS_BF16, {.subgroup_ways = 82, .subgroup_sizes = 56}},
-    {MATRIX_ENGINE_DPAS_16,
-     16,
-     PROBE_DPAS_F16,
-     PROBE_DPAS_BF16,
-     {.subgroup_ways = 82, .subgroup_sizes = 48}}};
+    {MATRIX_ENGINE_DPAS_16, 16, PROBE_DPAS_F16, PROBE_DPAS_BF16, {.subgroup_ways = 82, .subgroup_sizes = 48}},
+    {MATRIX_ENGINE_WGMMA, 64, PROBE_WGMMA_F16, PROBE_WGMMA_BF16, {.compute_capability = 90}}};
+#define IS_WGMMA(e) ((e)->engine == MATRIX_ENGINE_WGMMA)
 static const struct fragments_engine *emulated_engine;
 static int one_off;
 
@@ -125,12 +123,12 @@ static const char *fragments_options(const clattn_capabilities *device) {
     (void)device;
     return "-cl-std=CL1.2 -cl-opt-disable"; // compiles in a third of the time
 }
-// The last number of each of the three results, in turn.
+// The last number of each of the three results, in turn; of wgmma's one result three numbers.
 static void expect_one_off_fragment(const knobs *k, uint32_t out[PROBE_WORDS]) {
     const int all = PROBE_FRAGMENTS_SIDE * emulated_engine->rows;
     const int last[] = {all - 1, 2 * all - 1, 2 * all + emulated_engine->rows - 1};
-    cla_fragments_expect(k, out);
-    out[last[one_off]] ^= 1u;
+    cla_probes[emulated_engine->f16].expect(k, out);
+    out[IS_WGMMA(emulated_engine) ? 500 * one_off : last[one_off]] ^= 1u;
 }
 
 // The same of matrix fragments, whose places the emulation has, too, in both types.
@@ -151,7 +149,8 @@ START_TEST(fragments) {
 }
 END_TEST
 
-// They are asked for by what the device says of itself alone, where it has the work-items, and no device has two of them.
+// They are asked for by what the device says of itself alone, where it has the work-items, and no device has two of them but
+// NVIDIA's.
 START_TEST(fragments_where_there_are_some) {
     for (size_t i = 0; i < sizeof fragments_engines / sizeof fragments_engines[0]; i++) {
         const struct fragments_engine *e = &fragments_engines[i];
@@ -161,7 +160,8 @@ START_TEST(fragments_where_there_are_some) {
             device.max_work_group = many ? 128 : 64;
             for (int id = PROBE_NONE + 1; id < PROBE_COUNT; id++)
                 if (PROBES_FRAGMENTS >> id & 1u && cla_probes[id].applies(&device)) asked |= 1u << id;
-            ck_assert_uint_eq(asked, many ? 1u << e->f16 | 1u << e->bf16 : 0);
+            ck_assert_uint_eq(asked,
+                              many ? 1u << e->f16 | 1u << e->bf16 | (IS_WGMMA(e) ? PROBES_MMA : 0) : 0);
         }
         ck_assert_int_eq(cla_probes[e->bf16].knobs(&device).matrix_engine,
                          e->engine == MATRIX_ENGINE_WMMA_12 ? MATRIX_ENGINE_WMMA : e->engine);
@@ -170,7 +170,8 @@ START_TEST(fragments_where_there_are_some) {
         // One bit less: an older chip, other wavefronts, no extension, or no size.
         device.compute_capability -= device.compute_capability ? 5u : 0;
         device.wavefront_width /= 4, device.subgroup_ways &= ~64u;
-        ck_assert(!cla_probes[e->f16].applies(&device) && !cla_fragments_possible(&device));
+        ck_assert(!cla_probes[e->f16].applies(&device));
+        ck_assert_int_eq(cla_fragments_possible(&device), IS_WGMMA(e));
         device.subgroup_ways = e->has.subgroup_ways, device.subgroup_sizes = 32;
         ck_assert(!cla_probes[e->f16].applies(&device));
     }

@@ -2,6 +2,9 @@
 // of its own, in memory and in the cache folder, and none gets another's.
 #include "support/harness.h"
 
+#include "args/args.h"
+#include "base/host.h"
+#include "program/binary.h"
 #include "program/program.h"
 #include "support/layer_client.h"
 
@@ -47,6 +50,32 @@ START_TEST(groups_of_rows) {
         c->capabilities.max_work_group = 16;
         ck_assert_int_eq(cla_program_get_group(c, KERNEL_ARGMAX, &k, 32, &p), CLATTN_OK);
         ck_assert_int_eq(k.work_group, cpu ? 1 : 16);
+    }
+    clattn_context_destroy(c);
+}
+END_TEST
+
+// PTX text is given another target and loses the marks, and nothing else is taken for it.
+START_TEST(hidden_instructions) {
+    static const struct {
+        const char *in, *out; // NULL: it is none
+        size_t bytes;         // 0: all
+    } texts[] = {{".version 8.5\n.target sm_90\n.address_size 64\n\t" FRAGMENT_HIDDEN
+                  "a;\n\tb; // c\n" FRAGMENT_HIDDEN "d;",
+                  ".version 8.5\n.target sm_90a\n.address_size 64\n\t    a;\n\tb; // c\n    d;", 0},
+                 {".target sm_90, debug\n", ".target sm_90a, debug\n", 0},
+                 {".target sm_90", ".target sm_90a", 0},
+                 {".target sm_", NULL, 0},
+                 {"\177ELF .target", NULL, 0},
+                 {"\177ELF\0.target sm_90", NULL, 19},
+                 {"", NULL, 0}};
+    clattn_context *c = open_context(NULL);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        const size_t bytes = texts[i].bytes ? texts[i].bytes : strlen(texts[i].in);
+        char *got = cla_binary_shown(c, (const unsigned char *)texts[i].in, bytes);
+        ck_assert_msg((got == NULL) == (texts[i].out == NULL), "%zu", i);
+        if (got) ck_assert_str_eq(got, texts[i].out);
+        cla_host_release(&c->host, got);
     }
     clattn_context_destroy(c);
 }
@@ -237,6 +266,7 @@ END_TEST
 
 int main(void) {
     const TTest *const tests[] = {every_part_counts,
+                                  hidden_instructions,
                                   groups_of_rows,
                                   cache_keeps_them_apart,
                                   drivers_that_must_not_be_asked,

@@ -42,7 +42,7 @@ static void complete(const problem *p, knobs *k, const knobs *row) {
     const int most = engine <= MATRIX_ENGINE_WGMMA ? MOST_COLUMNS : MANY_COLUMNS;
     k->group_rows = is_dpas(engine) ? 8 : engine == MATRIX_ENGINE_WGMMA ? 12 : 4;
     k->row_vectors = widest <= MANY_COLUMNS && engine == MATRIX_ENGINE_MMA ? 2 : 1;
-    k->tile_kv = (widest <= most ? 64 : 32) / (engine == MATRIX_ENGINE_DPAS_8 ? 2 : 1);
+    k->tile_kv = (widest <= most ? 64 : 32) / (is_dpas(engine) ? 2 : 1);
     if (row) cla_knobs_override(k, row);
 }
 
@@ -71,7 +71,7 @@ probe_id cla_family_fragments_proven(const plan_input *in, int type, int number)
     for (int id = PROBE_NONE + 1; id < PROBE_COUNT; id++) {
         if (!((PROBES_FRAGMENTS & in->probes.proven) >> id & 1u)) continue;
         const knobs k = cla_fragments_knobs(in->device, (probe_id)id);
-        if (k.type_kv != type || (number && k.matrix_engine != number)) continue;
+        if (k.type_kv != type || !k.matrix_engine || (number && k.matrix_engine != number)) continue;
         // No device has timed a whole kernel with it yet: a tuned row asks for it.
         if (!number && k.matrix_engine == MATRIX_ENGINE_WGMMA) continue;
         if (best == PROBE_NONE || in->probes.rate[id] > in->probes.rate[best]) best = (probe_id)id;
