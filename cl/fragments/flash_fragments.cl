@@ -106,17 +106,8 @@
 #define HEAD_OF(a, h, i) (h)
 #endif
 
-#define EACH_VECTOR(x) FRAGMENT_UNROLL for (int x = 0; x < ROW_VECTORS; x++)
 #define EACH_KEY_PART(y) FRAGMENT_UNROLL for (int y = 0; y < KEY_PARTS; y++)
 #define EACH_VALUE_PART(y) FRAGMENT_UNROLL for (int y = 0; y < VALUE_PARTS; y++)
-#define EACH_ELEMENT(e) FRAGMENT_UNROLL for (int e = 0; e < FRAGMENT_ELEMENTS; e++)
-#define EACH_PART(i) FRAGMENT_UNROLL for (int i = 0; i < FRAGMENT_PARTS; i++) // of one load
-#define EACH_ITEM_ROW(n) FRAGMENT_UNROLL for (int n = 0; n < FRAGMENT_ITEM_ROWS; n++)
-
-// Elements of an item in one row of one part; the element with number z of row n.
-#define ROW_ELEMENTS (FRAGMENT_ELEMENTS / FRAGMENT_ITEM_ROWS)
-#define EACH_OF_ROW(z) FRAGMENT_UNROLL for (int z = 0; z < ROW_ELEMENTS; z++)
-#define ROW_ELEMENT(n, z) (ROW_ELEMENTS * (n) + (z))
 #define ELEMENT_ROW(e) FRAGMENT_ROW((e) / ROW_ELEMENTS)
 
 typedef __global const ushort *row_pointer;

@@ -273,6 +273,29 @@ for refused in "-DTYPE_Q=0" "-DTYPE_KV=10" "-DTYPE_Q=1 -DTYPE_KV=2" "-DTYPE_V=2"
     # shellcheck disable=SC2086
     refuse $refused $fragments
 done
+# Projections: 64 products of a warp for a chunk of 32 numbers, in the loop over whole chunks and in that over others, once
+# in the kernel and once in its function.
+fragments=cl/linear/linear_fragments.cl
+for type in 1 2; do
+    for engine in 3 5 6 7 8 9; do
+        for rope in 0 1 2; do
+            lint -DTYPE_Q=$type -DTYPE_KV=$type -DTYPE_OUT=$rope -DEMULATED=$engine -DROPE=$rope $fragments
+            lint -DTYPE_Q=$type -DTYPE_KV=$type -DTYPE_BIAS=$rope -DEMULATED=$engine -DROPE=$rope -DWIDE=2 -DCHUNK=64 -DGROUP_ROWS=1 \
+                $fragments
+        done
+    done
+    ptx=$("$clang" -x cl -cl-std=CL1.2 -target nvptx64-nvidia-cuda -Xclang -target-cpu -Xclang sm_80 -Xclang -cl-ext=+cl_khr_fp16 \
+        -Xclang -finclude-default-header -Wno-pass-failed -O2 -S -o - -DMATRIX_ENGINE=3 -DWIDE=2 -DTYPE_Q=$type -DTYPE_KV=$type \
+        -DROW_VECTORS=4 -DCOLUMN_TILE=64 -Icl -I"$knobs" $fragments)
+    count=$(echo "$ptx" | grep -c "mma.sync.*\.$([ $type = 1 ] && echo f16 || echo bf16)\.")
+    [ "$count" = 256 ] || { echo "$fragments: $count products"; exit 1; }
+done
+for refused in "-DTYPE_Q=0" "-DTYPE_KV=4" "-DTYPE_Q=1 -DTYPE_KV=2" -DCHUNK=16 -DCHUNK=48 -DROW_VECTORS=5 -DCOLUMN_TILE=24 -DCOLUMN_TILE=128 \
+    -DGROUP_ROWS=9 -DWIDE=1 -DMATRIX_ENGINE=2 -DMATRIX_ENGINE=4 -DEMULATED=4 "-DEMULATED=7 -DCOLUMN_TILE=48" \
+    "-DGROUP_ROWS=1 -DROW_VECTORS=1" "-DGROUP_COLUMNS=1 -DCOLUMN_TILE=16"; do
+    # shellcheck disable=SC2086
+    refuse $refused $fragments
+done
 refuse -DWORK_GROUP=3 cl/portable/softmax.cl
 for type in 3 5 11; do refuse -DTYPE_KV=$type cl/portable/scores.cl; done
 refuse -DSCORE_OPS=16 cl/portable/scores.cl

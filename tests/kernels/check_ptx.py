@@ -2,8 +2,8 @@
 
     python3 tests/kernels/check_ptx.py [--names PATTERN]
 
-probe_fragments and probe_wgmma: numbers of which no row or column is like another, exact. flash_fragments: attention within the error
-budget of budget.c beside double precision, with numpy. Then each thing that the layouts need is broken, and must be seen. A line for
+probe_fragments and probe_wgmma: numbers of which no row or column is like another, exact. flash_fragments and linear_fragments: attention and
+projections within the error budget of budget.c beside double precision, with numpy. Then each thing that the layouts need is broken, and must be seen. A line for
 each that fails; exit status 77 where clang or numpy is not there.
 """
 import argparse
@@ -83,10 +83,10 @@ def compiled(clang, folder, kernel, options, change):
         return ptx_text.parse(f.read(), kernel, HIDDEN)
 
 
-# The arguments of an attention call, by the struct of args.h.
-def struct_of_args():
+# The arguments of a call, by a struct of args.h.
+def struct_of_args(of="attention_args"):
     with open(f"{TOP}/cl/args/args.h", encoding="utf-8") as f:
-        body = re.search(r"typedef struct attention_args {(.*?)} attention_args;", f.read(), re.S).group(1)
+        body = re.search(rf"typedef struct {of} {{(.*?)}} {of};", f.read(), re.S).group(1)
     view = np.dtype([(x, "i8") for x in "offset batch head row column".split()])
     types = {"args_view": view, "args_i64": "i8", "args_i32": "i4", "args_f32": "f4"}
     body = re.sub(r"//[^\n]*", "", body)
@@ -206,6 +206,37 @@ class Call:
             raise Wrong(f"lse: {away:.3g} away")
 
 
+class Product:
+    """A projection: rows of two batch items, x W^T + bias."""
+
+    def __init__(self, kind, rows, columns, reduction, options, vectors=2, tile=32, room=8):
+        self.kind, self.options, self.vectors, self.tile = kind, options, vectors, tile
+        rng = np.random.default_rng(rows * columns + reduction)
+        self.x = rounded(rng.standard_normal((2, 1, rows, reduction)), kind)
+        self.w = rounded(rng.standard_normal((1, 1, columns, reduction)), kind)
+        self.bias = rng.standard_normal(columns).astype(np.float32)
+        self.room = room
+
+    def check(self, clang, folder, change=None, apart=False):
+        rows, columns, reduction = self.x.shape[2], self.w.shape[2], self.x.shape[3]
+        knobs = dict(MATRIX_ENGINE=MMA, TYPE_Q=self.kind, TYPE_KV=self.kind, TYPE_OUT=self.kind, ROW_VECTORS=self.vectors,
+                     COLUMN_TILE=self.tile)
+        options = " ".join([f"-D{name}={value}" for name, value in knobs.items()] + [self.options])
+        kernel = compiled(clang, folder, "linear_fragments", options, change)
+        ref = (self.x @ self.w.swapaxes(2, 3)) + self.bias
+        x, w, y = (Tensor(values, self.kind, self.room) for values in (self.x, self.w, np.full(ref.shape, np.nan)))
+        buffers = Buffers()
+        places = [buffers.place(bits) for bits in (x.bits, w.bits, self.bias, y.bits)]
+        a = np.zeros((), struct_of_args("linear_args"))
+        fields = dict(x_batch=x.view[1], x_row=x.view[3], w_row=w.view[3], y_batch=y.view[1], y_row=y.view[3], batch=2, rows=rows,
+                      columns=columns, reduction=reduction, x_head_columns=reduction, y_head_columns=columns, flags=2, amplitude=1)
+        for name, value in fields.items():
+            a[name] = value
+        tiles = -(-2 * rows // (32 * self.vectors)), -(-columns // (2 * self.tile)), 1
+        launch(kernel, INSTRUCTIONS, 128, tiles, struct.pack("<6Q", *places, 0, 0) + a.tobytes(), buffers, apart)
+        within_budget(y.values(buffers.content(places[3], np.uint16)), ref, rounded(ref, self.kind), self.kind)
+
+
 def within_budget(got, ref, plain, kind):
     """As budget.c: the mean squared error, and the largest beside that of a plain computation."""
     finite = np.isfinite(ref)
@@ -258,6 +289,10 @@ def flash(*words, **more):
     return lambda *how, **change: Call(*words, **more).check(*how, **change)
 
 
+def linear(*words, **more):
+    return lambda *how, **change: Product(*words, **more).check(*how, **change)
+
+
 def probe(kind):
     return lambda *how, **change: check_probe(kind, *how, **change)
 
@@ -283,6 +318,9 @@ CASES = {
     "flash f16 d64 wgmma causal": flash(F16, 64, 64, 70, 150, "-DWIDE=2 -DTILE_KV=64", engine=WGMMA, causal=60, heads=1,
                                         strange=[(100, 3, np.inf), (129, 63, np.nan)]),
     "flash bf16 d128 wgmma": flash(BF16, 128, 72, 33, 200, "-DWIDE=2 -DTILE_KV=64", engine=WGMMA, heads=1),
+    "linear f16": linear(F16, 35, 71, 103, "-DWIDE=2", room=1),
+    "linear bf16": linear(BF16, 33, 130, 72, "-DWIDE=2", vectors=4, tile=64),
+    "linear bf16 one by one": linear(BF16, 5, 9, 41, "-DWIDE=0 -DCHUNK=64", vectors=1, room=3),
 }
 
 # What is broken, in which case, and how: a pattern of the kernel's text, what stands in its place, and what must be said of it.
@@ -301,6 +339,10 @@ BROKEN = {
     "partner of the row's maximum": ("probe f16", r"FRAGMENT_XOR\(x, 2, memory\)\)", "FRAGMENT_XOR(x, 4, memory))", NUMBERS),
     "rows past the end are read": ("flash f16 d64", r'"l"\(from\), "r"\(n\)', '"l"(from), "r"(16)', "16 bytes at .* of buffer"),
     "no barrier before the keys": ("flash f16 d64", r"barrier\(CLK_LOCAL_MEM_FENCE\); // keys are there", "// keys are there", BARRIER),
+    "numbers past the reduction are read": ("linear f16", r"clamp\(2 \* \(a->reduction - \(d\)\), 0, 16\)", "16", "16 bytes at .* of buffer"),
+    "the second half of a tile": ("linear bf16", r"fold \* STEPS \+ d, LINE_BYTES\)", "d, LINE_BYTES)", NUMBERS),
+    "no barrier before a chunk": ("linear f16", r"barrier\(CLK_LOCAL_MEM_FENCE\); // the chunk is there", "// the chunk is there", BARRIER),
+    "the next chunk where this one is": ("linear f16", r"whole, 1 - buffer, memory", "whole, buffer, memory", BARRIER + "|" + WAIT),
     "no wait for copies": ("probe f16", r"FRAGMENT_WAIT\(\);", "", WAIT),
     "no barrier behind copies": ("probe f16", r"FRAGMENT_WAIT\(\);\s+barrier\(CLK_LOCAL_MEM_FENCE\);", "FRAGMENT_WAIT();", BARRIER),
     "work-items of a warp part": ("probe f16", r"FRAGMENT_LOAD_OWN\(a\[d\]", "if (FRAGMENT_LANE != 5) FRAGMENT_LOAD_OWN(a[d]",

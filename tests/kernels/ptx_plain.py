@@ -47,6 +47,14 @@ def divide(a, b):
     return (a - np.fmod(a, b)) // b
 
 
+def field(a, begin, count):
+    """`count` bits from bit `begin` on; of a signed number the last one of them is the sign ([PTX ISA] "bfe")."""
+    begin, count = begin.astype(np.int64) & 255, np.minimum(count.astype(np.int64) & 255, 32)
+    x = a.astype(np.int64) >> np.minimum(begin, 63) & (1 << count) - 1
+    negative = (a.dtype.kind == "i") & (count > 0) & (x >> np.maximum(count - 1, 0) & 1 == 1)
+    return np.where(negative, x - (1 << count), x).astype(a.dtype)
+
+
 def high(a, b):
     return (wide(a) * wide(b) >> (8 * a.dtype.itemsize)).astype(a.dtype)
 
@@ -120,6 +128,7 @@ computes(each("xor", BITS + ["pred"]), [None] * 2, np.bitwise_xor)
 computes(each("not", BITS + ["pred"]), [None], np.bitwise_not)
 computes(each("shl", BITS), [None, "u32"], left)
 computes(each("shr", INTEGERS + BITS), [None, "u32"], right)
+computes(["bfe.s32", "bfe.u32"], [None, "u32", "u32"], field)
 computes(["add.f32", "add.rn.f32"], [None] * 2, np.add)
 computes(["sub.f32", "sub.rn.f32"], [None] * 2, np.subtract)
 computes(["mul.f32", "mul.rn.f32"], [None] * 2, np.multiply)

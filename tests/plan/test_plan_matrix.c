@@ -5,6 +5,7 @@
 #include "plan/plan_suite.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <string.h>
 
 static const clattn_capabilities cpu = {.is_cpu = true,
@@ -386,9 +387,89 @@ START_TEST(tiles_of_projections) {
 }
 END_TEST
 
+// Fragments of warps: 16-bit projections of many rows, where an engine is proven that is not slower than tiles of multiply-adds; by a row
+// of the caller's anywhere, on an engine that is proven or on the emulation, but wgmma. A row's knobs are kept where they fit.
+static const struct linear_fragments_case {
+    const char *own;
+    float rate; // of NVIDIA's engine for both types; 0: not proven; of tiles 100
+    int64_t rows, columns;
+    int engine; // 0: another kernel
+    int row_tile, column_tile;
+} linear_fragments_cases[] = {
+    {NULL, 0.0f, 4096, 4096, 0, 0, 0},
+    {NULL, 4000.0f, 4096, 4096, MATRIX_ENGINE_MMA, 128, 128},
+    {NULL, 4000.0f, 512, 1024, MATRIX_ENGINE_MMA, 64, 64}, // a tile for each of 108 units
+    {NULL, 4000.0f, 17, 77, MATRIX_ENGINE_MMA, 32, 64},
+    {NULL, 4000.0f, 16, 4096, 0, 0, 0},
+    {NULL, 99.0f, 4096, 4096, 0, 0, 0},
+    {"linear_tiles :", 4000.0f, 4096, 4096, 0, 0, 0},
+    {"linear_fragments :", 99.0f, 4096, 4096, MATRIX_ENGINE_MMA, 128, 128},
+    {"linear_fragments :", 0.0f, 1, 8, MATRIX_ENGINE_EMULATION, 32, 64},
+    {"linear_fragments : MATRIX_ENGINE=1 EMULATED=7", 4000.0f, 1, 8, MATRIX_ENGINE_EMULATION, 64, 64},
+    {"linear_fragments : MATRIX_ENGINE=5", 4000.0f, 4096, 4096, MATRIX_ENGINE_MMA, 128,
+     128}, // not here: as without the row
+    {"linear_fragments : MATRIX_ENGINE=3", 0.0f, 4096, 4096, 0, 0, 0},
+    {"linear_fragments : ROW_VECTORS=2 GROUP_ROWS=4", 4000.0f, 4096, 4096, MATRIX_ENGINE_MMA, 128, 128},
+    {"linear_fragments : GROUP_ROWS=8 GROUP_COLUMNS=2", 4000.0f, 4096, 4096, MATRIX_ENGINE_MMA, 256, 64}};
+
+static void check_linear_fragments(const struct linear_fragments_case *of, clattn_type type, int align) {
+    clattn_capabilities gpu = cpu;
+    linear_problem p = {.type_x = type, .type_w = type, .rows = of->rows, .columns = of->columns};
+    tuned_rows own = {0};
+    linear_choice c;
+    char why[256];
+    gpu.is_cpu = false, gpu.is_gpu = true, gpu.float_vector_width = 1, gpu.local_memory_bytes = 48 << 10;
+    gpu.compute_capability = 80, gpu.compute_units = 108;
+    plan_input in = {.device = &gpu, .own = &own, .shipped = &shipped, .has_clblast = true};
+    in.probes.rate[PROBE_TILES] = 100.0f;
+    in.probes.rate[PROBE_MMA_BF16] = in.probes.rate[PROBE_MMA_F16] = of->rate;
+    in.probes.proven = 1u << PROBE_TILES | (of->rate > 0.0f ? PROBES_MMA : 0);
+    if (of->own) ck_assert_msg(cla_tuned_parse(of->own, &own, why, sizeof why), "%s", why);
+    p.reduction = 768, p.rope_head = 64, p.align_x = 16, p.align_w = align;
+    ck_assert(cla_variant_choose_linear(&in, &p, true, &c));
+    const bool half = type != CLATTN_TYPE_F32, taken = c.id == KERNEL_LINEAR_FRAGMENTS;
+    ck_assert_msg(taken == (half && of->engine != 0), "%s: %s", of->own, clattn_kernel_sources[c.id].name);
+    if (taken) {
+        ck_assert_int_eq(c.knobs.matrix_engine, of->engine);
+        ck_assert_int_eq(c.row_tile, of->row_tile);
+        ck_assert_int_eq(c.column_tile, of->column_tile);
+        ck_assert_int_eq(c.knobs.wide, align >= 8 ? 2 : 0);
+        ck_assert_int_eq(c.knobs.rope, 1);
+        ck_assert_uint_le(c.local_bytes, gpu.local_memory_bytes);
+        ck_assert(!cla_variant_linear_is_open(&in, &p));
+        ck_assert(cla_variant_choose_linear(&in, &p, false, &c));
+    }
+    cla_tuned_free(&own);
+}
+
+START_TEST(projections_on_fragments) {
+    for (size_t i = 0; i < sizeof linear_fragments_cases / sizeof linear_fragments_cases[0]; i++)
+        for (int type = 0; type < 3; type++)
+            for (int align = 4; align <= 8; align += 4)
+                check_linear_fragments(&linear_fragments_cases[i], (clattn_type)type, align);
+    static const char *const refused[] = {"MATRIX_ENGINE=2",
+                                          "MATRIX_ENGINE=4",
+                                          "MATRIX_ENGINE=6",
+                                          "MATRIX_ENGINE=1 EMULATED=4",
+                                          "EMULATED=5",
+                                          "GROUP_ROWS=9",
+                                          "CHUNK=48",
+                                          "ROW_VECTORS=8",
+                                          "COLUMN_TILE=24",
+                                          "COLUMN_TILE=128",
+                                          "GROUP_ROWS=1 ROW_VECTORS=1"};
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        tuned_rows own;
+        char row[128], why[256] = "";
+        snprintf(row, sizeof row, "linear_fragments : %s", refused[i]);
+        ck_assert_msg(!cla_tuned_parse(row, &own, why, sizeof why) && strlen(why) > 20, "%s: '%s'", row, why);
+    }
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {tiles_by_rate,          fragments_by_rate,       fragments_of_types,
                                   engines_of_each_device, values_in_the_workspace, projections_by_rate,
-                                  tiles_of_projections};
+                                  tiles_of_projections,   projections_on_fragments};
     return PLAN_SUITE_RUN("plan_matrix", tests);
 }

@@ -23,10 +23,14 @@ static bool is_dpas(int engine) {
     return engine == MATRIX_ENGINE_DPAS_8 || engine == MATRIX_ENGINE_DPAS_16;
 }
 
-// The engine whose places a kernel with these knobs has.
-static int engine_of(const knobs *k) {
+int cla_family_fragments_engine(const knobs *k) {
     if (k->matrix_engine != MATRIX_ENGINE_EMULATION) return k->matrix_engine;
     return k->emulated ? k->emulated : MATRIX_ENGINE_MMA;
+}
+
+const char *cla_family_fragments_options(const knobs *k) {
+    if (k->matrix_engine == MATRIX_ENGINE_EMULATION) return EMULATION_OPTIONS;
+    return is_dpas(k->matrix_engine) ? DPAS_OPTIONS : NULL;
 }
 
 static int widest_head(const problem *p) {
@@ -36,7 +40,7 @@ static int widest_head(const problem *p) {
 // What a row leaves open. Where an item has one row or half of it, its output takes more registers: fewer rows or keys leave them.
 // Of few rows each fragment has a warp, and no warp is without.
 static void complete(const problem *p, knobs *k, const knobs *row) {
-    const int widest = widest_head(p), engine = engine_of(k);
+    const int widest = widest_head(p), engine = cla_family_fragments_engine(k);
     const int most = engine <= MATRIX_ENGINE_WGMMA ? MOST_COLUMNS : MANY_COLUMNS;
     k->group_rows = is_dpas(engine) ? 8 : engine == MATRIX_ENGINE_WGMMA ? 12 : 4;
     k->row_vectors = widest <= MANY_COLUMNS && engine == MATRIX_ENGINE_MMA ? 2 : 1;
@@ -88,8 +92,7 @@ static const char *knobs_refusal(const knobs *row) {
     return NULL;
 }
 
-// The fastest proven engine for numbers of this type, of that number where it is not 0; PROBE_NONE: there is none.
-static probe_id proven_engine(const plan_input *in, int type, int number) {
+probe_id cla_family_fragments_proven(const plan_input *in, int type, int number) {
     probe_id best = PROBE_NONE;
     for (int id = PROBE_NONE + 1; id < PROBE_COUNT; id++) {
         if (!((PROBES_FRAGMENTS & in->probes.proven) >> id & 1u)) continue;
@@ -104,7 +107,8 @@ static probe_id proven_engine(const plan_input *in, int type, int number) {
 
 static const char *choose_engine(const plan_input *in, const problem *p, const tuned_row *own, knobs *k) {
     const int asked = own ? own->knobs.matrix_engine : 0;
-    const probe_id id = proven_engine(in, (int)p->type_q, asked == MATRIX_ENGINE_EMULATION ? 0 : asked);
+    const probe_id id =
+        cla_family_fragments_proven(in, (int)p->type_q, asked == MATRIX_ENGINE_EMULATION ? 0 : asked);
     k->matrix_engine = asked ? asked : MATRIX_ENGINE_EMULATION;
     if (own) k->emulated = own->knobs.emulated;
     if (asked == MATRIX_ENGINE_EMULATION) return NULL;
@@ -118,7 +122,7 @@ static const char *choose_engine(const plan_input *in, const problem *p, const t
 
 // The engine with the widest fragments.
 static const char *tile_refusal(const problem *p, const knobs *k) {
-    const int engine = engine_of(k);
+    const int engine = cla_family_fragments_engine(k);
     if (engine == MATRIX_ENGINE_WGMMA && widest_head(p) > MOST_WGMMA_HEAD)
         return "its tuned row asks for wgmma, whose registers hold heads of up to 128";
     if (engine == MATRIX_ENGINE_WGMMA && converts(p))
@@ -142,7 +146,7 @@ static const char *fit_rows(const plan_input *in, const problem *p, enum kernel_
     if (p->head_dim > MOST_HEAD || p->head_dim_v > MOST_HEAD) return "head sizes up to 256";
     refusal = choose_engine(in, p, row, &v->knobs);
     if (refusal) return refusal;
-    const int engine = engine_of(&v->knobs);
+    const int engine = cla_family_fragments_engine(&v->knobs);
     if (engine != MATRIX_ENGINE_MMA && (p->head_dim > MOST_COLUMNS || p->head_dim_v > MOST_COLUMNS) && !row)
         return "heads above 128 leave the device's matrix engine no registers";
     complete(p, &v->knobs, row ? &row->knobs : NULL);
@@ -156,12 +160,9 @@ static const char *fit_rows(const plan_input *in, const problem *p, enum kernel_
         (size_t)FRAGMENTS_LOCAL_BYTES(engine, turn_rows, v->knobs.tile_kv, p->head_dim, p->head_dim_v) +
         sizeof(float) * (size_t)(v->knobs.tile_kv * key_scales(p)) +
         (engine == MATRIX_ENGINE_WGMMA ? 0 : FRAGMENTS_FLAG_BYTES);
-    if (v->knobs.matrix_engine == MATRIX_ENGINE_EMULATION) {
+    if (v->knobs.matrix_engine == MATRIX_ENGINE_EMULATION)
         v->local_bytes += (size_t)(FRAGMENTS_EXCHANGE_BYTES(engine) * v->work_group);
-        v->options = EMULATION_OPTIONS;
-    } else if (is_dpas(engine)) {
-        v->options = DPAS_OPTIONS;
-    }
+    v->options = cla_family_fragments_options(&v->knobs);
     if (v->local_bytes > in->device->local_memory_bytes)
         return "its tiles are too large for the device's local memory";
     if ((uint64_t)v->work_group > cla_family_group_limit(in, id))
@@ -185,7 +186,7 @@ static const char *fit_heads(const plan_input *in, const problem *p, const tuned
 
 static void explain(const plan_input *in, const variant *v, char why[200]) {
     const int number = v->knobs.matrix_engine;
-    const probe_id id = proven_engine(in, v->knobs.type_q, number);
+    const probe_id id = cla_family_fragments_proven(in, v->knobs.type_q, number);
     char engine[64] = "emulated: a tuned row";
     if (number != MATRIX_ENGINE_EMULATION && id != PROBE_NONE)
         snprintf(engine, sizeof engine, "%.0f GFLOP/s a work-group", (double)in->probes.rate[id]);
