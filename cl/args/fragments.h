@@ -48,6 +48,11 @@
      : FRAGMENTS_KEEPS_QUERIES(engine)                                                                       \
          ? FRAGMENTS_MOST((rows)*FRAGMENTS_PITCH(engine, d), FRAGMENTS_TILE_BYTES(engine, keys, d, dv))      \
          : (rows)*FRAGMENTS_PITCH(engine, d) + FRAGMENTS_TILE_BYTES(engine, keys, d, dv))
+// linear_fragments.cl: rows of a tile that share a line of local memory, where a line is longer than a chunk; and its two buffers.
+#define LINEAR_FRAGMENTS_FOLD(engine, chunk) ((engine) <= MATRIX_ENGINE_WGMMA && (chunk) == 32 ? 2 : 1)
+#define LINEAR_FRAGMENTS_LOCAL_BYTES(engine, rows, columns, chunk)                                           \
+    (2 * ((rows) + (columns)) / LINEAR_FRAGMENTS_FOLD(engine, chunk) *                                       \
+     FRAGMENTS_PITCH(engine, LINEAR_FRAGMENTS_FOLD(engine, chunk) * (chunk)))
 // They come in so many turns, so that they need no more local memory than keys and values do: AMD's heads of 128 numbers leave room for
 // two groups then.
 #define FRAGMENTS_TURNS(engine, warps) (FRAGMENTS_TURNS_VALUES(engine) && (warps) % 2 == 0 ? 2 : 1)

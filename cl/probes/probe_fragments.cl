@@ -20,8 +20,6 @@
 #define VALUES_AT (KEYS_AT + SIDE * PITCH)
 #define KEY_PARTS (SIDE / FRAGMENT_COLUMNS)
 #define VALUE_PARTS FRAGMENT_VALUE_PARTS(SIDE)
-#define EACH_ELEMENT(e) FRAGMENT_UNROLL for (int e = 0; e < FRAGMENT_ELEMENTS; e++)
-#define EACH_PART(i) FRAGMENT_UNROLL for (int i = 0; i < FRAGMENT_PARTS; i++) // of one load
 #define TIMED (4 * FRAGMENT_PARTS) // sums that do not wait for one another
 
 // words: A, FRAGMENT_ROWS rows of SIDE numbers of 16 bits, and from 32 rows on B, SIDE of them. rounds 0: result[SIDE r + c] is

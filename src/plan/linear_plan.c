@@ -2,6 +2,13 @@
 #include "args/args.h"
 #include "plan/families/family_linear.h"
 
+// Whether the engine that the row asks for is there.
+static bool has_engine(const plan_input *in, const linear_problem *p, const tuned_row *row) {
+    if (row->id == KERNEL_LINEAR_FRAGMENTS) return cla_family_linear_fragments_can(in, p, &row->knobs);
+    return row->id != KERNEL_LINEAR_MATRIX || row->knobs.matrix_engine != MATRIX_ENGINE_AMX ||
+           in->probes.proven >> PROBE_AMX & 1u;
+}
+
 // A device without lanes never gets the lanes kernels by default, and one that is no CPU not even by a row: the tiles that are
 // those kernels' own would be spilled for each of thousands of work-items.
 static const tuned_row *linear_row(const plan_input *in, const linear_problem *p, const tuned_rows *rows) {
@@ -18,20 +25,19 @@ static const tuned_row *linear_row(const plan_input *in, const linear_problem *p
                                            [KERNEL_LINEAR_LANES] = is_cpu,
                                            [KERNEL_LINEAR_FEW_LANES] = is_cpu}};
     tuned_kernels with_matrix = kernels;
-    with_matrix.has[KERNEL_LINEAR_MATRIX] = true;
-    if (!cla_family_linear_matrix_can(in, p)) return cla_tuned_find(rows, NULL, &kernels, &key);
+    with_matrix.has[KERNEL_LINEAR_MATRIX] = cla_family_linear_matrix_can(in, p);
+    with_matrix.has[KERNEL_LINEAR_FRAGMENTS] = cla_family_linear_fragments_types(p);
     const tuned_row *row = cla_tuned_find(rows, NULL, &with_matrix, &key);
-    const bool asks_for_amx =
-        row && row->id == KERNEL_LINEAR_MATRIX && row->knobs.matrix_engine == MATRIX_ENGINE_AMX;
-    return asks_for_amx && !(in->probes.proven >> PROBE_AMX & 1u) ? cla_tuned_find(rows, NULL, &kernels, &key)
-                                                                  : row;
+    return row && !has_engine(in, p, row) ? cla_tuned_find(rows, NULL, &kernels, &key) : row;
 }
 
 // The library's own preference, where no row of the caller's decides.
 static const tuned_row *default_row(const plan_input *in, const linear_problem *p) {
     static const tuned_row rows = {.id = KERNEL_LINEAR_ROWS}, tiles = {.id = KERNEL_LINEAR_TILES},
-                           matrix = {.id = KERNEL_LINEAR_MATRIX};
+                           matrix = {.id = KERNEL_LINEAR_MATRIX},
+                           fragments = {.id = KERNEL_LINEAR_FRAGMENTS};
     if (cla_family_linear_matrix_wins(in, p)) return &matrix;
+    if (cla_family_linear_fragments_wins(in, p)) return &fragments;
     if (cla_plan_has_lanes(in)) return linear_row(in, p, in->shipped);
     return p->rows <= FAMILY_FEW_ROWS || !cla_family_linear_tiles_fit(in) ? &rows : &tiles;
 }
@@ -51,7 +57,8 @@ int cla_variant_linear_measure(enum kernel_id id) {
 
 // Without lanes, weights of 16 bits are not for CLBlast, which would take them as a copy in float32.
 bool cla_variant_linear_is_open(const plan_input *in, const linear_problem *p) {
-    if (linear_row(in, p, in->own) || cla_family_linear_matrix_wins(in, p) || is_blocks(p)) return false;
+    if (linear_row(in, p, in->own) || is_blocks(p)) return false;
+    if (cla_family_linear_matrix_wins(in, p) || cla_family_linear_fragments_wins(in, p)) return false;
     return cla_plan_has_lanes(in) ? !is_clblast(default_row(in, p)) : p->type_w == CLATTN_TYPE_F32;
 }
 
@@ -89,7 +96,7 @@ const char *cla_variant_linear_why(const plan_input *in, const linear_problem *p
         return native ? "a tuned row of the context prefers it"
                       : "no tuned row prefers the native kernel on this device";
     const tuned_row *row = default_row(in, p);
-    if (native && row && row->id == KERNEL_LINEAR_MATRIX)
+    if (native && row && (row->id == KERNEL_LINEAR_MATRIX || row->id == KERNEL_LINEAR_FRAGMENTS))
         return "a matrix engine's rate promises the shortest time";
     if (!cla_variant_linear_is_open(in, p))
         return native ? "it reads such weights as they are stored"

@@ -26,6 +26,7 @@ typedef struct linear_choice {
     int row_tile;    // rows of a work-group; 0: all of them, few
     int work_group;  // work-items of a group; 0: one
     size_t local_bytes;
+    const char *options; // of the compiler, besides the knobs; NULL: the usual ones
 } linear_choice;
 
 // Whether a measurement can change that: no row of the caller's decides, and a kernel and CLBlast both come into question.

@@ -2,8 +2,8 @@
 
     python3 tests/kernels/check_ptx.py [--names PATTERN]
 
-probe_fragments and probe_wgmma: numbers of which no row or column is like another, exact. flash_fragments: attention within the error
-budget of budget.c beside double precision, with numpy. Then each thing that the layouts need is broken, and must be seen. A line for
+probe_fragments and probe_wgmma: numbers of which no row or column is like another, exact. flash_fragments and linear_fragments: attention and
+projections within the error budget of budget.c beside double precision, with numpy. Then each thing that the layouts need is broken, and must be seen. A line for
 each that fails; exit status 77 where clang or numpy is not there.
 """
 import argparse
@@ -37,7 +37,7 @@ INSTRUCTIONS = {**PLAIN, **WARPS, **WARPGROUPS}
 # Behind this mark stand instructions that clang 14's assembler of another target need not know.
 HIDDEN = "//@ "
 MMA, WGMMA = 3, 4  # MATRIX_ENGINE
-F16, BF16 = 1, 2
+F16, BF16, I8 = 1, 2, 4
 NAMES = {F16: "f16", BF16: "bf16"}
 NMSE = {F16: 1e-6, BF16: 5e-5}
 
@@ -83,10 +83,10 @@ def compiled(clang, folder, kernel, options, change):
         return ptx_text.parse(f.read(), kernel, HIDDEN)
 
 
-# The arguments of an attention call, by the struct of args.h.
-def struct_of_args():
+# The arguments of a call, by a struct of args.h.
+def struct_of_args(of="attention_args"):
     with open(f"{TOP}/cl/args/args.h", encoding="utf-8") as f:
-        body = re.search(r"typedef struct attention_args {(.*?)} attention_args;", f.read(), re.S).group(1)
+        body = re.search(rf"typedef struct {of} {{(.*?)}} {of};", f.read(), re.S).group(1)
     view = np.dtype([(x, "i8") for x in "offset batch head row column".split()])
     types = {"args_view": view, "args_i64": "i8", "args_i32": "i4", "args_f32": "f4"}
     body = re.sub(r"//[^\n]*", "", body)
@@ -95,14 +95,15 @@ def struct_of_args():
 
 
 class Tensor:
-    """[B, H, N, D] of 16 bits with rows that are longer, whose rest holds NaN; the last row ends the buffer."""
+    """[B, H, N, D] of 16 bits, or of bytes, with rows that are longer, whose rest holds NaN; the last row ends the buffer."""
 
     def __init__(self, values, kind, room):
         b, h, n, d = values.shape
         row = d + room
-        whole = np.full((b, h, n, row), np.nan)
+        whole = np.full((b, h, n, row), 127 if kind == I8 else np.nan)
         whole[..., :d] = values
-        self.bits = stored(whole, kind).ravel()[:b * h * n * row - room]
+        whole = whole.astype(np.int8) if kind == I8 else stored(whole, kind)
+        self.bits = whole.ravel()[:b * h * n * row - room]
         self.view = (0, h * n * row, n * row, row, 1)
         self.shape, self.kind, self.row = values.shape, kind, row
 
@@ -116,8 +117,8 @@ class Call:
     """An attention call: what is asked, and what is right."""
 
     def __init__(self, kind, dim, dim_v, rows, keys, options, groups=(4, 1), kv_heads=1, causal=None, strange=None, room=8, batch=1,
-                 heads=2, engine=MMA):
-        self.engine = engine
+                 heads=2, engine=MMA, cache=None, kernel="flash_fragments"):
+        self.engine, self.cache, self.kernel = engine, cache, kernel
         self.kind, self.rows, self.keys, self.causal, self.options = kind, rows, keys, causal, options
         self.warps, self.vectors = groups
         self.batch, self.heads, self.kv_heads = batch, heads, kv_heads
@@ -127,6 +128,10 @@ class Call:
         self.v = rounded(rng.standard_normal((batch, kv_heads, keys, dim_v)), kind)
         for key, column, value in strange or ():
             self.v[:, :, key, column] = value
+        if cache:  # numbers, and the scales of their rows
+            self.scales = {name: (np.abs(x).max(3) / 127).astype(np.float32) for name, x in dict(k=self.k, v=self.v).items()}
+            self.numbers = {name: np.rint(x / self.scales[name][..., None]) for name, x in dict(k=self.k, v=self.v).items()}
+            self.k, self.v = (self.numbers[x] * self.scales[x][..., None] for x in "kv")
         self.room = room
 
     def seen(self):
@@ -157,6 +162,8 @@ class Call:
         for name, tensor in tensors.items():
             a[name] = tensor.view
         a["lse"] = lse_view
+        for name in ("k_scale", "v_scale") if self.cache else ():
+            a[name] = (0, self.kv_heads * self.keys, self.keys, 1, 0)
         causal = self.causal is not None
         fields = dict(batch=self.batch, heads=self.heads, kv_heads=self.kv_heads, group=self.heads // self.kv_heads, n_q=self.rows,
                       n_kv=self.keys, head_dim=self.q.shape[3], head_dim_v=self.v.shape[3], shift=self.causal or 0, window_left=-1,
@@ -168,19 +175,24 @@ class Call:
 
     def run(self, clang, folder, change, apart):
         """(out, lse) of the kernel."""
-        knobs = dict(MATRIX_ENGINE=self.engine, TYPE_Q=self.kind, TYPE_KV=self.kind, TYPE_OUT=self.kind, HEAD_DIM=self.q.shape[3],
+        knobs = dict(MATRIX_ENGINE=self.engine, TYPE_Q=self.kind, TYPE_KV=self.cache or self.kind, TYPE_OUT=self.kind, HEAD_DIM=self.q.shape[3],
                      HEAD_DIM_V=self.v.shape[3], GROUP_ROWS=self.warps, ROW_VECTORS=self.vectors)
         options = " ".join([f"-D{name}={value}" for name, value in knobs.items()] + [self.options])
-        kernel = compiled(clang, folder, "flash_fragments", options, change)
+        kernel = compiled(clang, folder, self.kernel, options, change)
         untouched = np.full((self.batch, self.heads, self.rows, self.v.shape[3]), np.nan)
-        tensors = {name: Tensor(x, self.kind, self.room) for name, x in dict(q=self.q, k=self.k, v=self.v, out=untouched).items()}
+        rows = dict(dict(q=self.q, k=self.k, v=self.v, out=untouched), **(self.numbers if self.cache else {}))
+        tensors = {name: Tensor(x, self.cache if self.cache and name in "kv" else self.kind, self.room) for name, x in rows.items()}
         buffers = Buffers()
         places = {name: buffers.place(x.bits) for name, x in tensors.items()}
         places["lse"] = buffers.place(np.full(self.batch * self.heads * self.rows, np.nan, np.float32))
         lse_view = (0, self.heads * self.rows, self.rows, 1, 0)
-        addresses = struct.pack("<6Q", *(places[x] for x in "q k v out lse".split()), 0)  # without a table
-        tiles = -(-self.rows // (16 * self.vectors * self.warps))
-        launch(kernel, INSTRUCTIONS, 32 * self.warps, (tiles, self.heads, self.batch), addresses + self.arguments(tensors, lse_view),
+        order = "q k k_scale v v_scale out lse" if self.cache else "q k v out lse"
+        places.update({f"{x}_scale": buffers.place(self.scales[x].ravel()) for x in "kv"} if self.cache else {})
+        addresses = struct.pack(f"<{len(order.split()) + 1}Q", *(places[x] for x in order.split()), 0)  # without a table
+        rows_of_heads = self.kernel == "decode_fragments"
+        share, heads = (self.heads // self.kv_heads, self.kv_heads) if rows_of_heads else (1, self.heads)
+        tiles = -(-self.rows * share // (16 * self.vectors * self.warps))
+        launch(kernel, INSTRUCTIONS, 32 * self.warps, (tiles, heads, self.batch), addresses + self.arguments(tensors, lse_view),
                buffers, apart)
         return (tensors["out"].values(buffers.content(places["out"], np.uint16)),
                 buffers.content(places["lse"], np.float32).reshape(self.batch, self.heads, self.rows))
@@ -192,6 +204,37 @@ class Call:
         away = np.where(lse == ref_lse, 0, np.abs(lse - ref_lse)).max()
         if not away <= 2e-5:  # as of float32 results
             raise Wrong(f"lse: {away:.3g} away")
+
+
+class Product:
+    """A projection: rows of two batch items, x W^T + bias."""
+
+    def __init__(self, kind, rows, columns, reduction, options, vectors=2, tile=32, room=8):
+        self.kind, self.options, self.vectors, self.tile = kind, options, vectors, tile
+        rng = np.random.default_rng(rows * columns + reduction)
+        self.x = rounded(rng.standard_normal((2, 1, rows, reduction)), kind)
+        self.w = rounded(rng.standard_normal((1, 1, columns, reduction)), kind)
+        self.bias = rng.standard_normal(columns).astype(np.float32)
+        self.room = room
+
+    def check(self, clang, folder, change=None, apart=False):
+        rows, columns, reduction = self.x.shape[2], self.w.shape[2], self.x.shape[3]
+        knobs = dict(MATRIX_ENGINE=MMA, TYPE_Q=self.kind, TYPE_KV=self.kind, TYPE_OUT=self.kind, ROW_VECTORS=self.vectors,
+                     COLUMN_TILE=self.tile)
+        options = " ".join([f"-D{name}={value}" for name, value in knobs.items()] + [self.options])
+        kernel = compiled(clang, folder, "linear_fragments", options, change)
+        ref = (self.x @ self.w.swapaxes(2, 3)) + self.bias
+        x, w, y = (Tensor(values, self.kind, self.room) for values in (self.x, self.w, np.full(ref.shape, np.nan)))
+        buffers = Buffers()
+        places = [buffers.place(bits) for bits in (x.bits, w.bits, self.bias, y.bits)]
+        a = np.zeros((), struct_of_args("linear_args"))
+        fields = dict(x_batch=x.view[1], x_row=x.view[3], w_row=w.view[3], y_batch=y.view[1], y_row=y.view[3], batch=2, rows=rows,
+                      columns=columns, reduction=reduction, x_head_columns=reduction, y_head_columns=columns, flags=2, amplitude=1)
+        for name, value in fields.items():
+            a[name] = value
+        tiles = -(-2 * rows // (32 * self.vectors)), -(-columns // (2 * self.tile)), 1
+        launch(kernel, INSTRUCTIONS, 128, tiles, struct.pack("<6Q", *places, 0, 0) + a.tobytes(), buffers, apart)
+        within_budget(y.values(buffers.content(places[3], np.uint16)), ref, rounded(ref, self.kind), self.kind)
 
 
 def within_budget(got, ref, plain, kind):
@@ -246,6 +289,10 @@ def flash(*words, **more):
     return lambda *how, **change: Call(*words, **more).check(*how, **change)
 
 
+def linear(*words, **more):
+    return lambda *how, **change: Product(*words, **more).check(*how, **change)
+
+
 def probe(kind):
     return lambda *how, **change: check_probe(kind, *how, **change)
 
@@ -267,9 +314,13 @@ CASES = {
     "flash bf16 d40": flash(BF16, 40, 40, 33, 70, "-DWIDE=0 -DTILE_KV=16", groups=(2, 1), room=3),
     "flash f16 d40 dv24 causal": flash(F16, 40, 24, 33, 40, "-DWIDE=2 -DTILE_KV=48", causal=7, batch=2, heads=1,
                                        strange=[(20, 5, -np.inf)]),
+    "flash f16 d64 i8 causal": flash(F16, 64, 40, 33, 70, "-DWIDE=2 -DTILE_KV=32", causal=37, kv_heads=2, cache=I8),
     "flash f16 d64 wgmma causal": flash(F16, 64, 64, 70, 150, "-DWIDE=2 -DTILE_KV=64", engine=WGMMA, causal=60, heads=1,
                                         strange=[(100, 3, np.inf), (129, 63, np.nan)]),
     "flash bf16 d128 wgmma": flash(BF16, 128, 72, 33, 200, "-DWIDE=2 -DTILE_KV=64", engine=WGMMA, heads=1),
+    "linear f16": linear(F16, 35, 71, 103, "-DWIDE=2", room=1),
+    "linear bf16": linear(BF16, 33, 130, 72, "-DWIDE=2", vectors=4, tile=64),
+    "linear bf16 one by one": linear(BF16, 5, 9, 41, "-DWIDE=0 -DCHUNK=64", vectors=1, room=3),
 }
 
 # What is broken, in which case, and how: a pattern of the kernel's text, what stands in its place, and what must be said of it.
@@ -288,12 +339,20 @@ BROKEN = {
     "partner of the row's maximum": ("probe f16", r"FRAGMENT_XOR\(x, 2, memory\)\)", "FRAGMENT_XOR(x, 4, memory))", NUMBERS),
     "rows past the end are read": ("flash f16 d64", r'"l"\(from\), "r"\(n\)', '"l"(from), "r"(16)', "16 bytes at .* of buffer"),
     "no barrier before the keys": ("flash f16 d64", r"barrier\(CLK_LOCAL_MEM_FENCE\); // keys are there", "// keys are there", BARRIER),
+    "numbers past the reduction are read": ("linear f16", r"clamp\(2 \* \(a->reduction - \(d\)\), 0, 16\)", "16", "16 bytes at .* of buffer"),
+    "the second half of a tile": ("linear bf16", r"fold \* STEPS \+ d, LINE_BYTES\)", "d, LINE_BYTES)", NUMBERS),
+    "no barrier before a chunk": ("linear f16", r"barrier\(CLK_LOCAL_MEM_FENCE\); // the chunk is there", "// the chunk is there", BARRIER),
+    "the next chunk where this one is": ("linear f16", r"whole, 1 - buffer, memory", "whole, buffer, memory", BARRIER + "|" + WAIT),
     "no wait for copies": ("probe f16", r"FRAGMENT_WAIT\(\);", "", WAIT),
     "no barrier behind copies": ("probe f16", r"FRAGMENT_WAIT\(\);\s+barrier\(CLK_LOCAL_MEM_FENCE\);", "FRAGMENT_WAIT();", BARRIER),
     "work-items of a warp part": ("probe f16", r"FRAGMENT_LOAD_OWN\(a\[d\]", "if (FRAGMENT_LANE != 5) FRAGMENT_LOAD_OWN(a[d]",
                                   "who do not come"),
     "an instruction that is not known": ("probe f16", r"mma\.sync\.aligned\.m16n8k16", "mma.sync.aligned.m16n8k8",
                                          "mma.sync.aligned.m16n8k8.*no such instruction"),
+    "scales of other keys": ("flash f16 d64 i8 causal", r"by = scales\[FRAGMENT_COLUMN\(y, e\)\]", "by = scales[FRAGMENT_COLUMN(y, e) ^ 1]",
+                             NUMBERS),
+    "scales before their barrier": ("flash f16 d64 i8 causal", r"barrier\(CLK_LOCAL_MEM_FENCE\); // keys are there", "// keys are there",
+                                    BARRIER),
     "no fence.proxy.async": ("wgmma f16", r"wait_group 1; fence\.proxy\.async\.shared::cta;", "wait_group 1;", FENCE),
     "fence.proxy.async before the wait": ("wgmma f16", r"cp\.async\.wait_group 1; fence\.proxy\.async\.shared::cta;",
                                           "fence.proxy.async.shared::cta; cp.async.wait_group 1;", FENCE),

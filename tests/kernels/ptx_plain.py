@@ -47,6 +47,14 @@ def divide(a, b):
     return (a - np.fmod(a, b)) // b
 
 
+def field(a, begin, count):
+    """`count` bits from bit `begin` on; of a signed number the last one of them is the sign ([PTX ISA] "bfe")."""
+    begin, count = begin.astype(np.int64) & 255, np.minimum(count.astype(np.int64) & 255, 32)
+    x = a.astype(np.int64) >> np.minimum(begin, 63) & (1 << count) - 1
+    negative = (a.dtype.kind == "i") & (count > 0) & (x >> np.maximum(count - 1, 0) & 1 == 1)
+    return np.where(negative, x - (1 << count), x).astype(a.dtype)
+
+
 def high(a, b):
     return (wide(a) * wide(b) >> (8 * a.dtype.itemsize)).astype(a.dtype)
 
@@ -66,6 +74,14 @@ def extract(a, at, count):
     """bfe of unsigned numbers."""
     at, count = at & np.uint32(0xff), np.minimum(count & np.uint32(0xff), 63)
     return (right(a.astype(np.uint64), at) & ((np.uint64(1) << count.astype(np.uint64)) - np.uint64(1))).astype(a.dtype)
+
+
+def extract_signed(a, at, count):
+    """bfe of signed numbers: the field's highest bit is its sign, or that of a where the field goes on above it."""
+    at, count = at & np.uint32(0xff), np.minimum(count & np.uint32(0xff), 63)
+    above = (np.uint32(64) - count).astype(np.int64) % 64
+    field = right(a.astype(np.int64), at)
+    return np.where(count > 0, field << above >> above, 0).astype(a.dtype)
 
 
 def multiply_add(a, b, c):
@@ -105,12 +121,14 @@ computes(each("max", INTEGERS), [None] * 2, np.maximum)
 computes(each("abs", SIGNED), [None], np.abs)
 computes(each("neg", SIGNED), [None], np.negative)
 computes(["bfe.u32", "bfe.u64"], [None, "u32", "u32"], extract)
+computes(["bfe.s32", "bfe.s64"], [None, "u32", "u32"], extract_signed)
 computes(each("and", BITS + ["pred"]), [None] * 2, np.bitwise_and)
 computes(each("or", BITS + ["pred"]), [None] * 2, np.bitwise_or)
 computes(each("xor", BITS + ["pred"]), [None] * 2, np.bitwise_xor)
 computes(each("not", BITS + ["pred"]), [None], np.bitwise_not)
 computes(each("shl", BITS), [None, "u32"], left)
 computes(each("shr", INTEGERS + BITS), [None, "u32"], right)
+computes(["bfe.s32", "bfe.u32"], [None, "u32", "u32"], field)
 computes(["add.f32", "add.rn.f32"], [None] * 2, np.add)
 computes(["sub.f32", "sub.rn.f32"], [None] * 2, np.subtract)
 computes(["mul.f32", "mul.rn.f32"], [None] * 2, np.multiply)

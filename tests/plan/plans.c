@@ -120,12 +120,14 @@ static const char *options_of(enum kernel_id id) {
 }
 
 // As if there were no CLBlast, so that every projection has a kernel.
-static void tell_projection(const absent_device *d, const absent_projection *p) {
-    const plan_input in = {.device = &d->is, .shipped = &shipped};
+static void tell_projection(const absent_device *d, const absent_projection *p, unsigned proven) {
+    const plan_input in = {
+        .device = &d->is, .shipped = &shipped, .probes = {.ran = proven, .proven = proven, .sure = proven}};
     linear_choice c;
     if (!cla_variant_choose_linear(&in, &p->is, true, &c)) return;
-    const program_spec spec = {.id = c.id, .knobs = c.knobs, .options = options_of(c.id)};
-    tell(d, p->word, &spec, c.work_group, 0, "projection");
+    const program_spec spec = {
+        .id = c.id, .knobs = c.knobs, .options = c.options ? c.options : options_of(c.id)};
+    tell(d, p->word, &spec, c.work_group, c.id == KERNEL_LINEAR_FRAGMENTS ? c.local_bytes : 0, "projection");
 }
 
 // Those that have no plan: what they do depends on types alone.
@@ -185,7 +187,8 @@ int main(int argc, char **argv) {
                 tell_attention(device, &absent_problems[i], &wgmma[r], absent_device_proves(device));
         for (int i = 0; i < absent_problem_count; i++) tell_attention(device, &absent_problems[i], NULL, 0);
         for (int i = 0; i < absent_problem_count; i++) tell_gradients(device, &absent_problems[i]);
-        for (int i = 0; i < absent_projection_count; i++) tell_projection(device, &absent_projections[i]);
+        for (int i = 0; i < absent_projection_count; i++)
+            tell_projection(device, &absent_projections[i], absent_device_proves(device));
         for (int i = 0; i < absent_problem_count; i++) tell_matrix(device, &absent_problems[i]);
         tell_rest(device);
     }

@@ -179,7 +179,7 @@ START_TEST(every_family_explains) {
 END_TEST
 
 static void check_projection(const plan_input *in, const absent_projection *p, bool forced,
-                             const char *device) {
+                             const char *device, int *fragments) {
     linear_choice c = {.id = KERNEL_COUNT};
     char options[1024];
     if (!cla_variant_choose_linear(in, &p->is, forced, &c)) {
@@ -192,20 +192,24 @@ static void check_projection(const plan_input *in, const absent_projection *p, b
     ck_assert_msg(c.work_group >= 0 && (uint64_t)c.work_group <= most && c.column_tile > 0,
                   "%s on %s: a work-group of %d, at most %llu", p->word, device, c.work_group,
                   (unsigned long long)most);
+    ck_assert(c.id != KERNEL_LINEAR_FRAGMENTS || c.local_bytes <= in->device->local_memory_bytes);
     ck_assert(cla_knobs_print(&c.knobs, options, sizeof options));
     ck_assert_int_gt(strlen(cla_variant_linear_why(in, &p->is, true)), 12);
+    *fragments += c.id == KERNEL_LINEAR_FRAGMENTS;
 }
 
 // With and without CLBlast, as the planner likes and as it must; and compiled kernels that allow less.
 START_TEST(projections) {
     static const uint32_t limits[] = {0, 128, 64, 32, 1};
+    int fragments = 0;
     for (int d = 0; d < absent_device_count; d++)
         for (int i = 0; i < absent_projection_count; i++)
             for (int n = 0; n < 4 * 5; n++) {
                 plan_input in = make_input(&absent_devices[d], PROBED, limits[n / 4]);
                 in.has_clblast = n & 2;
-                check_projection(&in, &absent_projections[i], n & 1, absent_devices[d].word);
+                check_projection(&in, &absent_projections[i], n & 1, absent_devices[d].word, &fragments);
             }
+    ck_assert_int_ge(fragments, 7 * 5 * 4); // seven devices have engines, and five projections are theirs
 }
 END_TEST
 
@@ -254,7 +258,8 @@ static bool has_assembler(const char *text) {
     for (const char *line = text; line; line = strchr(line, '\n'), line += line != NULL) {
         const bool out = begins(line, "#ifdef STORAGE_VECTORS")
                              ? !vectors
-                             : begins(line, "#if MATRIX_ENGINE == MATRIX_ENGINE_MMA") ||
+                             : begins(line, "#if MATRIX_ENGINE != MATRIX_ENGINE_EMULATION") ||
+                                   begins(line, "#if MATRIX_ENGINE == MATRIX_ENGINE_WGMMA") ||
                                    (tiles && (begins(line, "#if LANES == 16") || begins(line, "#if DOT_")));
         if (begins(line, "#if")) off += off > 0 || out;
         if (begins(line, "#endif") || begins(line, "#else")) off -= off > 0 && (line[2] == 'n' || off == 1);

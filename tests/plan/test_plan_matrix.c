@@ -5,6 +5,7 @@
 #include "plan/plan_suite.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <string.h>
 
 static const clattn_capabilities cpu = {.is_cpu = true,
@@ -122,6 +123,69 @@ static void check_fragments_case(const struct fragments_case *c) {
         check_fragments(&in, &p, c->own ? c->engine : 0, c->rows);
     cla_tuned_free(&own);
 }
+
+// Keys and values of other types: where keys stay what they are in numbers of the queries' type, and values have a place there.
+enum { F32, F16, BF16, I8 = CLATTN_TYPE_I8, E4 = CLATTN_TYPE_F8E4M3, E5, Q8, Q4, Q41 };
+static const struct types_case {
+    int q, k, v;
+    bool taken;
+} types_cases[] = {
+    {F16, F16, F16, true},  {F16, I8, I8, true},      {F16, E4, E4, true},     {BF16, E5, E5, true},
+    {BF16, Q8, Q8, true},   {F16, Q4, Q41, true},     {F16, Q41, Q41, false},  {F16, F16, I8, true},
+    {F16, I8, F16, true},   {F16, I8, BF16, false},   {BF16, I8, F16, true},   {BF16, BF16, F32, true},
+    {F16, F16, F32, false}, {F16, BF16, BF16, false}, {BF16, F16, F16, false}, {F16, F32, F32, false},
+    {F32, F16, F16, false}, {F32, I8, I8, false},     {F32, F32, F32, false}};
+
+// wgmma is for what needs no conversion.
+static void check_fragments_of_types(const struct types_case *c, plan_input *in, bool wgmma) {
+    problem p = {.batch = 1,
+                 .heads = 8,
+                 .kv_heads = 8,
+                 .n_q = 1024,
+                 .n_kv = 1024,
+                 .head_dim = 64,
+                 .head_dim_v = 64,
+                 .align_q = 8,
+                 .align_k = 8,
+                 .align_v = 8};
+    const int scales = c->k >= Q8 ? 2 : c->k >= I8;
+    variant v;
+    char why[256];
+    p.type_q = p.type_out = (clattn_type)c->q, p.type_kv = (clattn_type)c->k;
+    p.type_v = cla_type_v_knob((clattn_type)c->k, (clattn_type)c->v);
+    ck_assert_int_eq(cla_variant_choose(in, &p, &v), CLATTN_OK);
+    cla_variant_explain(in, &p, &v, why);
+    if (wgmma) {
+        ck_assert_int_eq(v.knobs.matrix_engine == MATRIX_ENGINE_WGMMA, c->q == c->k && c->q == c->v && c->q);
+        return;
+    }
+    ck_assert_msg((v.family->id == KERNEL_FLASH_FRAGMENTS) == c->taken, "%d %d %d: %s", c->q, c->k, c->v,
+                  why);
+    if (!c->taken) return;
+    ck_assert_uint_eq(v.local_bytes, 2 * 64 * 128 + 64 * sizeof(float) * (size_t)scales + 16);
+    ck_assert_msg(strstr(why, "4000 GFLOP/s"), "%s", why);
+}
+
+START_TEST(fragments_of_types) {
+    clattn_capabilities gpu = cpu;
+    tuned_rows none = {0}, own = {0};
+    char why[256];
+    ck_assert(cla_tuned_parse("flash_fragments : MATRIX_ENGINE=4", &own, why, sizeof why));
+    gpu.is_cpu = false, gpu.is_gpu = true, gpu.float_vector_width = 1, gpu.local_memory_bytes = 48 << 10;
+    gpu.compute_capability = 90;
+    plan_input in = {.device = &gpu, .own = &none, .shipped = &shipped};
+    in.probes.rate[PROBE_TILES] = 100.0f;
+    in.probes.rate[PROBE_MMA_BF16] = in.probes.rate[PROBE_MMA_F16] = 4000.0f;
+    in.probes.ran = in.probes.proven = PROBES_MMA | PROBES_WGMMA | 1u << PROBE_TILES;
+    for (size_t i = 0; i < sizeof types_cases / sizeof types_cases[0]; i++) {
+        in.own = &none;
+        check_fragments_of_types(&types_cases[i], &in, false);
+        in.own = &own;
+        check_fragments_of_types(&types_cases[i], &in, true);
+    }
+    cla_tuned_free(&own);
+}
+END_TEST
 
 START_TEST(fragments_by_rate) {
     for (size_t i = 0; i < sizeof fragments_cases / sizeof fragments_cases[0]; i++)
@@ -323,8 +387,89 @@ START_TEST(tiles_of_projections) {
 }
 END_TEST
 
+// Fragments of warps: 16-bit projections of many rows, where an engine is proven that is not slower than tiles of multiply-adds; by a row
+// of the caller's anywhere, on an engine that is proven or on the emulation, but wgmma. A row's knobs are kept where they fit.
+static const struct linear_fragments_case {
+    const char *own;
+    float rate; // of NVIDIA's engine for both types; 0: not proven; of tiles 100
+    int64_t rows, columns;
+    int engine; // 0: another kernel
+    int row_tile, column_tile;
+} linear_fragments_cases[] = {
+    {NULL, 0.0f, 4096, 4096, 0, 0, 0},
+    {NULL, 4000.0f, 4096, 4096, MATRIX_ENGINE_MMA, 128, 128},
+    {NULL, 4000.0f, 512, 1024, MATRIX_ENGINE_MMA, 64, 64}, // a tile for each of 108 units
+    {NULL, 4000.0f, 17, 77, MATRIX_ENGINE_MMA, 32, 64},
+    {NULL, 4000.0f, 16, 4096, 0, 0, 0},
+    {NULL, 99.0f, 4096, 4096, 0, 0, 0},
+    {"linear_tiles :", 4000.0f, 4096, 4096, 0, 0, 0},
+    {"linear_fragments :", 99.0f, 4096, 4096, MATRIX_ENGINE_MMA, 128, 128},
+    {"linear_fragments :", 0.0f, 1, 8, MATRIX_ENGINE_EMULATION, 32, 64},
+    {"linear_fragments : MATRIX_ENGINE=1 EMULATED=7", 4000.0f, 1, 8, MATRIX_ENGINE_EMULATION, 64, 64},
+    {"linear_fragments : MATRIX_ENGINE=5", 4000.0f, 4096, 4096, MATRIX_ENGINE_MMA, 128,
+     128}, // not here: as without the row
+    {"linear_fragments : MATRIX_ENGINE=3", 0.0f, 4096, 4096, 0, 0, 0},
+    {"linear_fragments : ROW_VECTORS=2 GROUP_ROWS=4", 4000.0f, 4096, 4096, MATRIX_ENGINE_MMA, 128, 128},
+    {"linear_fragments : GROUP_ROWS=8 GROUP_COLUMNS=2", 4000.0f, 4096, 4096, MATRIX_ENGINE_MMA, 256, 64}};
+
+static void check_linear_fragments(const struct linear_fragments_case *of, clattn_type type, int align) {
+    clattn_capabilities gpu = cpu;
+    linear_problem p = {.type_x = type, .type_w = type, .rows = of->rows, .columns = of->columns};
+    tuned_rows own = {0};
+    linear_choice c;
+    char why[256];
+    gpu.is_cpu = false, gpu.is_gpu = true, gpu.float_vector_width = 1, gpu.local_memory_bytes = 48 << 10;
+    gpu.compute_capability = 80, gpu.compute_units = 108;
+    plan_input in = {.device = &gpu, .own = &own, .shipped = &shipped, .has_clblast = true};
+    in.probes.rate[PROBE_TILES] = 100.0f;
+    in.probes.rate[PROBE_MMA_BF16] = in.probes.rate[PROBE_MMA_F16] = of->rate;
+    in.probes.proven = 1u << PROBE_TILES | (of->rate > 0.0f ? PROBES_MMA : 0);
+    if (of->own) ck_assert_msg(cla_tuned_parse(of->own, &own, why, sizeof why), "%s", why);
+    p.reduction = 768, p.rope_head = 64, p.align_x = 16, p.align_w = align;
+    ck_assert(cla_variant_choose_linear(&in, &p, true, &c));
+    const bool half = type != CLATTN_TYPE_F32, taken = c.id == KERNEL_LINEAR_FRAGMENTS;
+    ck_assert_msg(taken == (half && of->engine != 0), "%s: %s", of->own, clattn_kernel_sources[c.id].name);
+    if (taken) {
+        ck_assert_int_eq(c.knobs.matrix_engine, of->engine);
+        ck_assert_int_eq(c.row_tile, of->row_tile);
+        ck_assert_int_eq(c.column_tile, of->column_tile);
+        ck_assert_int_eq(c.knobs.wide, align >= 8 ? 2 : 0);
+        ck_assert_int_eq(c.knobs.rope, 1);
+        ck_assert_uint_le(c.local_bytes, gpu.local_memory_bytes);
+        ck_assert(!cla_variant_linear_is_open(&in, &p));
+        ck_assert(cla_variant_choose_linear(&in, &p, false, &c));
+    }
+    cla_tuned_free(&own);
+}
+
+START_TEST(projections_on_fragments) {
+    for (size_t i = 0; i < sizeof linear_fragments_cases / sizeof linear_fragments_cases[0]; i++)
+        for (int type = 0; type < 3; type++)
+            for (int align = 4; align <= 8; align += 4)
+                check_linear_fragments(&linear_fragments_cases[i], (clattn_type)type, align);
+    static const char *const refused[] = {"MATRIX_ENGINE=2",
+                                          "MATRIX_ENGINE=4",
+                                          "MATRIX_ENGINE=6",
+                                          "MATRIX_ENGINE=1 EMULATED=4",
+                                          "EMULATED=5",
+                                          "GROUP_ROWS=9",
+                                          "CHUNK=48",
+                                          "ROW_VECTORS=8",
+                                          "COLUMN_TILE=24",
+                                          "COLUMN_TILE=128",
+                                          "GROUP_ROWS=1 ROW_VECTORS=1"};
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        tuned_rows own;
+        char row[128], why[256] = "";
+        snprintf(row, sizeof row, "linear_fragments : %s", refused[i]);
+        ck_assert_msg(!cla_tuned_parse(row, &own, why, sizeof why) && strlen(why) > 20, "%s: '%s'", row, why);
+    }
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {tiles_by_rate,          fragments_by_rate,   values_in_the_workspace,
-                                  engines_of_each_device, projections_by_rate, tiles_of_projections};
+    const TTest *const tests[] = {tiles_by_rate,          fragments_by_rate,       fragments_of_types,
+                                  engines_of_each_device, values_in_the_workspace, projections_by_rate,
+                                  tiles_of_projections,   projections_on_fragments};
     return PLAN_SUITE_RUN("plan_matrix", tests);
 }

@@ -58,12 +58,20 @@ struct case_data *case_open(const char *name, struct case_arrays *arrays) {
 static void count_kernel(const struct case_data *data, struct place *place) {
     struct case_arrays arrays;
     clattn_plan plan;
-    if (!harness_counts_kernels() || case_projects(&data->test)) return;
+    clattn_linear_choice choice;
+    const char *name = plan.kernel_name;
+    clattn_status status;
+    if (!harness_counts_kernels() || data->test.op == CASE_LAYER) return;
     case_bind(data, place, &arrays);
-    const clattn_status status = arrays.op == CASE_BACKWARD
-                                     ? clattn_attention_backward_plan(place->context, &arrays.backward, &plan)
-                                     : clattn_attention_plan(place->context, &arrays.params, &plan);
-    if (status == CLATTN_OK) harness_count_kernel(plan.kernel_name);
+    if (arrays.op == CASE_LINEAR) {
+        status = clattn_linear_plan(place->context, &arrays.linear, &choice);
+        name = choice.kernel_name;
+    } else if (arrays.op == CASE_BACKWARD) {
+        status = clattn_attention_backward_plan(place->context, &arrays.backward, &plan);
+    } else {
+        status = clattn_attention_plan(place->context, &arrays.params, &plan);
+    }
+    if (status == CLATTN_OK) harness_count_kernel(name);
     case_unbind(&arrays);
 }
 

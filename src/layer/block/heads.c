@@ -48,7 +48,8 @@ head_norm cla_norm_of(const norm_options *o, int which, const linear *made) {
     head_norm n = {.how = o->how, .epsilon = o->epsilon > 0.0f ? o->epsilon : DEFAULT_EPSILON};
     n.plus_one = o->plus_one;
     n.amplitude = 1.0f;
-    n.shared = made->choice.id == KERNEL_LINEAR_ROWS || made->choice.id == KERNEL_LINEAR_TILES;
+    n.shared = made->choice.id == KERNEL_LINEAR_ROWS || made->choice.id == KERNEL_LINEAR_TILES ||
+               made->choice.id == KERNEL_LINEAR_FRAGMENTS;
     if (cla_tensor_given(o->w[which])) n.w = *o->w[which];
     return n;
 }

@@ -1,5 +1,5 @@
 // linear_native.c: projections by clattn's own kernels: on devices whose work-item owns vector registers many rows by
-// linear_lanes.cl, few rows by linear_few_lanes.cl; on others many rows by linear_tiles.cl, few rows by linear_rows.cl.
+// linear_lanes.cl, few rows by linear_few_lanes.cl; on others many rows by linear_tiles.cl or linear_fragments.cl, few rows by linear_rows.cl.
 #include <string.h>
 
 #include "launch/entry.h"
@@ -7,6 +7,7 @@
 #include "args/args.h"
 #include "plan/families/family_linear.h"
 #include "plan/planner.h"
+#include "probe/fragments.h"
 
 #define MANY_ROWS 4096 // of calls for which weights are worth packing
 
@@ -65,10 +66,15 @@ static plan_input input_of(clattn_context *context, const linear_problem *p) {
     in.has_clblast = !cla_plan_has_lanes(&in) && cla_clblast_available(context); // who has lanes never asks
     const bool tiles = context->engines & CLATTN_ENGINE_AMX && cla_family_linear_matrix_can(&in, p),
                dot = cla_family_linear_dot_can(&in, p);
-    if (!tiles && !dot) return in;
-    const unsigned wanted =
-        1u << PROBE_FMA | (tiles ? 1u << PROBE_AMX : 0) | (dot ? 1u << PROBE_DOT_BF16 : 0);
-    const probe_results found = cla_probe_results(context, wanted);
+    const bool fragments = cla_family_linear_fragments_types(p) && cla_fragments_possible(in.device);
+    const unsigned tried =
+        (tiles || dot ? 1u << PROBE_FMA : 0) | (tiles ? 1u << PROBE_AMX : 0) |
+        (dot ? 1u << PROBE_DOT_BF16 : 0) |
+        (fragments && in.device->compute_capability ? PROBES_MMA | 1u << PROBE_TILES : 0);
+    const unsigned kept = fragments ? PROBES_FRAGMENTS | 1u << PROBE_TILES : 0, wanted = tried | kept;
+    probe_results found = in.probes;
+    if (tried) found = cla_probe_results(context, tried);
+    if (kept) found = cla_probe_results_kept(context, kept); // see cla_planner_input
     in.probes.ran |= found.ran & wanted, in.probes.proven |= found.proven & wanted;
     in.probes.sure |= found.sure & wanted;
     for (int i = 0; i < PROBE_COUNT; i++)
@@ -81,7 +87,9 @@ void cla_linear_choose(clattn_context *context, linear *l) {
     linear_problem p = problem_of(l);
     const plan_input in = input_of(context, &p);
     cla_variant_choose_linear(&in, &p, true, &l->choice);
-    if (l->choice.id != KERNEL_LINEAR_ROWS && l->choice.id != KERNEL_LINEAR_TILES) return;
+    if (l->choice.id != KERNEL_LINEAR_ROWS && l->choice.id != KERNEL_LINEAR_TILES &&
+        l->choice.id != KERNEL_LINEAR_FRAGMENTS)
+        return;
     find_alignments(l);
     p.align_x = l->align_x, p.align_w = l->align_w;
     cla_variant_choose_linear(&in, &p, true, &l->choice);
@@ -135,7 +143,7 @@ bool cla_linear_would_take_packed(clattn_context *context, const clattn_tensor *
 clattn_status cla_linear_native_prepare(clattn_context *context, const linear *l) {
     const linear_choice *choice = &l->choice;
     program *p = NULL;
-    const program_spec spec = {.id = choice->id, .knobs = choice->knobs};
+    const program_spec spec = {.id = choice->id, .knobs = choice->knobs, .options = choice->options};
     return cla_planner_program(context, &spec, choice->work_group, 0, &p);
 }
 
@@ -273,7 +281,8 @@ static clattn_status enqueue(chain *c, const linear *const l[], int count) {
     const linear_choice *choice = &l[0]->choice;
     const size_t group = choice->work_group > 1 ? (size_t)choice->work_group : 1;
     launch job = {.local = {group, 1, 1}, .global = {1, 1, 1}};
-    TRY(cla_program_get(c->context, choice->id, &choice->knobs, &job.program));
+    const program_spec spec = {.id = choice->id, .knobs = choice->knobs, .options = choice->options};
+    TRY(cla_program_get_spec(c->context, &spec, &job.program));
     return cla_linear_is_of_few_rows(l[0]) ? enqueue_few_rows(c, l, count, &job)
                                            : enqueue_many_rows(c, l[0], &job);
 }

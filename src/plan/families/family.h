@@ -90,6 +90,8 @@ void cla_family_ask_subgroup(const plan_input *in, knobs *k);
 
 // Why x86's bfloat16 dot product is not for this problem, by its types; or NULL.
 const char *cla_family_dot_refusal(const problem *p);
+// Why no product of 16 bits is for this problem, by its types: keys stay exact, and values may be rounded as weights are; or NULL.
+const char *cla_family_halves_refusal(const problem *p);
 // Why no integer dot product is for this problem, by its types and head sizes; or NULL.
 const char *cla_family_integer_refusal(const problem *p);
 // Families with query rows in lanes and tiles of scores: the dot product, where it is the family's engine, takes the variant.
@@ -115,6 +117,12 @@ bool cla_family_in_registers(const plan_input *in, enum kernel_id id, int sums, 
 // The knobs of this tile. WIDE: rows are read by eights where that makes loads of 16 bytes of smaller types; and that in words.
 void cla_family_take_tile(const plan_input *in, const problem *p, const tile_shape *s, knobs *k);
 const char *cla_family_reads(const knobs *k);
+
+// Kernels on an engine that a warp shares (fragments.clh). The fastest proven one for this type of 16 bits, of that number where it is not 0;
+// PROBE_NONE: there is none. Whose places a kernel with these knobs has; and its compiler's options, NULL: the usual ones.
+probe_id cla_family_fragments_proven(const plan_input *in, int type, int number);
+int cla_family_fragments_engine(const knobs *k);
+const char *cla_family_fragments_options(const knobs *k);
 
 // Work-items of a group of this kernel: what the device allows, or the compiled kernel, where that is known.
 uint64_t cla_family_group_limit(const plan_input *in, enum kernel_id id);

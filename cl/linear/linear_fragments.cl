@@ -1,0 +1,308 @@
+// linear_fragments.cl: y = x W^T + bias for many rows on a matrix engine that the work-items of a warp share (fragments.clh), of x and W
+// that are both float16 or both bfloat16, summed in float32. A work-group of GROUP_ROWS by GROUP_COLUMNS warps has a tile of y, a warp
+// FRAGMENT_ROWS * ROW_VECTORS rows by COLUMN_TILE columns of it in registers. Rows of x are the warp's own operand, rows of W what
+// warps share, as keys are in attention. Both come through local memory CHUNK numbers of the reduction at a time, in two buffers:
+// the next chunk is on its way while this one is multiplied. RoPE turns the result before it is stored: the two columns of a pair
+// are one work-item's. The rows of all batch items are one row set. Local size FRAGMENT_GROUP; global size (FRAGMENT_GROUP *
+// ceil(B*rows / TILE_ROWS), ceil(columns / TILE_COLUMNS)).
+#ifndef TYPE_Q
+#define TYPE_Q 1
+#endif
+#ifndef TYPE_KV
+#define TYPE_KV 1
+#endif
+#ifndef GROUP_ROWS
+#define GROUP_ROWS 2
+#endif
+#ifndef GROUP_COLUMNS
+#define GROUP_COLUMNS 2
+#endif
+#ifndef COLUMN_TILE
+#define COLUMN_TILE 32
+#endif
+#define FRAGMENT_GROUP (GROUP_ROWS * GROUP_COLUMNS * FRAGMENT_ITEMS)
+#include "fragments/fragments.clh"
+#include "linear/linear_rope.clh"
+
+#if TYPE_Q != TYPE_KV
+#error "x and the weights are of one type of 16 bits"
+#endif
+#if FRAGMENT_TILES
+#error "products are of fragments that are loaded: MATRIX_ENGINE and EMULATED are none of wgmma"
+#endif
+#if WIDE != 0 && WIDE != 2
+#error "rows are read by eights or one by one"
+#endif
+#if CHUNK != 32 && CHUNK != 64
+#error "CHUNK is 32 or 64"
+#endif
+#if GROUP_ROWS * GROUP_COLUMNS > 16 || ROW_VECTORS > 4 || COLUMN_TILE > 64 || COLUMN_TILE % FRAGMENT_TILE_STEP != 0
+#error "at most 16 warps, ROW_VECTORS 4, and COLUMN_TILE 64, whole fragments"
+#endif
+
+#define WARP_ROWS (FRAGMENT_ROWS * ROW_VECTORS)
+#define TILE_ROWS (WARP_ROWS * GROUP_ROWS)
+#define TILE_COLUMNS (COLUMN_TILE * GROUP_COLUMNS)
+#define WARP_ROW (FRAGMENT_WARP / GROUP_COLUMNS)
+#define WARP_COLUMN (FRAGMENT_WARP % GROUP_COLUMNS)
+#define COLUMN_PARTS (COLUMN_TILE / FRAGMENT_COLUMNS)
+#define PIECES (CHUNK / 8) // of eight numbers of a row in local memory
+#define STEPS (CHUNK / FRAGMENT_STEP)
+
+// A line of local memory has FOLD rows of a tile, since lines are of 64 numbers on NVIDIA: the tile's first rows, one a line, and
+// behind them the others.
+#define FOLD LINEAR_FRAGMENTS_FOLD(FRAGMENT_ENGINE, CHUNK)
+#define LINE_BYTES FRAGMENTS_PITCH(FRAGMENT_ENGINE, FOLD * CHUNK)
+#define X_LINES (TILE_ROWS / FOLD)
+#define W_LINES (TILE_COLUMNS / FOLD)
+#define X_BYTES (X_LINES * LINE_BYTES)
+#define X_AT (2 * W_LINES * LINE_BYTES) // W's two buffers come first
+#define LOCAL_BYTES LINEAR_FRAGMENTS_LOCAL_BYTES(FRAGMENT_ENGINE, TILE_ROWS, TILE_COLUMNS, CHUNK)
+#if X_LINES % FRAGMENT_ROWS != 0 || W_LINES % FRAGMENT_TILE_STEP != 0 || FRAGMENT_GROUP % PIECES != 0
+#error "a tile's half is no whole fragments"
+#endif
+
+// A work-item brings the same piece of every PASS_ROWS-th row of a tile.
+#define PASS_ROWS (FRAGMENT_GROUP / PIECES)
+#define PASSES(rows) (((rows) + PASS_ROWS - 1) / PASS_ROWS)
+#define OWN_PIECE ((int)get_local_id(0) % PIECES)
+#define PASS_ROW(n) ((int)get_local_id(0) / PIECES + (n)*PASS_ROWS)
+#define EACH_PASS(n, rows)                                                                                   \
+    FRAGMENT_UNROLL for (int n = 0; n < PASSES(rows); n++) if ((rows) % PASS_ROWS == 0 || PASS_ROW(n) < (rows))
+// Its line, and which of the line's rows it is. Where passes are whole halves of a tile both are known of the pass alone.
+#define IS_HALVES(lines) ((lines) % PASS_ROWS == 0)
+#define PASS_LINE(n, lines)                                                                                  \
+    (IS_HALVES(lines) ? PASS_ROW(0) + (n)*PASS_ROWS % (lines) : PASS_ROW(n) % (lines))
+#define PASS_FOLD(n, lines) (IS_HALVES(lines) ? (n)*PASS_ROWS / (lines) : PASS_ROW(n) / (lines))
+#define PASS_PLACE(n, lines)                                                                                 \
+    FRAGMENT_PLACE(PASS_LINE(n, lines), PASS_FOLD(n, lines) * PIECES + OWN_PIECE, LINE_BYTES)
+
+typedef __global const ushort *row_pointer;
+typedef __global const ELEMENT(TYPE_BIAS) * bias_pointer;
+
+// The rows of x and of W of which a work-item brings pieces; and those that are on their way through its registers.
+typedef struct tile_rows {
+    row_pointer x[PASSES(TILE_ROWS)], w[PASSES(TILE_COLUMNS)];
+} tile_rows;
+typedef struct fetched {
+    uint4 x[PASSES(TILE_ROWS)], w[PASSES(TILE_COLUMNS)];
+} fetched;
+typedef struct warp_sums {
+    fragment_sums s[ROW_VECTORS][COLUMN_PARTS];
+} warp_sums;
+
+// The column of the tile that is its n-th line. An item has the columns of a pair: where its elements are every other line, lines change
+// places by fours.
+int line_column(int n) {
+#if ROPE && FRAGMENT_RUN == 1
+    return n / 4 * 4 + n % 2 * 2 + n / 2 % 2;
+#else
+    return n;
+#endif
+}
+
+// Rows and columns past the last repeat it; they are not stored.
+FRAGMENT_INLINE void find_rows(tile_rows *to, const linear_args *a, row_pointer x, row_pointer w,
+                               long first_row, int first_column) {
+    EACH_PASS(n, TILE_ROWS) {
+        const long row = min(first_row + PASS_ROW(n), (long)a->batch * a->rows - 1);
+        to->x[n] = x + a->x_offset + row / a->rows * a->x_batch + row % a->rows * a->x_row;
+    }
+    EACH_PASS(n, TILE_COLUMNS) {
+        const int walked = min(first_column + line_column(PASS_ROW(n)), a->columns - 1);
+        to->w[n] = w + a->w_offset + walk_column(a, walked) * a->w_row;
+    }
+}
+
+// Where number d of a row lies, whose heads of `columns` numbers may lie apart.
+FRAGMENT_INLINE long number_place(int d, int columns, long head) {
+    return d < columns ? d : d / columns * head + d % columns;
+}
+
+// Numbers d to d + 7 of a row, 0 past the reduction. By eights they lie together.
+FRAGMENT_INLINE uint4 piece_of(row_pointer row, int d, const linear_args *a, int columns, long head) {
+    uint x[8];
+    for (int i = 0; i < 8; i++)
+        x[i] = d + i < a->reduction ? (uint)row[number_place(d + i, columns, head)] : 0;
+    return (uint4)(x[0] | x[1] << 16, x[2] | x[3] << 16, x[4] | x[5] << 16, x[6] | x[7] << 16);
+}
+
+// The chunk from number k on to a buffer, or on its way there: what is begun before a chunk is multiplied, and what is done behind it.
+// A whole chunk lies in one piece.
+#define IS_WHOLE(a, k) (WIDE == 2 && (k) + CHUNK <= (a)->reduction && (a)->x_head_columns == (a)->reduction)
+#define PIECE_BYTES(d) (whole ? 16 : clamp(2 * (a->reduction - (d)), 0, 16))
+#define PIECE_PLACE(d, columns, head)                                                                        \
+    (whole ? (d) : (d) < a->reduction ? number_place(d, columns, head) : 0)
+#if FRAGMENT_FETCHES
+#if WIDE == 2
+#define READ(row, at, d, bytes, columns, head) fragment_piece((row) + (at), bytes)
+#else
+#define READ(row, at, d, bytes, columns, head) piece_of(row, d, a, columns, head)
+#endif
+FRAGMENT_INLINE void begin_chunk(fetched *f, const tile_rows *rows, const linear_args *a, int k,
+                                 const bool whole, int buffer, fragment_memory *memory) {
+    const int d = k + 8 * OWN_PIECE, bytes = PIECE_BYTES(d);
+    const long x_at = PIECE_PLACE(d, a->x_head_columns, a->x_head), w_at = PIECE_PLACE(d, a->reduction, 0);
+    EACH_PASS(n, TILE_ROWS) f->x[n] = READ(rows->x[n], x_at, d, bytes, a->x_head_columns, a->x_head);
+    EACH_PASS(n, TILE_COLUMNS) f->w[n] = READ(rows->w[n], w_at, d, bytes, a->reduction, 0);
+    (void)buffer, (void)memory, (void)x_at, (void)w_at, (void)bytes;
+}
+FRAGMENT_INLINE void end_chunk(const fetched *f, int buffer, fragment_memory *memory) {
+    EACH_PASS(n, TILE_ROWS)
+    FRAGMENT_PUT(*memory, X_AT + buffer * X_BYTES + PASS_PLACE(n, X_LINES), f->x[n]);
+    EACH_PASS(n, TILE_COLUMNS)
+    FRAGMENT_PUT(*memory, buffer * W_LINES * LINE_BYTES + PASS_PLACE(n, W_LINES), f->w[n]);
+}
+#else
+#if WIDE == 2
+#define BRING(to, row, at, d, bytes, columns, head) FRAGMENT_COPY(*memory, to, (row) + (at), bytes)
+#else
+#define BRING(to, row, at, d, bytes, columns, head)                                                          \
+    FRAGMENT_PUT(*memory, to, piece_of(row, d, a, columns, head))
+#endif
+FRAGMENT_INLINE void begin_chunk(fetched *f, const tile_rows *rows, const linear_args *a, int k,
+                                 const bool whole, int buffer, fragment_memory *memory) {
+    const int d = k + 8 * OWN_PIECE, bytes = PIECE_BYTES(d);
+    const long x_at = PIECE_PLACE(d, a->x_head_columns, a->x_head), w_at = PIECE_PLACE(d, a->reduction, 0);
+    EACH_PASS(n, TILE_ROWS)
+    BRING(X_AT + buffer * X_BYTES + PASS_PLACE(n, X_LINES), rows->x[n], x_at, d, bytes, a->x_head_columns,
+          a->x_head);
+    EACH_PASS(n, TILE_COLUMNS)
+    BRING(buffer * W_LINES * LINE_BYTES + PASS_PLACE(n, W_LINES), rows->w[n], w_at, d, bytes, a->reduction,
+          0);
+    (void)f, (void)x_at, (void)w_at, (void)bytes;
+}
+FRAGMENT_INLINE void end_chunk(const fetched *f, int buffer, fragment_memory *memory) {
+    (void)f, (void)buffer, (void)memory;
+}
+#endif
+
+// The line of what a warp has from its row or column `from` on, of `count` in the warp, and which of the line's rows that is.
+#define WARP_LINE(warp, count, from, lines)                                                                  \
+    ((lines) % (count) == 0 ? (warp) * (count) % (lines) + (from) : ((warp) * (count) + (from)) % (lines))
+#define WARP_FOLD(warp, count, from, lines)                                                                  \
+    ((lines) % (count) == 0 ? (warp) * (count) / (lines) : ((warp) * (count) + (from)) / (lines))
+
+// The sums grow by the products over a chunk. Rows from a multiple of 8 on are in the place where they begin.
+FRAGMENT_INLINE void multiply_chunk(warp_sums *t, int buffer, fragment_memory *memory) {
+    FRAGMENT_UNROLL for (int d = 0; d < STEPS; d++) {
+        fragment_own own[ROW_VECTORS];
+        EACH_VECTOR(x) {
+            const int line = WARP_LINE(WARP_ROW, WARP_ROWS, FRAGMENT_ROWS * x, X_LINES),
+                      fold = WARP_FOLD(WARP_ROW, WARP_ROWS, FRAGMENT_ROWS * x, X_LINES);
+            FRAGMENT_LOAD_OWN(own[x], *memory, X_AT + buffer * X_BYTES + line * LINE_BYTES, 0,
+                              fold * STEPS + d, LINE_BYTES);
+        }
+        FRAGMENT_UNROLL for (int y = 0; y < COLUMN_PARTS; y += FRAGMENT_PARTS) {
+            const int line = WARP_LINE(WARP_COLUMN, COLUMN_TILE, FRAGMENT_COLUMNS * y, W_LINES),
+                      fold = WARP_FOLD(WARP_COLUMN, COLUMN_TILE, FRAGMENT_COLUMNS * y, W_LINES);
+            fragment_shared w;
+            FRAGMENT_LOAD_KEYS(w, *memory, buffer * W_LINES + line, fold * STEPS + d, LINE_BYTES);
+            EACH_VECTOR(x) EACH_PART(i) FRAGMENT_MULTIPLY_ADD(t->s[x][y + i], own[x], w, i, *memory);
+        }
+    }
+}
+
+// The chunk from number k on is multiplied while the next one, which is whole or may not be, is on its way.
+FRAGMENT_INLINE int next_chunk(warp_sums *t, fetched *f, const tile_rows *rows, const linear_args *a, int k,
+                               const bool whole, int buffer, fragment_memory *memory) {
+    const bool more = whole || k + CHUNK < a->reduction; // uniform
+    FRAGMENT_WAIT();
+    barrier(CLK_LOCAL_MEM_FENCE); // the chunk is there, and the one before has been read
+    if (more) begin_chunk(f, rows, a, k + CHUNK, whole, 1 - buffer, memory);
+    multiply_chunk(t, buffer, memory);
+    if (more) end_chunk(f, 1 - buffer, memory);
+    return 1 - buffer;
+}
+
+// Where the rows of an item lie in y, -1 past the last one, and with RoPE where they stand.
+typedef struct item_rows {
+    long y[ROW_VECTORS][FRAGMENT_ITEM_ROWS];
+    long position[ROW_VECTORS][FRAGMENT_ITEM_ROWS];
+} item_rows;
+FRAGMENT_INLINE void find_results(item_rows *to, const linear_args *a, __global const int *table, long first) {
+    EACH_VECTOR(x) EACH_ITEM_ROW(n) {
+        const long all = (long)a->batch * a->rows, wanted = first + FRAGMENT_ROWS * x + FRAGMENT_ROW(n);
+        const int b = (int)(min(wanted, all - 1) / a->rows), i = (int)(min(wanted, all - 1) % a->rows);
+        to->y[x][n] = wanted < all ? a->y_offset + b * a->y_batch + i * a->y_row : -1;
+#if ROPE
+        to->position[x][n] = rope_position(a, table, b, i);
+#else
+        (void)table;
+#endif
+    }
+}
+
+// With RoPE, whose text is long, a loop that stays a loop: the first part is stored, and the others move up.
+#if ROPE
+#define EACH_STORED_PART(y) _Pragma("unroll 1") for (int y = 0; y < COLUMN_PARTS; y++)
+#define STORED(t, x, y) (t)->s[x][0]
+#define MOVE_UP(t)                                                                                           \
+    EACH_VECTOR(x)                                                                                           \
+    FRAGMENT_UNROLL for (int z = 0; z + 1 < COLUMN_PARTS; z++) EACH_ELEMENT(e)(t)->s[x][z][e] =              \
+        (t)->s[x][z + 1][e]
+#else
+#define EACH_STORED_PART(y) FRAGMENT_UNROLL for (int y = 0; y < COLUMN_PARTS; y++)
+#define STORED(t, x, y) (t)->s[x][y]
+#define MOVE_UP(t)
+#endif
+
+FRAGMENT_INLINE void store(warp_sums *t, const linear_args *a, const item_rows *rows, int first_column,
+                           bias_pointer bias, __global const ulong *turns, __global ELEMENT(TYPE_OUT) * y_all) {
+    (void)turns; // for RoPE
+    EACH_STORED_PART(y) {
+        FRAGMENT_UNROLL for (int z = 0; z < ROW_ELEMENTS; z += 2) {
+            int walked[2];
+            long at[2];
+            float2 more = 0.0f;
+            FRAGMENT_UNROLL for (int u = 0; u < 2; u++) {
+                walked[u] = first_column + line_column(FRAGMENT_COLUMN(y, z + u));
+                const int c = walk_column(a, min(walked[u], a->columns - 1));
+                at[u] = c / a->y_head_columns * a->y_head + c % a->y_head_columns;
+                const float b = (a->flags & ARGS_BIAS) ? LOAD(TYPE_BIAS, bias, a->bias_offset + c) : 0.0f;
+                if (u == 0)
+                    more.s0 = b;
+                else
+                    more.s1 = b;
+            }
+            EACH_VECTOR(x) EACH_ITEM_ROW(n) {
+                float2 value =
+                    (float2)(STORED(t, x, y)[ROW_ELEMENT(n, z)], STORED(t, x, y)[ROW_ELEMENT(n, z + 1)]) +
+                    more;
+#if ROPE
+                value = turn_pair(a, turns, rows->position[x][n], walked[0] % a->y_head_columns, value);
+#endif
+                const long row = rows->y[x][n];
+                if (row >= 0 && walked[0] < a->columns) STORE(TYPE_OUT, y_all, row + at[0], value.s0);
+                if (row >= 0 && walked[1] < a->columns) STORE(TYPE_OUT, y_all, row + at[1], value.s1);
+            }
+        }
+        MOVE_UP(t);
+    }
+}
+
+__kernel FRAGMENT_SIZED __attribute__((reqd_work_group_size(FRAGMENT_GROUP, 1, 1))) void
+linear_fragments(row_pointer x, row_pointer w, bias_pointer bias, __global ELEMENT(TYPE_OUT) * y,
+                 __global const ulong *turns, __global const int *table, linear_args args) {
+    __local uint4 tile[LOCAL_BYTES / 16] __attribute__((aligned(128)));
+    FRAGMENT_EXCHANGE;
+    FRAGMENT_DECLARE(memory, tile);
+    const long first_row = (long)get_group_id(0) * TILE_ROWS;
+    const int first_column = UNIFORM_ID(1) * TILE_COLUMNS;
+    tile_rows rows;
+    fetched on_way;
+    warp_sums sums;
+    item_rows results;
+    EACH_VECTOR(x_) FRAGMENT_UNROLL for (int y_ = 0; y_ < COLUMN_PARTS; y_++) EACH_ELEMENT(e)
+        sums.s[x_][y_][e] = 0.0f;
+    find_rows(&rows, &args, x, w, first_row, first_column);
+    begin_chunk(&on_way, &rows, &args, 0, false, 0, &memory);
+    end_chunk(&on_way, 0, &memory);
+    int buffer = 0, k = 0;
+    for (; IS_WHOLE(&args, k + CHUNK); k += CHUNK)
+        buffer = next_chunk(&sums, &on_way, &rows, &args, k, true, buffer, &memory);
+    for (; k < args.reduction; k += CHUNK)
+        buffer = next_chunk(&sums, &on_way, &rows, &args, k, false, buffer, &memory);
+    find_results(&results, &args, table, first_row + WARP_ROWS * WARP_ROW);
+    store(&sums, &args, &results, first_column + COLUMN_TILE * WARP_COLUMN, bias, turns, y);
+}
