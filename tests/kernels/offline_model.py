@@ -1,12 +1,12 @@
 """A model of the time of flash_fragments on devices that are not here: from its compiled code and figures of the devices that vendors
 publish. It is a model: nothing here was run, but for what MEASURED says.
 
-Of a tile of keys a warp has some work (work_of counts it in the code): multiply-adds of the engine, exponentials, other instructions,
-bytes to and from local memory, bytes from the cache. Each costs cycles of a unit of its own, and a warp waits for one after the other,
-while the other warps of its scheduler use the other units. With n warps a tile costs
+Of a tile of keys a warp has some work (work_of counts it in the code): multiply-adds of the engine, exponentials, other
+instructions, bytes to and from local memory with what bank conflicts add, bytes from the cache. Each costs cycles of a unit of its
+own, and a warp waits for one after the other, while the other warps of its scheduler use the other units. With n warps a tile costs
     the busiest unit's cycles + those of all others / n.
 No number is fitted to a measured time: rates are the device's, and FlashAttention-3, whose warps multiply one tile while they weigh
-another, has n twice. check() compares it with measured times, and offline.py shows the error with the results.
+another, has n twice. faults() compares it with measured times, and offline.py shows the error with the results.
 """
 import math
 import os
@@ -118,9 +118,27 @@ def copy_bytes_of(i, language, lanes):
     return each * lanes if kind == 3 else 0  # GLOBAL_READ
 
 
-def work_of(code, language, lanes):
+def passes(places, size):
+    """How many times as long as without conflicts lanes read `size` bytes each from their places, as many at once as fill 32 banks."""
+    at_once, worst = 128 // size, 0
+    for first in range(0, len(places), at_once):
+        banks = Counter(p // 4 % 32 for start in places[first:first + at_once] for p in range(start, start + size, 4))
+        worst = max(worst, *banks.values())
+    return worst
+
+
+def conflicts_of(engine, head):
+    """Of a warp's read of keys, by FRAGMENT_PLACE and FRAGMENTS_PITCH: of mma.sync, WMMA, MFMA; the others are read as they lie."""
+    pitch = -(-head // 64) * 128 if engine == 3 else -(-head // 16) * 32 + 16
+    if engine == 3:
+        return passes([row * pitch + 16 * (row % 8) for row in range(8)], 16)
+    return passes([row * pitch for row in range({5: 16, 7: 32}[engine])], {5: 16, 7: 8}[engine]) if engine in (5, 7) else 1
+
+
+def work_of(code, language, lanes, conflicts=1):
     count = Counter(class_of(i, language) for i in code)
-    local = sum(local_bytes_of(i, lanes) for i in code if class_of(i, language) in ("local", "engine", "copy"))
+    local = sum(local_bytes_of(i, lanes) * (conflicts if re.match("LDS|ds_(read|load)", i.name) else 1)
+                for i in code if class_of(i, language) in ("local", "engine", "copy"))
     copies = sum(copy_bytes_of(i, language, lanes) for i in code if class_of(i, language) == "copy")
     return Work(sum(flops_of(i, lanes) for i in code), local, copies, *(count[c] for c in CLASSES))
 
@@ -278,7 +296,8 @@ def kernels_of(target, results):
             knobs = {x: int(y) for x, y in re.findall(r"-D(\w+)=(\d+)", plan.options)}
             language, lanes = language_of(target), DEVICES[target].lanes
             own = main_loop(r.code, language)
-            work, masked = (work_of(code, language, lanes) for code in (common_way(own, language), own))
+            conflicts = conflicts_of(knobs["MATRIX_ENGINE"], knobs["HEAD_DIM"])
+            work, masked = (work_of(code, language, lanes, conflicts) for code in (common_way(own, language), own))
             yield Kernel("flash_fragments", target, knobs["HEAD_DIM"], work, masked, WARP_ROWS.get(knobs["MATRIX_ENGINE"], 16) *
                          knobs["ROW_VECTORS"], knobs["TILE_KV"], knobs["GROUP_ROWS"], r.registers, r.local)
 
@@ -310,6 +329,8 @@ SLOWER = {"flops": lambda x: x / 4, "clock": lambda x: x / 4, "units": lambda x:
 
 def faults(done):
     """What is wrong with the model, or with what it was given: {target: results}."""
+    if [passes([128 * row for row in range(8)], 16), *(conflicts_of(3, x) for x in (64, 128))] != [8, 1, 1]:
+        yield "conflicts of banks are not counted right"
     known = published()[0]
     kernels = [k for target, results in done.items() for k in kernels_of(target, results)]
     for k in kernels + known:
