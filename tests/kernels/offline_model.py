@@ -338,6 +338,9 @@ def faults(done):
             yield f"{k.name} of {k.target}, head size {k.head}: {k.work.flops} FLOP a round, and attention has {4 * k.rows * k.keys * k.head}"
         if not k.work.exp >= k.rows * k.keys / DEVICES[k.target].lanes:
             yield f"{k.name} of {k.target}, head size {k.head}: {k.work.exp} exponentials are fewer than it has scores"
+        least = 4 * k.keys * k.head // (4 if k.target == "sm_90a" else 1)
+        if k.work.local_bytes < least:
+            yield f"{k.name} of {k.target}, head size {k.head}: {k.work.local_bytes} bytes of local memory, and its tiles have {least}"
     yield from away(kernels + known, DEVICES)
     for what in (*SLOWER, "exp", "float", "alu"):
         for target in sorted({x[1] for x in MEASURED}):

@@ -22,7 +22,8 @@ from offline_compilers import Tools  # noqa: E402
 from offline_loops import AMD, SASS, instructions  # noqa: E402
 from offline_model import PUBLISHED, Kernel, main_loop, work_of, write_published  # noqa: E402
 
-# Package and version, the file in it that has the kernels, and their target.
+# Package and version, the file in it that has the kernels, and their target. FlashAttention-2's own package is source alone: this one
+# compiles the same kernels for JAX.
 PACKAGES = {"FlashAttention-2": ("dew-flash-attn-cu12==0.3.6", "dew_flash_attn/libdew_flash_attn.so", "sm_80"),
             "FlashAttention-3": ("xformers==0.0.32.post2", "xformers/flash_attn_3/_C.so", "sm_90a"),
             "AITER": ("amd-aiter==0.1.7.post2.dev18", "aiter_meta/hsa/gfx942/fmha_v3_fwd/MI300/fwd_hd128_bf16%s_rtz.co", "gfx942"),
@@ -33,7 +34,6 @@ FA2 = (r"flash_fwd_kernel<Flash_fwd_kernel_traits<(64|128), (\d+), (\d+), (\d+),
 ONE = "cute::tuple<cute::C<1>, cute::C<1>, cute::C<1> >"
 FA3 = (rf"CollectiveMainloopFwdSm90<2, {ONE}, cute::tuple<cute::C<(\d+)>, cute::C<(\d+)>, cute::C<(64|128)> >, \d+, cutlass::half_t, float, "
        r"cutlass::arch::Sm90, (true|false), false, false, false, false, false, false, (?:true|false), true, false, false, false>")
-NARROW = ("32",)  # tiles of keys that FlashAttention-2 takes on small chips
 
 
 def opened(folder, name, to):
@@ -88,7 +88,7 @@ def kernel_of(name, target, head, causal, code, language, lanes, shape, overlaps
 def flash_attention_2(tools, folder):
     for found, code, registers in nvidia_kernels(tools, folder, "FlashAttention-2", FA2):
         head, rows, keys, warps = (int(x) for x in found.groups()[:4])
-        if found[3] not in NARROW and rows == 128 and (head, keys) in ((64, 128), (128, 64)):
+        if rows == 128 and (head, keys) in ((64, 128), (128, 64)):  # other tiles are for smaller chips
             local = 2 * head * (rows + 2 * keys)
             yield kernel_of("FlashAttention-2", "sm_80", head, found[5] == "true", code, SASS, 32,
                             (rows // warps, keys, warps, registers, local))
