@@ -28,7 +28,8 @@
 // P = A B^T, behind it P B, with P rounded, and then the largest of each of P's rows. Else that many rounds of TIMED products.
 __kernel FRAGMENT_SIZED __attribute__((reqd_work_group_size(PROBE_FRAGMENTS_ITEMS, 1, 1))) void
 probe_fragments(__global const uint *words, __global uint *result, int rounds) {
-    __local uint4 tile[(VALUES_AT + FRAGMENTS_VALUE_BYTES(FRAGMENT_ENGINE, SIDE, SIDE)) / 16] __attribute__((aligned(128)));
+    __local uint4 tile[(VALUES_AT + FRAGMENTS_VALUE_BYTES(FRAGMENT_ENGINE, SIDE, SIDE)) / 16]
+        __attribute__((aligned(128)));
     FRAGMENT_EXCHANGE;
     FRAGMENT_DECLARE(memory, tile);
     const bool writes = FRAGMENT_WARP == 1;
