@@ -261,7 +261,9 @@ def write_table(done):
     with open(TABLE, "w", encoding="utf-8") as f:
         f.write("# Kernels compiled for devices that are not here\n\n"
                 "Written by `sh tests/kernels/check_offline.sh BUILD --record`: the kernels and knobs that the planner picks for the devices of "
-                "tests/plan/absent_devices.c, through compilers of Debian and PyPI. Nothing here was run.\n\n"
+                "tests/plan/absent_devices.c, through compilers of Debian and PyPI. Nothing here was run, but the probe of AMD's matrix "
+                "engines: its code is executed by the rules of the chip (tests/kernels/offline_execute.py), in float16 and bfloat16, and a "
+                "target whose probe makes a wrong number is not recorded.\n\n"
                 "Registers of a work-item (on Intel's of a hardware thread); scratch: bytes of spilled registers and of private arrays in "
                 "memory. The products are the inner loops with the most multiply-adds, copies that a compiler makes of one among them: their "
                 "share of the instructions (in parentheses the multiply-adds where one instruction does two) without waits, which are bits "
