@@ -2,9 +2,9 @@
 
     python3 tests/kernels/check_ptx.py [--names PATTERN]
 
-probe_fragments and probe_wgmma: numbers of which no row or column is like another, exact. flash_fragments and linear_fragments: attention and
-projections within the error budget of budget.c beside double precision, with numpy. Then each thing that the layouts need is broken, and must be seen. A line for
-each that fails; exit status 77 where clang or numpy is not there.
+probe_fragments and probe_wgmma: numbers of which no row or column is like another, exact. flash_fragments and linear_fragments:
+attention and projections within the error budget of budget.c beside double precision, with numpy. Then each thing that the layouts need
+is broken, and must be seen. A line for each that fails; exit status 77 where clang or numpy is not there.
 """
 import argparse
 import glob

@@ -343,7 +343,8 @@ static const struct linear_fragments_case {
     {"linear_fragments :", 99.0f, 4096, 4096, MATRIX_ENGINE_MMA, 128, 128},
     {"linear_fragments :", 0.0f, 1, 8, MATRIX_ENGINE_EMULATION, 32, 64},
     {"linear_fragments : MATRIX_ENGINE=1 EMULATED=7", 4000.0f, 1, 8, MATRIX_ENGINE_EMULATION, 64, 64},
-    {"linear_fragments : MATRIX_ENGINE=5", 4000.0f, 4096, 4096, MATRIX_ENGINE_MMA, 128, 128}, // not here: as without the row
+    {"linear_fragments : MATRIX_ENGINE=5", 4000.0f, 4096, 4096, MATRIX_ENGINE_MMA, 128,
+     128}, // not here: as without the row
     {"linear_fragments : MATRIX_ENGINE=3", 0.0f, 4096, 4096, 0, 0, 0},
     {"linear_fragments : ROW_VECTORS=2 GROUP_ROWS=4", 4000.0f, 4096, 4096, MATRIX_ENGINE_MMA, 128, 128},
     {"linear_fragments : GROUP_ROWS=8 GROUP_COLUMNS=2", 4000.0f, 4096, 4096, MATRIX_ENGINE_MMA, 256, 128}};
@@ -383,10 +384,17 @@ START_TEST(projections_on_fragments) {
         for (int type = 0; type < 3; type++)
             for (int align = 4; align <= 8; align += 4)
                 check_linear_fragments(&linear_fragments_cases[i], (clattn_type)type, align);
-    static const char *const refused[] = {
-        "MATRIX_ENGINE=2", "MATRIX_ENGINE=4",  "MATRIX_ENGINE=6", "MATRIX_ENGINE=1 EMULATED=4",
-        "EMULATED=5",      "GROUP_ROWS=9",     "CHUNK=48",        "ROW_VECTORS=8",
-        "COLUMN_TILE=24",  "COLUMN_TILE=128", "GROUP_ROWS=1 ROW_VECTORS=1"};
+    static const char *const refused[] = {"MATRIX_ENGINE=2",
+                                          "MATRIX_ENGINE=4",
+                                          "MATRIX_ENGINE=6",
+                                          "MATRIX_ENGINE=1 EMULATED=4",
+                                          "EMULATED=5",
+                                          "GROUP_ROWS=9",
+                                          "CHUNK=48",
+                                          "ROW_VECTORS=8",
+                                          "COLUMN_TILE=24",
+                                          "COLUMN_TILE=128",
+                                          "GROUP_ROWS=1 ROW_VECTORS=1"};
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         tuned_rows own;
         char row[128], why[256] = "";
@@ -397,8 +405,8 @@ START_TEST(projections_on_fragments) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {tiles_by_rate,          fragments_by_rate,    values_in_the_workspace,
-                                  engines_of_each_device, projections_by_rate,  tiles_of_projections,
+    const TTest *const tests[] = {tiles_by_rate,           fragments_by_rate,   values_in_the_workspace,
+                                  engines_of_each_device,  projections_by_rate, tiles_of_projections,
                                   projections_on_fragments};
     return PLAN_SUITE_RUN("plan_matrix", tests);
 }

@@ -3,7 +3,7 @@
 // be on the emulation.
 #include "args/args.h"
 #include "args/fragments.h"
-#include "plan/families/family_linear.h"
+#include "plan/families/family_fragments.h"
 #include "probe/fragments.h"
 
 #define MOST_WARPS 16   // of a group
@@ -115,7 +115,8 @@ static bool choose_tile(const plan_input *in, const linear_problem *p, const kno
     knobs k = completed(row, best);
     bool found = false;
     while ((uint64_t)items_of(&k) > cla_family_group_limit(in, KERNEL_LINEAR_FRAGMENTS) &&
-           use_fewer_warps(&k, row)) {}
+           use_fewer_warps(&k, row)) {
+    }
     do {
         if (!fits(in, &k)) continue;
         found = true, *best = k;
@@ -155,7 +156,8 @@ bool cla_family_linear_fragments_wins(const plan_input *in, const linear_problem
     const probe_id id = cla_family_linear_fragments_types(p) && !in->device->is_cpu
                             ? cla_family_fragments_proven(in, (int)p->type_w, 0)
                             : PROBE_NONE;
-    return id != PROBE_NONE && p->rows > FAMILY_FEW_ROWS && in->probes.rate[id] >= in->probes.rate[PROBE_TILES] &&
+    return id != PROBE_NONE && p->rows > FAMILY_FEW_ROWS &&
+           in->probes.rate[id] >= in->probes.rate[PROBE_TILES] &&
            cla_family_linear_fragments_can(in, p, &none);
 }
 
