@@ -131,7 +131,7 @@ FRAGMENT_INLINE uint4 piece_of(row_pointer row, int d, const linear_args *a, int
 // The chunk from number k on to a buffer, or on its way there: what is begun before a chunk is multiplied, and what is done behind it.
 // A whole chunk lies in one piece.
 #define IS_WHOLE(a, k) (WIDE == 2 && (k) + CHUNK <= (a)->reduction && (a)->x_head_columns == (a)->reduction)
-#define PIECE_BYTES(d) (whole ? 16 : clamp(2 * (a->reduction - (d)), 0, 16))
+#define PIECE_BYTES(d) (whole ? 16 : 2 * clamp(a->reduction - (d), 0, 8))
 #define PIECE_PLACE(d, columns, head) (whole ? (d) : (d) < a->reduction ? number_place(d, columns, head) : 0)
 #if FRAGMENT_FETCHES
 #if WIDE == 2
