@@ -2,9 +2,9 @@
 
     python3 tests/kernels/check_ptx.py [--names PATTERN]
 
-probe_fragments and probe_wgmma: numbers of which no row or column is like another, exact. flash_fragments and linear_fragments: attention and
-projections within the error budget of budget.c beside double precision, with numpy. Then each thing that the layouts need is broken, and must be seen. A line for
-each that fails; exit status 77 where clang or numpy is not there.
+probe_fragments and probe_wgmma: numbers of which no row or column is like another, exact. flash_fragments and linear_fragments:
+attention and projections within the error budget of budget.c beside double precision, with numpy. Then each thing that the layouts need
+is broken, and must be seen. A line for each that fails; exit status 77 where clang or numpy is not there.
 """
 import argparse
 import glob
@@ -339,7 +339,7 @@ BROKEN = {
     "partner of the row's maximum": ("probe f16", r"FRAGMENT_XOR\(x, 2, memory\)\)", "FRAGMENT_XOR(x, 4, memory))", NUMBERS),
     "rows past the end are read": ("flash f16 d64", r'"l"\(from\), "r"\(n\)', '"l"(from), "r"(16)', "16 bytes at .* of buffer"),
     "no barrier before the keys": ("flash f16 d64", r"barrier\(CLK_LOCAL_MEM_FENCE\); // keys are there", "// keys are there", BARRIER),
-    "numbers past the reduction are read": ("linear f16", r"clamp\(2 \* \(a->reduction - \(d\)\), 0, 16\)", "16", "16 bytes at .* of buffer"),
+    "numbers past the reduction are read": ("linear f16", r"2 \* clamp\(a->reduction - \(d\), 0, 8\)", "16", "16 bytes at .* of buffer"),
     "the second half of a tile": ("linear bf16", r"fold \* STEPS \+ d, LINE_BYTES\)", "d, LINE_BYTES)", NUMBERS),
     "no barrier before a chunk": ("linear f16", r"barrier\(CLK_LOCAL_MEM_FENCE\); // the chunk is there", "// the chunk is there", BARRIER),
     "the next chunk where this one is": ("linear f16", r"whole, 1 - buffer, memory", "whole, buffer, memory", BARRIER + "|" + WAIT),

@@ -410,7 +410,7 @@ static const struct linear_fragments_case {
      128}, // not here: as without the row
     {"linear_fragments : MATRIX_ENGINE=3", 0.0f, 4096, 4096, 0, 0, 0},
     {"linear_fragments : ROW_VECTORS=2 GROUP_ROWS=4", 4000.0f, 4096, 4096, MATRIX_ENGINE_MMA, 128, 128},
-    {"linear_fragments : GROUP_ROWS=8 GROUP_COLUMNS=2", 4000.0f, 4096, 4096, MATRIX_ENGINE_MMA, 256, 64}};
+    {"linear_fragments : GROUP_ROWS=8 GROUP_COLUMNS=2", 4000.0f, 4096, 4096, MATRIX_ENGINE_MMA, 256, 128}};
 
 static void check_linear_fragments(const struct linear_fragments_case *of, clattn_type type, int align) {
     clattn_capabilities gpu = cpu;

@@ -5,7 +5,7 @@
 
 #include "args/args.h"
 #include "args/fragments.h"
-#include "plan/families/family.h"
+#include "plan/families/family_fragments.h"
 #include "probe/fragments.h"
 
 #define MOST_HEAD 256
