@@ -8,7 +8,7 @@ A line that begins with "ok", "FAIL" or "SKIP" for each target. A kernel fails t
 of registers or private arrays in memory than offline_record.tsv says, that takes more local memory than its plan, in whose
 products the share of multiply-adds has fallen by more than a point, or that decodes and reads K and V other than once. A target fails
 where the probe of its matrix engine, executed by the rules of the chip (offline_execute.py), makes another number than it should.
---record writes the record anew, and with it bench/results/offline.md.
+--record writes the record anew, and with it bench/results/offline.md. Last comes the model of offline_model.py.
 """
 import concurrent.futures
 import glob
@@ -23,6 +23,7 @@ TESTS = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(TESTS))
 sys.path[:0] = [TESTS, f"{TOP}/cl"]
 import embed  # noqa: E402
+import offline_model  # noqa: E402
 from offline_compilers import TARGETS, Failed, Missing, Tools  # noqa: E402
 from offline_loops import ENGINES  # noqa: E402
 from offline_reads import reads_of  # noqa: E402
@@ -259,6 +260,7 @@ def write_table(done):
     for target in TARGETS:
         lines = old.get("Prefill", "").splitlines(True)
         words += summary_of(target, done[target][0]) if target in done else [x for x in lines if x.startswith(f"| {target} ")]
+    words += offline_model.sections({target: x[0] for target, x in done.items()}, old)
     words += [section_of(t, done[t][0], done[t][2]) if t in done else old.get(t, "") for t in TARGETS]
     with open(TABLE, "w", encoding="utf-8") as f:
         f.write("# Kernels compiled for devices that are not here\n\n"
@@ -295,6 +297,9 @@ def main(arguments):
         print(f"{'FAIL ' if faults else 'ok   '} {target}: {len(results)} kernels, {version}{compared}", flush=True)
         for plan, fault in faults:
             print(f"      {plan.kernel} for {plan.problem} of {plan.device}: {fault}\n        {plan.options}", flush=True)
+    wrong = list(offline_model.faults({target: x[0] for target, x in done.items()}))
+    bad += bool(wrong)
+    print("\n      ".join(["FAIL  model", *wrong] if wrong else ["ok    model"]))
     if recording and done:
         write_record(done, record)
         write_table(done)
