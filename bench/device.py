@@ -139,7 +139,7 @@ def families_of(device):
     """Those that a device without vector lanes can take; None: all of them, in one run."""
     if device["type"] == "cpu":
         return None
-    names = [f["name"] for f in device["prefill"]["families"]] + ["linear_rows", "linear_tiles"]
+    names = [f["name"] for f in device["prefill"]["families"]] + ["linear_rows", "linear_tiles", "linear_fragments"]
     return [n for n in dict.fromkeys(names) if not re.search(r"_lanes(_|$)", n)]
 
 

@@ -90,43 +90,11 @@
          : FRAGMENTS_TILE_BYTES(FRAGMENT_ENGINE, TILE_KV, HEAD_DIM, HEAD_DIM_V))
 #define CHANGES (SCORE_OPS & ~ARGS_HEAD_SCALES)
 
-// Row i with HEAD_ROWS is query row i / group of head i % group of those that read the key/value head h; else row i of head h.
-#ifndef HEAD_ROWS
-#define HEAD_ROWS 0
-#define FRAGMENTS_KERNEL flash_fragments
-#endif
-#if HEAD_ROWS
-#if (SCORE_OPS & ~ARGS_SOFTCAP) || DROPOUT || RAGGED
-#error "rows of several heads: no options that tell heads apart"
-#endif
-#define HEAD_SHARE(a) ((a)->group)
-#define HEAD_OF(a, h, i) ((h) * (a)->group + (i) % (a)->group)
-#else
-#define HEAD_SHARE(a) 1
-#define HEAD_OF(a, h, i) (h)
-#endif
-
 #define EACH_KEY_PART(y) FRAGMENT_UNROLL for (int y = 0; y < KEY_PARTS; y++)
 #define EACH_VALUE_PART(y) FRAGMENT_UNROLL for (int y = 0; y < VALUE_PARTS; y++)
 #define ELEMENT_ROW(e) FRAGMENT_ROW((e) / ROW_ELEMENTS)
 
 typedef __global const ushort *row_pointer;
-
-// Scales of a key: of its row, or one each 32 numbers. They lie in local memory, those of all keys behind those of the block before.
-#if STORE_IS_BLOCKS(TYPE_KV)
-#define KEY_SCALES (HEAD_DIM / 32)
-#else
-#define KEY_SCALES KEY_SCALED
-#endif
-#if KEY_SCALES
-#define SCALES_PARAMETER , __local const float *scales
-#define SCALES_VALUE , scales
-#define DECLARE_SCALES __local float scales[TILE_KV * KEY_SCALES]
-#else
-#define SCALES_PARAMETER
-#define SCALES_VALUE
-#define DECLARE_SCALES
-#endif
 
 // What a warp has at hand.
 typedef struct warp_rows {
@@ -146,24 +114,6 @@ typedef struct warp_state {
 typedef struct warp_scores {
     fragment_sums s[ROW_VECTORS][KEY_PARTS];
 } warp_scores;
-
-FRAGMENT_INLINE long head_row(const attention_args *a, const args_view *view, int b, int h, int i) {
-    return view_row(view, b, HEAD_OF(a, h, i), i / HEAD_SHARE(a));
-}
-
-// Where a head's queries are, or with HEAD_ROWS all.
-typedef struct query_rows {
-    row_pointer at;
-    const attention_args *args;
-    int b, h;
-} query_rows;
-FRAGMENT_INLINE row_pointer query_row(const query_rows *q, int i) {
-#if HEAD_ROWS
-    return q->at + head_row(q->args, &q->args->q, q->b, q->h, i);
-#else
-    return q->at + i * q->args->q.row;
-#endif
-}
 
 #include "fragments/fragments_rows.clh"
 
@@ -310,10 +260,6 @@ FRAGMENT_INLINE void add_values(warp_state *t, const warp_scores *w, fragment_me
 }
 #endif
 #endif
-
-// The keys that row i sees, from the first to before the last.
-#define FIRST_KEY(r, i) mask_first_key((r)->bounds, (i) / HEAD_SHARE((r)->args))
-#define LAST_KEY(r, i) mask_last_key((r)->bounds, (i) / HEAD_SHARE((r)->args))
 
 // Products become scores, -inf where a row does not see the key.
 #if CHANGES

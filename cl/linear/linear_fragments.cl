@@ -36,7 +36,8 @@
 #if CHUNK != 32 && CHUNK != 64
 #error "CHUNK is 32 or 64"
 #endif
-#if GROUP_ROWS * GROUP_COLUMNS > 16 || ROW_VECTORS > 4 || COLUMN_TILE > 64 || COLUMN_TILE % FRAGMENT_TILE_STEP != 0
+#if GROUP_ROWS * GROUP_COLUMNS > 16 || ROW_VECTORS > 4 || COLUMN_TILE > 64 ||                                \
+    COLUMN_TILE % FRAGMENT_TILE_STEP != 0
 #error "at most 16 warps, ROW_VECTORS 4, and COLUMN_TILE 64, whole fragments"
 #endif
 
@@ -52,7 +53,7 @@
 // A line of local memory has FOLD rows of a tile, since lines are of 64 numbers on NVIDIA: the tile's first rows, one a line, and
 // behind them the others.
 #define FOLD LINEAR_FRAGMENTS_FOLD(FRAGMENT_ENGINE, CHUNK)
-#define LINE_BYTES FRAGMENTS_PITCH(FRAGMENT_ENGINE, FOLD * CHUNK)
+#define LINE_BYTES FRAGMENTS_PITCH(FRAGMENT_ENGINE, FOLD *CHUNK)
 #define X_LINES (TILE_ROWS / FOLD)
 #define W_LINES (TILE_COLUMNS / FOLD)
 #define X_BYTES (X_LINES * LINE_BYTES)
@@ -68,11 +69,11 @@
 #define OWN_PIECE ((int)get_local_id(0) % PIECES)
 #define PASS_ROW(n) ((int)get_local_id(0) / PIECES + (n)*PASS_ROWS)
 #define EACH_PASS(n, rows)                                                                                   \
-    FRAGMENT_UNROLL for (int n = 0; n < PASSES(rows); n++) if ((rows) % PASS_ROWS == 0 || PASS_ROW(n) < (rows))
+    FRAGMENT_UNROLL for (int n = 0; n < PASSES(rows);                                                        \
+                         n++) if ((rows) % PASS_ROWS == 0 || PASS_ROW(n) < (rows))
 // Its line, and which of the line's rows it is. Where passes are whole halves of a tile both are known of the pass alone.
 #define IS_HALVES(lines) ((lines) % PASS_ROWS == 0)
-#define PASS_LINE(n, lines)                                                                                  \
-    (IS_HALVES(lines) ? PASS_ROW(0) + (n)*PASS_ROWS % (lines) : PASS_ROW(n) % (lines))
+#define PASS_LINE(n, lines) (IS_HALVES(lines) ? PASS_ROW(0) + (n)*PASS_ROWS % (lines) : PASS_ROW(n) % (lines))
 #define PASS_FOLD(n, lines) (IS_HALVES(lines) ? (n)*PASS_ROWS / (lines) : PASS_ROW(n) / (lines))
 #define PASS_PLACE(n, lines)                                                                                 \
     FRAGMENT_PLACE(PASS_LINE(n, lines), PASS_FOLD(n, lines) * PIECES + OWN_PIECE, LINE_BYTES)
@@ -130,9 +131,8 @@ FRAGMENT_INLINE uint4 piece_of(row_pointer row, int d, const linear_args *a, int
 // The chunk from number k on to a buffer, or on its way there: what is begun before a chunk is multiplied, and what is done behind it.
 // A whole chunk lies in one piece.
 #define IS_WHOLE(a, k) (WIDE == 2 && (k) + CHUNK <= (a)->reduction && (a)->x_head_columns == (a)->reduction)
-#define PIECE_BYTES(d) (whole ? 16 : clamp(2 * (a->reduction - (d)), 0, 16))
-#define PIECE_PLACE(d, columns, head)                                                                        \
-    (whole ? (d) : (d) < a->reduction ? number_place(d, columns, head) : 0)
+#define PIECE_BYTES(d) (whole ? 16 : 2 * clamp(a->reduction - (d), 0, 8))
+#define PIECE_PLACE(d, columns, head) (whole ? (d) : (d) < a->reduction ? number_place(d, columns, head) : 0)
 #if FRAGMENT_FETCHES
 #if WIDE == 2
 #define READ(row, at, d, bytes, columns, head) fragment_piece((row) + (at), bytes)
@@ -220,7 +220,8 @@ typedef struct item_rows {
     long y[ROW_VECTORS][FRAGMENT_ITEM_ROWS];
     long position[ROW_VECTORS][FRAGMENT_ITEM_ROWS];
 } item_rows;
-FRAGMENT_INLINE void find_results(item_rows *to, const linear_args *a, __global const int *table, long first) {
+FRAGMENT_INLINE void find_results(item_rows *to, const linear_args *a, __global const int *table,
+                                  long first) {
     EACH_VECTOR(x) EACH_ITEM_ROW(n) {
         const long all = (long)a->batch * a->rows, wanted = first + FRAGMENT_ROWS * x + FRAGMENT_ROW(n);
         const int b = (int)(min(wanted, all - 1) / a->rows), i = (int)(min(wanted, all - 1) % a->rows);
@@ -248,7 +249,8 @@ FRAGMENT_INLINE void find_results(item_rows *to, const linear_args *a, __global 
 #endif
 
 FRAGMENT_INLINE void store(warp_sums *t, const linear_args *a, const item_rows *rows, int first_column,
-                           bias_pointer bias, __global const ulong *turns, __global ELEMENT(TYPE_OUT) * y_all) {
+                           bias_pointer bias, __global const ulong *turns,
+                           __global ELEMENT(TYPE_OUT) * y_all) {
     (void)turns; // for RoPE
     EACH_STORED_PART(y) {
         FRAGMENT_UNROLL for (int z = 0; z < ROW_ELEMENTS; z += 2) {
@@ -293,8 +295,8 @@ linear_fragments(row_pointer x, row_pointer w, bias_pointer bias, __global ELEME
     fetched on_way;
     warp_sums sums;
     item_rows results;
-    EACH_VECTOR(x_) FRAGMENT_UNROLL for (int y_ = 0; y_ < COLUMN_PARTS; y_++) EACH_ELEMENT(e)
-        sums.s[x_][y_][e] = 0.0f;
+    EACH_VECTOR(x_)
+    FRAGMENT_UNROLL for (int y_ = 0; y_ < COLUMN_PARTS; y_++) EACH_ELEMENT(e) sums.s[x_][y_][e] = 0.0f;
     find_rows(&rows, &args, x, w, first_row, first_column);
     begin_chunk(&on_way, &rows, &args, 0, false, 0, &memory);
     end_chunk(&on_way, 0, &memory);

@@ -1,5 +1,6 @@
 // linear_plan.c: the planner's choice for one projection: who computes it, and why. The shape of the work is its family's.
 #include "args/args.h"
+#include "plan/families/family_fragments.h"
 #include "plan/families/family_linear.h"
 
 // Whether the engine that the row asks for is there.
@@ -34,8 +35,7 @@ static const tuned_row *linear_row(const plan_input *in, const linear_problem *p
 // The library's own preference, where no row of the caller's decides.
 static const tuned_row *default_row(const plan_input *in, const linear_problem *p) {
     static const tuned_row rows = {.id = KERNEL_LINEAR_ROWS}, tiles = {.id = KERNEL_LINEAR_TILES},
-                           matrix = {.id = KERNEL_LINEAR_MATRIX},
-                           fragments = {.id = KERNEL_LINEAR_FRAGMENTS};
+                           matrix = {.id = KERNEL_LINEAR_MATRIX}, fragments = {.id = KERNEL_LINEAR_FRAGMENTS};
     if (cla_family_linear_matrix_wins(in, p)) return &matrix;
     if (cla_family_linear_fragments_wins(in, p)) return &fragments;
     if (cla_plan_has_lanes(in)) return linear_row(in, p, in->shipped);

@@ -258,7 +258,7 @@ for type in 1 2; do
         lint -DTYPE_Q=$type -DTYPE_KV=$cache -DPAGED=1 -DSCORE_OPS=1167 -DWIDE=2 -DHEAD_DIM=96 -DHEAD_DIM_V=64 $fragments
         lint -DTYPE_Q=$type -DTYPE_KV=$type -DTYPE_V=$cache -DPAST=1 -DHEAD_DIM=77 -DHEAD_DIM_V=32 -DEMULATED=7 $fragments
     done
-    lint -DTYPE_Q=$type -DTYPE_KV=$((type * 4)) -DPAGED=1 -DSCORE_OPS=1 -DWIDE=2 -DHEAD_DIM=96 -DHEAD_DIM_V=64 cl/fragments/decode_fragments.cl
+    lint -DTYPE_Q=$type -DTYPE_KV=$((type * 4)) -DPAGED=1 -DSCORE_OPS=1 -DWIDE=2 -DHEAD_DIM=96 cl/fragments/decode_fragments.cl
     for dim in 64 128; do
         ptx=$("$clang" -x cl -cl-std=CL1.2 -target nvptx64-nvidia-cuda -Xclang -target-cpu -Xclang sm_80 -Xclang -cl-ext=+cl_khr_fp16 \
             -Xclang -finclude-default-header -Wno-pass-failed -O2 -S -o - -DMATRIX_ENGINE=3 -DWIDE=2 -DTYPE_Q=$type -DTYPE_KV=$type \

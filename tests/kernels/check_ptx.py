@@ -2,9 +2,9 @@
 
     python3 tests/kernels/check_ptx.py [--names PATTERN]
 
-probe_fragments and probe_wgmma: numbers of which no row or column is like another, exact. flash_fragments and linear_fragments: attention and
-projections within the error budget of budget.c beside double precision, with numpy. Then each thing that the layouts need is broken, and must be seen. A line for
-each that fails; exit status 77 where clang or numpy is not there.
+probe_fragments and probe_wgmma: numbers of which no row or column is like another, exact. flash_fragments and linear_fragments:
+attention and projections within the error budget of budget.c beside double precision, with numpy. Then each thing that the layouts need
+is broken, and must be seen. A line for each that fails; exit status 77 where clang or numpy is not there.
 """
 import argparse
 import glob
@@ -175,8 +175,8 @@ class Call:
 
     def run(self, clang, folder, change, apart):
         """(out, lse) of the kernel."""
-        knobs = dict(MATRIX_ENGINE=self.engine, TYPE_Q=self.kind, TYPE_KV=self.cache or self.kind, TYPE_OUT=self.kind, HEAD_DIM=self.q.shape[3],
-                     HEAD_DIM_V=self.v.shape[3], GROUP_ROWS=self.warps, ROW_VECTORS=self.vectors)
+        knobs = dict(MATRIX_ENGINE=self.engine, TYPE_Q=self.kind, TYPE_KV=self.cache or self.kind, TYPE_OUT=self.kind,
+                     HEAD_DIM=self.q.shape[3], HEAD_DIM_V=self.v.shape[3], GROUP_ROWS=self.warps, ROW_VECTORS=self.vectors)
         options = " ".join([f"-D{name}={value}" for name, value in knobs.items()] + [self.options])
         kernel = compiled(clang, folder, self.kernel, options, change)
         untouched = np.full((self.batch, self.heads, self.rows, self.v.shape[3]), np.nan)
@@ -315,6 +315,8 @@ CASES = {
     "flash f16 d40 dv24 causal": flash(F16, 40, 24, 33, 40, "-DWIDE=2 -DTILE_KV=48", causal=7, batch=2, heads=1,
                                        strange=[(20, 5, -np.inf)]),
     "flash f16 d64 i8 causal": flash(F16, 64, 40, 33, 70, "-DWIDE=2 -DTILE_KV=32", causal=37, kv_heads=2, cache=I8),
+    "decode bf16 d64 i8": flash(BF16, 64, 64, 3, 70, "-DWIDE=2 -DTILE_KV=32", groups=(1, 1), causal=66, heads=20, kv_heads=2, cache=I8,
+                                kernel="decode_fragments"),
     "flash f16 d64 wgmma causal": flash(F16, 64, 64, 70, 150, "-DWIDE=2 -DTILE_KV=64", engine=WGMMA, causal=60, heads=1,
                                         strange=[(100, 3, np.inf), (129, 63, np.nan)]),
     "flash bf16 d128 wgmma": flash(BF16, 128, 72, 33, 200, "-DWIDE=2 -DTILE_KV=64", engine=WGMMA, heads=1),
@@ -339,7 +341,7 @@ BROKEN = {
     "partner of the row's maximum": ("probe f16", r"FRAGMENT_XOR\(x, 2, memory\)\)", "FRAGMENT_XOR(x, 4, memory))", NUMBERS),
     "rows past the end are read": ("flash f16 d64", r'"l"\(from\), "r"\(n\)', '"l"(from), "r"(16)', "16 bytes at .* of buffer"),
     "no barrier before the keys": ("flash f16 d64", r"barrier\(CLK_LOCAL_MEM_FENCE\); // keys are there", "// keys are there", BARRIER),
-    "numbers past the reduction are read": ("linear f16", r"clamp\(2 \* \(a->reduction - \(d\)\), 0, 16\)", "16", "16 bytes at .* of buffer"),
+    "numbers past the reduction are read": ("linear f16", r"2 \* clamp\(a->reduction - \(d\), 0, 8\)", "16", "16 bytes at .* of buffer"),
     "the second half of a tile": ("linear bf16", r"fold \* STEPS \+ d, LINE_BYTES\)", "d, LINE_BYTES)", NUMBERS),
     "no barrier before a chunk": ("linear f16", r"barrier\(CLK_LOCAL_MEM_FENCE\); // the chunk is there", "// the chunk is there", BARRIER),
     "the next chunk where this one is": ("linear f16", r"whole, 1 - buffer, memory", "whole, buffer, memory", BARRIER + "|" + WAIT),
@@ -351,6 +353,9 @@ BROKEN = {
                                          "mma.sync.aligned.m16n8k8.*no such instruction"),
     "scales of other keys": ("flash f16 d64 i8 causal", r"by = scales\[FRAGMENT_COLUMN\(y, e\)\]", "by = scales[FRAGMENT_COLUMN(y, e) ^ 1]",
                              NUMBERS),
+    "rows of another head": ("decode bf16 d64 i8", r"a\)->group \+ \(i\) % \(a\)->group", "a)->group + (i) % ((a)->group - 1)",
+                             NUMBERS + "|not where it should"),
+    "keys that another row sees": ("decode bf16 d64 i8", r"bounds, \(i\) / HEAD_SHARE", "bounds, (i) % HEAD_SHARE", NUMBERS + "|lse"),
     "scales before their barrier": ("flash f16 d64 i8 causal", r"barrier\(CLK_LOCAL_MEM_FENCE\); // keys are there", "// keys are there",
                                     BARRIER),
     "no fence.proxy.async": ("wgmma f16", r"wait_group 1; fence\.proxy\.async\.shared::cta;", "wait_group 1;", FENCE),

@@ -151,11 +151,37 @@ START_TEST(on_tiles) {
 }
 END_TEST
 
+// With a row that names linear_fragments: tails of rows, columns and the reduction, RoPE, and rows that are not aligned.
+START_TEST(on_fragments) {
+    static const char *const names[] = {"linear-bf16-b2-h1-n5-d20-m9-full-biases",
+                                        "linear-f16-b1-h1-n33-d72-m34-full",
+                                        "layer-f16-b1-h1-n3-d6-m9-full-native-ropehalf"};
+    for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
+        struct case_arrays a;
+        clattn_linear_choice choice;
+        char why[512];
+        struct case_data *data = case_open(names[n], &a);
+        if (a.op == CASE_LINEAR) {
+            ck_assert_int_eq(clattn_linear_plan(harness()->context, &a.linear, &choice), CLATTN_OK);
+            ck_assert_str_eq(choice.kernel_name, "linear_fragments");
+        }
+        ck_assert_int_eq(case_enqueue(harness()->context, harness()->queue, &a, NULL), CLATTN_OK);
+        ck_assert_msg(case_holds(data, &a, harness()->queue, why, sizeof why), "%s: %s", names[n], why);
+        case_unbind(&a);
+        case_free(data);
+    }
+}
+END_TEST
+
 int main(int argc, char **argv) {
     Suite *suite = suite_create("small cases");
     harness_set_guard(0);
     if (argc > 1 && strcmp(argv[1], "tiles") == 0) {
         harness_add(suite, "projections on tiles", (const TTest *const[]){on_tiles, NULL});
+        return harness_run(suite);
+    }
+    if (argc > 1 && strcmp(argv[1], "fragments") == 0) {
+        harness_add(suite, "projections on fragments", (const TTest *const[]){on_fragments, NULL});
         return harness_run(suite);
     }
     const bool integers = argc > 1 && strcmp(argv[1], "integers") == 0;

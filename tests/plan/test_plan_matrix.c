@@ -187,6 +187,50 @@ START_TEST(fragments_of_types) {
 }
 END_TEST
 
+// Decode: rows of all heads that read a key/value head, from eight on, in as many warps as they fill; keys in ranges.
+START_TEST(fragments_of_heads) {
+    static const struct heads_case {
+        int heads, kv_heads, n_q, n_kv, score_ops, splits, type_kv, warps, ranges; // warps 0: another family
+    } cases[] = {{32, 4, 1, 4096, 0, 0, BF16, 1, 16},        {32, 1, 1, 4096, 0, 0, I8, 2, 16},
+                 {64, 1, 3, 4096, 0, 0, BF16, 4, 16},        {16, 2, 1, 4096, ARGS_SOFTCAP, 3, Q8, 1, 3},
+                 {32, 4, 1, 200, 0, 0, BF16, 1, 1},          {32, 8, 1, 4096, 0, 0, BF16, 0, 0},
+                 {32, 4, 1, 4096, ARGS_BIAS, 0, BF16, 0, 0}, {32, 4, 1, 4096, 0, 0, F16, 0, 0}};
+    clattn_capabilities gpu = cpu;
+    tuned_rows none = {0};
+    gpu.is_cpu = false, gpu.is_gpu = true, gpu.float_vector_width = 1, gpu.local_memory_bytes = 48 << 10;
+    gpu.compute_capability = 80, gpu.compute_units = 108;
+    plan_input in = {.device = &gpu, .own = &none, .shipped = &shipped};
+    in.probes.rate[PROBE_TILES] = 100.0f, in.probes.rate[PROBE_MMA_BF16] = 4000.0f;
+    in.probes.ran = in.probes.proven = 1u << PROBE_MMA_BF16 | 1u << PROBE_TILES;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct heads_case *c = &cases[i];
+        problem p = {.batch = 1,
+                     .heads = c->heads,
+                     .kv_heads = c->kv_heads,
+                     .n_q = c->n_q,
+                     .n_kv = c->n_kv,
+                     .head_dim = 128,
+                     .head_dim_v = 128,
+                     .score_ops = c->score_ops,
+                     .align_q = 8,
+                     .align_k = 8,
+                     .align_v = 8,
+                     .type_q = CLATTN_TYPE_BF16,
+                     .type_kv = (clattn_type)c->type_kv};
+        variant v;
+        p.type_out = CLATTN_TYPE_BF16, p.splits = c->splits;
+        p.kernel = c->splits ? CLATTN_KERNEL_DECODE : CLATTN_KERNEL_AUTO;
+        ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
+        ck_assert_msg((v.family->id == KERNEL_DECODE_FRAGMENTS) == (c->warps > 0), "%d: %s", (int)i,
+                      v.family->name);
+        if (!c->warps) continue;
+        ck_assert_int_eq(v.knobs.group_rows, c->warps);
+        ck_assert_int_eq(v.splits, c->ranges);
+        ck_assert_uint_eq(v.groups[1], (size_t)c->kv_heads);
+    }
+}
+END_TEST
+
 START_TEST(fragments_by_rate) {
     for (size_t i = 0; i < sizeof fragments_cases / sizeof fragments_cases[0]; i++)
         check_fragments_case(&fragments_cases[i]);
@@ -410,7 +454,7 @@ static const struct linear_fragments_case {
      128}, // not here: as without the row
     {"linear_fragments : MATRIX_ENGINE=3", 0.0f, 4096, 4096, 0, 0, 0},
     {"linear_fragments : ROW_VECTORS=2 GROUP_ROWS=4", 4000.0f, 4096, 4096, MATRIX_ENGINE_MMA, 128, 128},
-    {"linear_fragments : GROUP_ROWS=8 GROUP_COLUMNS=2", 4000.0f, 4096, 4096, MATRIX_ENGINE_MMA, 256, 64}};
+    {"linear_fragments : GROUP_ROWS=8 GROUP_COLUMNS=2", 4000.0f, 4096, 4096, MATRIX_ENGINE_MMA, 256, 128}};
 
 static void check_linear_fragments(const struct linear_fragments_case *of, clattn_type type, int align) {
     clattn_capabilities gpu = cpu;
@@ -468,8 +512,8 @@ START_TEST(projections_on_fragments) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {tiles_by_rate,          fragments_by_rate,       fragments_of_types,
-                                  engines_of_each_device, values_in_the_workspace, projections_by_rate,
-                                  tiles_of_projections,   projections_on_fragments};
+    const TTest *const tests[] = {tiles_by_rate,       fragments_by_rate,      fragments_of_types,
+                                  fragments_of_heads,  engines_of_each_device, values_in_the_workspace,
+                                  projections_by_rate, tiles_of_projections,   projections_on_fragments};
     return PLAN_SUITE_RUN("plan_matrix", tests);
 }

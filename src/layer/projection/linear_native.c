@@ -1,10 +1,12 @@
 // linear_native.c: projections by clattn's own kernels: on devices whose work-item owns vector registers many rows by
-// linear_lanes.cl, few rows by linear_few_lanes.cl; on others many rows by linear_tiles.cl or linear_fragments.cl, few rows by linear_rows.cl.
+// linear_lanes.cl, few rows by linear_few_lanes.cl; on others many rows by linear_tiles.cl, or linear_fragments.cl where a matrix
+// engine is proven, few rows by linear_rows.cl.
 #include <string.h>
 
 #include "launch/entry.h"
 #include "layer/projection/linear.h"
 #include "args/args.h"
+#include "plan/families/family_fragments.h"
 #include "plan/families/family_linear.h"
 #include "plan/planner.h"
 #include "probe/fragments.h"
@@ -67,10 +69,9 @@ static plan_input input_of(clattn_context *context, const linear_problem *p) {
     const bool tiles = context->engines & CLATTN_ENGINE_AMX && cla_family_linear_matrix_can(&in, p),
                dot = cla_family_linear_dot_can(&in, p);
     const bool fragments = cla_family_linear_fragments_types(p) && cla_fragments_possible(in.device);
-    const unsigned tried =
-        (tiles || dot ? 1u << PROBE_FMA : 0) | (tiles ? 1u << PROBE_AMX : 0) |
-        (dot ? 1u << PROBE_DOT_BF16 : 0) |
-        (fragments && in.device->compute_capability ? PROBES_MMA | 1u << PROBE_TILES : 0);
+    const unsigned tried = (tiles || dot ? 1u << PROBE_FMA : 0) | (tiles ? 1u << PROBE_AMX : 0) |
+                           (dot ? 1u << PROBE_DOT_BF16 : 0) |
+                           (fragments && in.device->compute_capability ? PROBES_MMA | 1u << PROBE_TILES : 0);
     const unsigned kept = fragments ? PROBES_FRAGMENTS | 1u << PROBE_TILES : 0, wanted = tried | kept;
     probe_results found = in.probes;
     if (tried) found = cla_probe_results(context, tried);

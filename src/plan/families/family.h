@@ -118,12 +118,6 @@ bool cla_family_in_registers(const plan_input *in, enum kernel_id id, int sums, 
 void cla_family_take_tile(const plan_input *in, const problem *p, const tile_shape *s, knobs *k);
 const char *cla_family_reads(const knobs *k);
 
-// Kernels on an engine that a warp shares (fragments.clh). The fastest proven one for this type of 16 bits, of that number where it is not 0;
-// PROBE_NONE: there is none. Whose places a kernel with these knobs has; and its compiler's options, NULL: the usual ones.
-probe_id cla_family_fragments_proven(const plan_input *in, int type, int number);
-int cla_family_fragments_engine(const knobs *k);
-const char *cla_family_fragments_options(const knobs *k);
-
 // Work-items of a group of this kernel: what the device allows, or the compiled kernel, where that is known.
 uint64_t cla_family_group_limit(const plan_input *in, enum kernel_id id);
 

@@ -5,7 +5,7 @@
 
 #include "args/args.h"
 #include "args/fragments.h"
-#include "plan/families/family.h"
+#include "plan/families/family_fragments.h"
 #include "probe/fragments.h"
 
 #define MOST_HEAD 256
@@ -38,13 +38,14 @@ static int widest_head(const problem *p) {
 }
 
 // What a row leaves open. Where an item has one row or half of it, its output takes more registers: fewer rows or keys leave them.
-// Of few rows each fragment has a warp, and no warp is without.
-static void complete(const problem *p, knobs *k, const knobs *row) {
+// Of few rows of several heads each fragment has a warp, and no warp is without.
+static void complete(const problem *p, enum kernel_id id, knobs *k, const knobs *row) {
     const int widest = widest_head(p), engine = cla_family_fragments_engine(k);
     const int most = engine <= MATRIX_ENGINE_WGMMA ? MOST_COLUMNS : MANY_COLUMNS;
     k->group_rows = is_dpas(engine) ? 8 : engine == MATRIX_ENGINE_WGMMA ? 12 : 4;
     k->row_vectors = widest <= MANY_COLUMNS && engine == MATRIX_ENGINE_MMA ? 2 : 1;
-    if (p->n_q <= FRAGMENTS_ROWS(engine) * k->group_rows && engine != MATRIX_ENGINE_WGMMA) {
+    if (id == KERNEL_DECODE_FRAGMENTS && engine != MATRIX_ENGINE_WGMMA &&
+        p->n_q <= FRAGMENTS_ROWS(engine) * k->group_rows) {
         k->group_rows = (p->n_q + FRAGMENTS_ROWS(engine) - 1) / FRAGMENTS_ROWS(engine);
         k->row_vectors = 1;
     }
@@ -149,7 +150,7 @@ static const char *fit_rows(const plan_input *in, const problem *p, enum kernel_
     const int engine = cla_family_fragments_engine(&v->knobs);
     if (engine != MATRIX_ENGINE_MMA && (p->head_dim > MOST_COLUMNS || p->head_dim_v > MOST_COLUMNS) && !row)
         return "heads above 128 leave the device's matrix engine no registers";
-    complete(p, &v->knobs, row ? &row->knobs : NULL);
+    complete(p, id, &v->knobs, row ? &row->knobs : NULL);
     refusal = tile_refusal(p, &v->knobs);
     if (refusal) return refusal;
     v->knobs.wide = reads_by(p);

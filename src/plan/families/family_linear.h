@@ -13,9 +13,4 @@ bool cla_family_linear_dot_wins(const plan_input *in, const linear_problem *p);
 // it proved, promises to be the fastest.
 bool cla_family_linear_matrix_can(const plan_input *in, const linear_problem *p);
 bool cla_family_linear_matrix_wins(const plan_input *in, const linear_problem *p);
-// Whether fragments of an engine that a warp shares are of its types; can compute it as the row says, on an engine that is proven or on the
-// emulation; and whether a proven one promises to be faster than tiles of multiply-adds.
-bool cla_family_linear_fragments_types(const linear_problem *p);
-bool cla_family_linear_fragments_can(const plan_input *in, const linear_problem *p, const knobs *row);
-bool cla_family_linear_fragments_wins(const plan_input *in, const linear_problem *p);
 #endif

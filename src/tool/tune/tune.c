@@ -347,17 +347,17 @@ static double count_rows(const tune *t) {
     return types * each + (!own || linear ? 2 : 0) + projections;
 }
 
-// Whether the native kernel of many rows is that of devices with vectors.
-static bool projects_in_lanes(session *s) {
+// The native kernel of many rows of the case's types; of blocks the one of float32.
+static void native_kernel(session *s, const struct test_case *c, clattn_linear_choice *choice) {
     const int64_t x[3] = {1, 256, 512}, w[2] = {512, 512};
-    const clattn_tensor rows = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 3, x);
+    const clattn_tensor rows = clattn_tensor_dense(NULL, c->q_type, 3, x);
+    const clattn_type type = clattn_type_numbers(c->matrix_type) > 1 ? CLATTN_TYPE_F32 : c->matrix_type;
     const clattn_linear_params p = {.x = rows,
                                     .out = rows,
-                                    .w = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 2, w),
+                                    .w = clattn_tensor_dense(NULL, type, 2, w),
                                     .projection = CLATTN_PROJECTION_NATIVE};
-    clattn_linear_choice choice;
-    return clattn_linear_plan(s->context, &p, &choice) == CLATTN_OK &&
-           !strcmp(choice.kernel_name, "linear_lanes");
+    if (clattn_linear_plan(s->context, &p, choice) != CLATTN_OK)
+        snprintf(choice->kernel_name, sizeof choice->kernel_name, "linear_tiles");
 }
 
 static const char *projection_rows(const tune *t, bool lanes, char text[48]) {
@@ -378,7 +378,9 @@ static int tune_projection(tune *t, const char *name) {
     else if (!case_parse(name, &c, why))
         return tool_failed("%s", why);
     int status = session_open(&s, &t->common);
-    const bool lanes = status < 0 && projects_in_lanes(&s);
+    clattn_linear_choice choice = {.kernel_name = "linear_tiles"};
+    if (status < 0) native_kernel(&s, &c, &choice);
+    const bool lanes = !strcmp(choice.kernel_name, "linear_lanes");
     c.projection = CLATTN_PROJECTION_CLBLAST;
     progress_more(&t->progress, 0.0, "projection by CLBlast");
     if (status < 0) clblast = timed(&s, &c, 7, t->named);
@@ -392,8 +394,7 @@ static int tune_projection(tune *t, const char *name) {
     if (status >= 0) return status;
     snprintf(line, sizeof line,
              "%s %s %s :  # %lld x %lld x %lld: CLBlast %.2f ms, native %.2f ms (0: it failed)",
-             native > 0.0 && (clblast == 0.0 || native < clblast) ? lanes ? "linear_lanes" : "linear_tiles"
-                                                                  : "clblast",
+             native > 0.0 && (clblast == 0.0 || native < clblast) ? choice.kernel_name : "clblast",
              device_condition(&t->device, device), projection_rows(t, lanes, rows), (long long)c.n_q,
              (long long)c.width, (long long)case_matrix_rows(&c, LAYER_Q), clblast / 1e6, native / 1e6);
     if (clblast > 0.0 || native > 0.0) add_line(t, line), t->row_count++;
