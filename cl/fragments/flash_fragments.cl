@@ -171,11 +171,13 @@ FRAGMENT_INLINE void multiply_keys(warp_scores *w, warp_queries *queries, fragme
     FRAGMENT_END();
     EACH_TILE_PARTS(y, KEY_PARTS) FRAGMENT_SETTLE(w->s[0] + y);
 }
-// o += P V.
-FRAGMENT_INLINE void add_values(warp_state *t, const warp_scores *w, fragment_memory *memory, int from) {
-    fragment_own p[TILE_KV / FRAGMENT_STEP];
-    FRAGMENT_UNROLL for (int z = 0; z < TILE_KV / FRAGMENT_STEP; z++)
-        FRAGMENT_WEIGHTS(p[z], w->s[0], z, *memory);
+// o += P V. P becomes an operand right behind the softmax, before barriers and copies: until its product it has half of the registers.
+#define TAKE_WEIGHTS                                                                                         \
+    fragment_own weights[TILE_KV / FRAGMENT_STEP];                                                           \
+    FRAGMENT_UNROLL for (int z = 0; z < TILE_KV / FRAGMENT_STEP; z++)                                        \
+        FRAGMENT_WEIGHTS(weights[z], scores.s[0], z, memory)
+#define TAKEN_WEIGHTS weights
+FRAGMENT_INLINE void add_values(warp_state *t, fragment_own *p, fragment_memory *memory, int from) {
     EACH_TILE_PARTS(y, VALUE_PARTS) FRAGMENT_SETTLE(t->o[0] + y);
     FRAGMENT_BEGIN();
     FRAGMENT_UNROLL for (int z = 0; z < TILE_KV / FRAGMENT_STEP; z++) EACH_TILE_PARTS(y, VALUE_PARTS)
@@ -185,6 +187,8 @@ FRAGMENT_INLINE void add_values(warp_state *t, const warp_scores *w, fragment_me
     EACH_TILE_PARTS(y, VALUE_PARTS) FRAGMENT_SETTLE(t->o[0] + y);
 }
 #else
+#define TAKE_WEIGHTS
+#define TAKEN_WEIGHTS (&scores)
 // The products of the warp's rows with a tile's keys, from step `begin` to before `end`.
 FRAGMENT_INLINE void multiply_steps(warp_scores *w, warp_queries *queries, fragment_memory *memory, int begin,
                                     int end) {
@@ -549,6 +553,7 @@ FRAGMENTS_KERNEL(FUSED_ARGUMENTS) {
         finish_scores(&scores, &rows, &call, k0, all_see);
         weigh(&state, &scores, &rows, &memory);
         DROP_WEIGHTS(&scores, &rows, k0);
+        TAKE_WEIGHTS;
         WAIT_FOR_VALUES;
         barrier(CLK_LOCAL_MEM_FENCE); // values are there, and keys have been read
         if (!all_see) {
@@ -557,7 +562,7 @@ FRAGMENTS_KERNEL(FUSED_ARGUMENTS) {
             barrier(CLK_LOCAL_MEM_FENCE);
         }
         AFTER_VALUES;
-        add_values(&state, &scores, &memory, VALUES_AT);
+        add_values(&state, TAKEN_WEIGHTS, &memory, VALUES_AT);
         NEXT_PLACES;
     }
     KNOW_STRANGE; // and a barrier
