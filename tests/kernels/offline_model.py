@@ -5,8 +5,8 @@ Of a tile of keys a warp has some work (work_of counts it in the code): multiply
 instructions, bytes to and from local memory with what bank conflicts add, bytes from the cache. Each costs cycles of a unit of its
 own, and a warp waits for one after the other, while the other warps of its scheduler use the other units. With n warps a tile costs
     the busiest unit's cycles + those of all others / n.
-No number is fitted to a measured time: rates are the device's, and FlashAttention-3, whose warps multiply one tile while they weigh
-another, has n twice. faults() compares it with measured times, and offline.py shows the error with the results.
+No rate is fitted to a measured time, but the sum's form was chosen with those times at hand; and FlashAttention-3, whose warps multiply
+one tile while they weigh another, has n twice. faults() compares it with measured times, and offline.py shows the error with the results.
 """
 import math
 import os
@@ -389,7 +389,8 @@ def sections(done, old):
         words += share_lines(target, done[target]) if target in done else [x for x in shares if x.startswith(f"| {target} |")]
     words += ["\nFigures of the devices:\n\n", *(f"- {x} ({d.name}): {d.source}\n" for x, d in DEVICES.items())]
     words += ["\n## Model and measurements\n\nTFLOP/s. Of published kernels the model has the compiled code as the next section counts it; a mask "
-              "costs nothing in them, and nobody is the last one. No rate was fitted to these times.\n\n| code of | kernel | device | head "
+              "costs nothing in them, and nobody is the last one. No rate was fitted to these times, but the model's form was chosen "
+              "with them at hand: of what it was not chosen by, its error may be larger.\n\n| code of | kernel | device | head "
               "size | mask | heads x rows | measured | model | error | source |\n|---|---|---|--:|---|---|--:|--:|--:|---|\n"]
     words += error_lines(done, old.get("Model", ""))
     words += [f"\n## Loops beside published kernels\n\nInstructions of a warp in a round of the main loop without a mask: {', '.join(CLASSES)} "
