@@ -331,6 +331,10 @@ def faults(done):
     """What is wrong with the model, or with what it was given: {target: results}."""
     if [passes([128 * row for row in range(8)], 16), *(conflicts_of(3, x) for x in (64, 128))] != [8, 1, 1]:
         yield "conflicts of banks are not counted right"
+    for target, device in DEVICES.items():
+        said, peak = re.search(r"([\d.]+) TFLOP/s of f16", device.source), device.units * device.clock * device.flops / 1e12
+        if said and abs(peak * (2 if "one of two" in device.name else 1) / float(said[1]) - 1) > 0.01:
+            yield f"{target}: its row makes {peak:.0f} TFLOP/s, and its source says {said[1]}"
     known = published()[0]
     kernels = [k for target, results in done.items() for k in kernels_of(target, results)]
     for k in kernels + known:
