@@ -1,11 +1,15 @@
-// flash_fragments.cl: flash attention on a matrix engine that the work-items of a warp share (fragments.clh), for float16 and bfloat16,
-// as FlashAttention-2 has it [Dao 2023]: a warp owns FRAGMENT_ROWS * ROW_VECTORS query rows, whose fragments stay in registers with
-// the scores and the output; a work-group of GROUP_ROWS warps walks over the keys TILE_KV at a time, and its warps share the tiles of
+// flash_fragments.cl: flash attention on a matrix engine that the work-items of a warp share (fragments.clh), for queries of float16 and
+// bfloat16, as FlashAttention-2 has it [Dao 2023]: a warp owns FRAGMENT_ROWS * ROW_VECTORS query rows, whose fragments stay in registers
+// with the scores and the output; a work-group of GROUP_ROWS warps walks over the keys TILE_KV at a time, and its warps share the tiles of
 // K and V in local memory. The softmax is made on the fragments, whose elements' places are known: no score goes through memory.
 // The tile of V is on its way while scores are made, and the next tile of K while values are added.
 //   S = Q K^T    an item has some of the keys of one row, or of two, as the engine lays them out.
 //   softmax      a row's maximum and sum over the items that share it.
-//   O += P V     weights, rounded to the type of V, are an operand as they are, or after one exchange.
+//   O += P V     weights, rounded to 16 bits, are an operand as they are, or after one exchange.
+// Keys and values of other types become numbers of the queries' type on their way to local memory. Of keys whose numbers have scales, of a
+// row or of its blocks, these numbers come without them, so that none is rounded and none too large, and sums are multiplied by scales;
+// values are rounded as weights are.
+// With HEAD_ROWS, decode_fragments.cl's, the rows are those of all query heads that read a key/value head.
 // Barriers are uniform: all loop bounds depend on the group alone. The softmax has no branch: a compiler that does not know a product for
 // one of a whole warp might put it on both ways.
 #ifndef TYPE_Q
@@ -21,11 +25,23 @@
 #define ROW_VECTORS 1
 #endif
 #define FRAGMENT_GROUP (GROUP_ROWS * FRAGMENT_ITEMS)
+#define TYPE_FRAGMENT TYPE_Q
+#if TYPE_KV != TYPE_Q || TYPE_V
+#define STORAGE_FOURS
+#endif
 #include "fragments/fragments.clh"
 #include "call/score.clh"
 
-#if TYPE_Q != TYPE_KV || HEAD_DIM > 256 || HEAD_DIM_V > 256
-#error "q, k and v are of one type of 16 bits, with heads of at most 256"
+#define KEY_CONVERTS (TYPE_KV != TYPE_FRAGMENT)
+#define VALUE_CONVERTS (TYPE_V != TYPE_FRAGMENT)
+#if (KEY_CONVERTS && (STORE_IS_FLOAT(TYPE_KV) || TYPE_KV == STORE_Q4_1)) || HEAD_DIM > 256 || HEAD_DIM_V > 256
+#error "k is of q's type, of int8, float8, q8_0 or q4_0; heads of at most 256"
+#endif
+#if VALUE_CONVERTS && STORE_IS_FLOAT(TYPE_V) && TYPE_FRAGMENT != STORE_BF16
+#error "values of other floating types become bfloat16, which holds all that they may be"
+#endif
+#if FRAGMENT_TILES && (KEY_CONVERTS || VALUE_CONVERTS)
+#error "wgmma reads tiles by itself: with it nothing is converted"
 #endif
 #if FRAGMENT_TILES
 #if TILE_KV % 64 != 0 || TILE_KV > 128 || GROUP_ROWS % 4 != 0 || ROW_VECTORS != 1 || HEAD_DIM > 128 ||       \
@@ -84,6 +100,7 @@ typedef __global const ushort *row_pointer;
 typedef struct warp_rows {
     int b, h, first, last,
         end; // its first row, the last row of the group that exists, where the group's keys end
+    const attention_args *args;
     const mask_rows *bounds;
     float scale, factor, natural; // of the head; from what is kept as scores to powers of two, and to scores
     bool folded;                  // products are kept as they are
@@ -120,10 +137,10 @@ typedef int warp_queries; // nothing
 #define QUERY(own, x, d) (own[x])
 #endif
 // From memory, for the whole group.
-FRAGMENT_INLINE void take_queries(warp_queries *queries, fragment_memory *memory, row_pointer q, long stride,
-                                  int i0, int i_last) {
+FRAGMENT_INLINE void take_queries(warp_queries *queries, const query_rows *from, int i0, int i_last,
+                                  fragment_memory *memory) {
     for (int turn = 0; turn < TURNS; turn++) {
-        put_queries(memory, q, stride, i0 + turn * TURN_ROWS, i_last);
+        put_queries(memory, from, i0 + turn * TURN_ROWS, i_last);
         FRAGMENT_WAIT();
         barrier(CLK_LOCAL_MEM_FENCE);
 #if FRAGMENTS_KEEPS_QUERIES(FRAGMENT_ENGINE)
@@ -168,11 +185,11 @@ FRAGMENT_INLINE void add_values(warp_state *t, const warp_scores *w, fragment_me
     EACH_TILE_PARTS(y, VALUE_PARTS) FRAGMENT_SETTLE(t->o[0] + y);
 }
 #else
-// The products of the warp's rows with a tile's keys.
-FRAGMENT_INLINE void multiply_keys(warp_scores *w, warp_queries *queries, fragment_memory *memory, int from) {
-    (void)from; // KEYS_AT
+// The products of the warp's rows with a tile's keys, from step `begin` to before `end`.
+FRAGMENT_INLINE void multiply_steps(warp_scores *w, warp_queries *queries, fragment_memory *memory, int begin,
+                                    int end) {
     EACH_VECTOR(x) EACH_KEY_PART(y) EACH_ELEMENT(e) w->s[x][y][e] = 0.0f;
-    FRAGMENT_UNROLL for (int d = 0; d < STEPS; d++) {
+    FRAGMENT_UNROLL for (int d = begin; d < end; d++) {
 #if !FRAGMENTS_KEEPS_QUERIES(FRAGMENT_ENGINE)
         fragment_own own[ROW_VECTORS];
         EACH_VECTOR(x)
@@ -187,6 +204,29 @@ FRAGMENT_INLINE void multiply_keys(warp_scores *w, warp_queries *queries, fragme
             EACH_PART(i) FRAGMENT_MULTIPLY_ADD(w->s[x][y + i], QUERY(own, x, d), k, i, *memory);
         }
     }
+}
+FRAGMENT_INLINE void multiply_keys(warp_scores *w, warp_queries *queries, fragment_memory *memory,
+                                   int from SCALES_PARAMETER) {
+    (void)from; // KEYS_AT
+#if KEY_SCALES > 1
+    EACH_VECTOR(x) EACH_KEY_PART(y) EACH_ELEMENT(e) w->s[x][y][e] = 0.0f;
+    FRAGMENT_UNROLL for (int n = 0; n < KEY_SCALES; n++) {
+        warp_scores part;
+        multiply_steps(&part, queries, memory, n * (32 / FRAGMENT_STEP), (n + 1) * (32 / FRAGMENT_STEP));
+        EACH_KEY_PART(y) EACH_ELEMENT(e) {
+            const float by = scales[TILE_KV * n + FRAGMENT_COLUMN(y, e)];
+            EACH_VECTOR(x) w->s[x][y][e] = MULTIPLY_ADD(part.s[x][y][e], by, w->s[x][y][e]);
+        }
+    }
+#else
+    multiply_steps(w, queries, memory, 0, STEPS);
+#if KEY_SCALES
+    EACH_KEY_PART(y) EACH_ELEMENT(e) {
+        const float by = scales[FRAGMENT_COLUMN(y, e)];
+        EACH_VECTOR(x) w->s[x][y][e] *= by;
+    }
+#endif
+#endif
 }
 
 // o += P V. By built-in functions a part of the output shrinks right before it grows, and all keys are added to it before the next part:
@@ -231,8 +271,7 @@ FRAGMENT_INLINE void finish_scores(warp_scores *w, const warp_rows *r, const sco
             const int i = min(r->first + FRAGMENT_ROWS * x + ELEMENT_ROW(e), r->last),
                       j = k0 + FRAGMENT_COLUMN(y, e);
             const score_place at = {r->b, r->h, min(j, r->end - 1), r->bounds->item.shift, i};
-            bool sees = all_see ||
-                        (j >= mask_first_key(r->bounds, i) && j < min(mask_last_key(r->bounds, i), r->end));
+            bool sees = all_see || (j >= FIRST_KEY(r, i) && j < min(LAST_KEY(r, i), r->end));
             const float s = score_step(c, &at, w->s[x][0][e] * (r->scale * SCORE_UNIT), &sees);
             FRAGMENT_UNROLL for (int z = 0; z + 1 < KEY_PARTS; z++) w->s[x][z][e] = w->s[x][z + 1][e];
             w->s[x][KEY_PARTS - 1][e] = s;
@@ -248,8 +287,7 @@ FRAGMENT_INLINE void finish_scores(warp_scores *w, const warp_rows *r, const sco
     if (all_see) return;
     EACH_VECTOR(x) EACH_ITEM_ROW(n) {
         const int i = min(r->first + FRAGMENT_ROWS * x + FRAGMENT_ROW(n), r->last),
-                  first = mask_first_key(r->bounds, i) - k0,
-                  last = min(mask_last_key(r->bounds, i), r->end) - k0;
+                  first = FIRST_KEY(r, i) - k0, last = min(LAST_KEY(r, i), r->end) - k0;
         EACH_KEY_PART(y) EACH_OF_ROW(z) {
             const int j = FRAGMENT_COLUMN(y, z);
             if (j < first || j >= last) w->s[x][y][ROW_ELEMENT(n, z)] = -INFINITY;
@@ -320,7 +358,7 @@ FRAGMENT_INLINE void drop_weights(warp_scores *w, const warp_rows *r, int first_
 
 // A NaN or an infinity in V must not be multiplied by the 0 of a row that does not see its key. In tiles that some row does not see
 // whole they become 0, and behind the last tile each row adds those that it sees.
-#define INFINITE (TYPE_KV == STORE_BF16 ? 0x7f80u : 0x7c00u)
+#define INFINITE (TYPE_FRAGMENT == STORE_BF16 ? 0x7f80u : 0x7c00u)
 #define IS_STRANGE(bits) (((bits)&INFINITE) == INFINITE)
 // Whether there are some in what this item looks at.
 bool clear_strange(__local uint4 *tile, int from) {
@@ -336,37 +374,50 @@ bool clear_strange(__local uint4 *tile, int from) {
 }
 
 // What is added is times a weight above 0, or times 0 where the weight is that. Slow, and rare; what is added twice is the same.
-FRAGMENT_INLINE void add_strange(warp_state *t, const warp_rows *r, const score_call *c, row_pointer q,
+FRAGMENT_INLINE void add_strange(warp_state *t, const warp_rows *r, const score_call *c, const query_rows *q,
                                  const kv_head *keys, const kv_head *values, int begin DROPOUT_PARAMETER) {
     const int first_row = c->args->first_row;
     (void)first_row, (void)q, (void)keys; // for options only
 #pragma unroll 1
     for (int j = begin; j < r->end; j++) EACH_VECTOR(x) EACH_ITEM_ROW(n) {
             const int i = min(r->first + FRAGMENT_ROWS * x + FRAGMENT_ROW(n), r->last);
-            const row_pointer v = (row_pointer)kv_row_at(values, j).at;
+            const kv_row v = kv_row_at(values, j);
             float p = 1.0f;
-            if (j < mask_first_key(r->bounds, i) || j >= mask_last_key(r->bounds, i)) continue;
+            if (j < FIRST_KEY(r, i) || j >= LAST_KEY(r, i)) continue;
 #if CHANGES
-            const row_pointer q_row = q + i * c->args->q.row, k_row = (row_pointer)kv_row_at(keys, j).at;
+            const row_pointer q_row = query_row(q, i);
+            const kv_row k = kv_row_at(keys, j);
             const score_place at = {r->b, r->h, j, r->bounds->item.shift, i};
             float sum = 0.0f;
             bool sees = true;
             for (int d = 0; d < HEAD_DIM; d++)
-                sum = MULTIPLY_ADD(fragment_number(q_row[d]), fragment_number(k_row[d]), sum);
+                sum = MULTIPLY_ADD(fragment_number(q_row[d]), key_number(k, d), sum);
             if (score_step(c, &at, sum * (r->scale * SCORE_UNIT), &sees) == -INFINITY) p = 0.0f;
             if (!sees) continue;
 #endif
             if (DROPS(i, j)) p = 0.0f;
             EACH_VALUE_PART(y) EACH_OF_ROW(z) {
-                const uint bits = v[min(FRAGMENT_COLUMN(y, z), HEAD_DIM_V - 1)];
+                const uint bits = value_bits(v, min(FRAGMENT_COLUMN(y, z), HEAD_DIM_V - 1));
                 if (IS_STRANGE(bits)) t->o[x][y][ROW_ELEMENT(n, z)] += p * fragment_number(bits);
             }
         }
 }
 
+// Of a head; or the table that has those of the rows' heads.
+#define SINK_OF(a, table, split, h) ((split) == 0 ? table_sink(a, table, h) : -INFINITY)
+#if HEAD_ROWS
+#define SINK_PARAMETER __global const int *table
+#define SINK_VALUE table
+#define DECLARE_SINK const float sink = SINK_OF(a, table, split, HEAD_OF(a, r->h, min(i, r->last)))
+#else
+#define SINK_PARAMETER float sink
+#define SINK_VALUE SINK_OF(&args, table, split, h)
+#define DECLARE_SINK
+#endif
+
 // The rows' sums, with the sink, and the output; 0 in rows that saw nothing.
 FRAGMENT_INLINE void store(warp_state *t, const warp_rows *r, const attention_args *a, int end, int split,
-                           float sink, fragment_memory *memory, __global ELEMENT(TYPE_OUT) * out,
+                           SINK_PARAMETER, fragment_memory *memory, __global ELEMENT(TYPE_OUT) * out,
                            __global float *lse DROPOUT_PARAMETER) {
     EACH_VECTOR(x) EACH_ITEM_ROW(n) {
         const int i = r->first + FRAGMENT_ROWS * x + FRAGMENT_ROW(n);
@@ -374,6 +425,7 @@ FRAGMENT_INLINE void store(warp_state *t, const warp_rows *r, const attention_ar
         FRAGMENT_ROW_SUM(sum, *memory);
         softmax_state state = {t->m[x][n] == -INFINITY ? -INFINITY : t->m[x][n] * r->natural, sum};
         float keep = 1.0f;
+        DECLARE_SINK;
         if (sink != -INFINITY) {
             const softmax_state with = softmax_add(state, sink);
             keep = exp(state.m - softmax_base(with.m));
@@ -384,14 +436,14 @@ FRAGMENT_INLINE void store(warp_state *t, const warp_rows *r, const attention_ar
 #if DROPOUT
         keep *= dropout->factor;
 #endif
-        __global ELEMENT(TYPE_OUT) *to = out + split * a->split_out + view_row(&a->out, r->b, r->h, i);
+        __global ELEMENT(TYPE_OUT) *to = out + split * a->split_out + head_row(a, &a->out, r->b, r->h, i);
         EACH_VALUE_PART(y) EACH_OF_ROW(z) {
             const int d = FRAGMENT_COLUMN(y, z);
             if (d < columns)
                 STORE(TYPE_OUT, to, d, none ? 0.0f : t->o[x][y][ROW_ELEMENT(n, z)] * (keep / state.l));
         }
         if ((a->flags & ARGS_LSE) && FRAGMENT_FIRST && columns)
-            softmax_store(lse, split * a->split_lse + view_row(&a->lse, r->b, r->h, i), a->flags, state);
+            softmax_store(lse, split * a->split_lse + head_row(a, &a->lse, r->b, r->h, i), a->flags, state);
     }
 }
 
@@ -440,25 +492,28 @@ FRAGMENT_INLINE void store(warp_state *t, const warp_rows *r, const attention_ar
 #define FRAGMENT_SHOW()
 #endif
 
-// Global size: (row tiles * splits * FRAGMENT_GROUP, heads, batch).
+// Global size: (row tiles * splits * FRAGMENT_GROUP, heads, batch); with HEAD_ROWS key/value heads.
 __kernel FRAGMENT_SIZED __attribute__((reqd_work_group_size(FRAGMENT_GROUP, 1, 1))) void
-flash_fragments(FUSED_ARGUMENTS) {
+FRAGMENTS_KERNEL(FUSED_ARGUMENTS) {
     __local uint4 tile[SHARED_BYTES / 16] __attribute__((aligned(TILE_ALIGNED)));
     DECLARE_STRANGE;
+    DECLARE_SCALES;
     FRAGMENT_EXCHANGE;
     FRAGMENT_DECLARE(memory, tile);
     FUSED_DECLARE_PLACE;
     if (FUSED_IS_IDLE(TILE_ROWS, 1)) return; // uniform
     // With causality the last tiles have the most keys: they start first.
     const int b = FUSED_ITEM(UNIFORM_ID), h = FUSED_HEAD(UNIFORM_ID), part = FUSED_PARTS - 1 - FUSED_PART;
-    const int h_kv = h / args.group, split = part % args.splits, i0 = part / args.splits * TILE_ROWS;
+    const int h_kv = HEAD_ROWS ? h : h / args.group, split = part % args.splits,
+              i0 = part / args.splits * TILE_ROWS;
     const mask_rows bounds = mask_rows_of(&args, table, b);
-    const int rows_end = min(args.n_q, bounds.item.q_length), i_last = min(i0 + TILE_ROWS, rows_end) - 1;
+    const int share = HEAD_SHARE(&args), rows_end = share * min(args.n_q, bounds.item.q_length),
+              i_last = min(i0 + TILE_ROWS, rows_end) - 1;
     if (i0 >= rows_end) return; // uniform: the whole group leaves
-    const mask_tile seen = mask_tile_of(&args, &bounds, split, i0, i_last);
+    const mask_tile seen = mask_tile_of(&args, &bounds, split, i0 / share, i_last / share);
     const kv_buffers kv = KV_BUFFERS;
     const kv_head keys = kv_keys(&args, &kv, b, h_kv), values = kv_values(&args, &kv, b, h_kv);
-    const row_pointer queries = (row_pointer)q + view_row(&args.q, b, h, 0);
+    const query_rows queries = {(row_pointer)q + (HEAD_ROWS ? 0 : view_row(&args.q, b, h, 0)), &args, b, h};
     const block_rows blocks_of = {b, h, h, i0, i_last};
     score_call call = SCORE_CALL;
     // Products are kept where the factor that makes scores of them is above 0: their maximum is then that of the scores.
@@ -466,13 +521,13 @@ flash_fragments(FUSED_ARGUMENTS) {
     const bool folded = !CHANGES && scale > 0.0f;
     warp_rows rows;
     rows.b = b, rows.h = h, rows.first = i0 + WARP_ROWS * FRAGMENT_WARP, rows.last = i_last,
-    rows.end = seen.end;
+    rows.end = seen.end, rows.args = &args;
     rows.bounds = &bounds, rows.scale = scale, rows.folded = folded;
     rows.factor = folded ? scale * LOG2E : SCORE_TO_EXP2, rows.natural = folded ? scale : SCORE_TO_NATURAL;
 
     BEGIN_STRANGE;
     warp_queries q_part;
-    take_queries(&q_part, &memory, queries, args.q.row, i0, i_last);
+    take_queries(&q_part, &queries, i0, i_last, &memory);
     warp_state state;
     EACH_VECTOR(x) {
         EACH_VALUE_PART(y) EACH_ELEMENT(e) state.o[x][y][e] = 0.0f;
@@ -490,7 +545,7 @@ flash_fragments(FUSED_ARGUMENTS) {
         WAIT_FOR_KEYS;
         barrier(CLK_LOCAL_MEM_FENCE); // keys are there, and the values before have been read
         AFTER_KEYS;
-        multiply_keys(&scores, &q_part, &memory, KEYS_AT);
+        multiply_keys(&scores, &q_part, &memory, KEYS_AT SCALES_VALUE);
         finish_scores(&scores, &rows, &call, k0, all_see);
         weigh(&state, &scores, &rows, &memory);
         DROP_WEIGHTS(&scores, &rows, k0);
@@ -507,7 +562,6 @@ flash_fragments(FUSED_ARGUMENTS) {
     }
     KNOW_STRANGE; // and a barrier
     (void)SCORE_WHOLE(call, ARGS_BLOCK_PARTIAL);
-    if (strange) add_strange(&state, &rows, &call, queries, &keys, &values, seen.begin DROPOUT_VALUE);
-    store(&state, &rows, &args, rows_end, split, split == 0 ? table_sink(&args, table, h) : -INFINITY,
-          &memory, out, lse DROPOUT_VALUE);
+    if (strange) add_strange(&state, &rows, &call, &queries, &keys, &values, seen.begin DROPOUT_VALUE);
+    store(&state, &rows, &args, rows_end, split, SINK_VALUE, &memory, out, lse DROPOUT_VALUE);
 }

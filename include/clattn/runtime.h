@@ -122,8 +122,7 @@ typedef struct clattn_device {
 #define CLATTN_SUBGROUPS_SHUFFLE_QCOM 8u /* cl_qcom_subgroup_shuffle */
 #define CLATTN_SUBGROUPS_SIZE_INTEL 16u  /* cl_intel_required_subgroup_size: a kernel may ask for a size */
 #define CLATTN_SUBGROUPS_SIZE_QCOM 32u /* cl_qcom_reqd_sub_group_size: for the smaller or the larger of two */
-#define CLATTN_SUBGROUPS_MATRIX_INTEL                                                                        \
-    64u /* cl_intel_subgroup_matrix_multiply_accumulate: they multiply matrices */
+#define CLATTN_SUBGROUPS_MATRIX_INTEL 64u /* cl_intel_subgroup_matrix_multiply_accumulate */
 
 /* What a device can do, as its driver reports it. Nothing in it decides by a vendor's name. */
 typedef struct clattn_capabilities {

@@ -86,9 +86,10 @@ static void assert_planned(const struct test_case *t, const struct case_arrays *
     const size_t length = row ? strcspn(row, " ") : 0;
     const bool of_path = length > 0 && strncmp(row, path, strlen(path)) == 0,
                bf16 = t->q_type == CLATTN_TYPE_BF16 && t->kv_type == CLATTN_TYPE_BF16,
-               f16 = t->q_type == CLATTN_TYPE_F16 && t->kv_type == CLATTN_TYPE_F16,
+               halves = t->q_type != CLATTN_TYPE_F32 &&
+                        (t->kv_type == t->q_type || CLATTN_TYPE_IS_SCALED(t->kv_type)),
                other_types = row && ((!bf16 && !strncmp(row, "flash_matrix", 12)) ||
-                                     (!bf16 && !f16 && !strncmp(row, "flash_fragments", 15)));
+                                     (!halves && strstr(row, "_fragments")));
     clattn_plan plan;
     ck_assert_msg(clattn_attention_plan(harness()->context, &a->params, &plan) == CLATTN_OK, "%s: %s",
                   at_work, harness_log_text());

@@ -34,6 +34,9 @@ float OWN log(float x) {
 int OWN isnan(float x) {
     return x != x;
 }
+int OWN isinf(float x) {
+    return __builtin_fabsf(x) == INFINITY;
+}
 int OWN max(int x, int y) {
     return x > y ? x : y;
 }
@@ -54,6 +57,15 @@ int OWN any(int4 x) {
 }
 uint4 OWN select(uint4 x, uint4 y, int4 takes_y) {
     return takes_y < 0 ? y : x;
+}
+float4 OWN select(float4 x, float4 y, int4 takes_y) {
+    return takes_y < 0 ? y : x;
+}
+float8 OWN select(float8 x, float8 y, int8 takes_y) {
+    return takes_y < 0 ? y : x;
+}
+float8 OWN convert_float8(int8 x) {
+    return __builtin_convertvector(x, float8);
 }
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
 float __attribute__((overloadable, always_inline)) vload_half(size_t i, const half *p) {

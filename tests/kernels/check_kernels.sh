@@ -103,14 +103,14 @@ refuse -DLANES=8 -DHEAD_DIM_V=7 cl/probes/probe_lanes.cl
 found() { [ "$(echo "$2" | wc -w)" -ge "$1" ] || { echo "found too few kernels to check: $2"; exit 1; }; }
 kernels=$(ls cl/*/*.cl | grep -v probe_)
 attention=$(grep -lE '(FUSED|SCORE|KV_KEY)_ARGUMENTS' cl/*/*.cl | grep -v -e /layer_ -e /block_mask -e /matrix_pack)
-any_type=$(echo "$attention" | grep -v -e /flash_matrix -e /flash_fragments)
+any_type=$(echo "$attention" | grep -v -e /flash_matrix -e _fragments)
 found 30 "$kernels"
 found 9 "$attention"
 for kernel in $kernels; do
     lint "$kernel"
     for target in nvptx64-nvidia-cuda spir64; do link $target "$kernel"; done
     ops=15
-    case $kernel in cl/tiles/decode_tiles.cl) ops=1 ;; esac
+    case $kernel in cl/tiles/decode_tiles.cl | cl/fragments/decode_fragments.cl) ops=1 ;; esac
     case $kernel in cl/*matrix* | cl/linear/linear_pack*) ;; *)
     lint -DSCORE_OPS=$ops -DTYPE_Q=1 -DTYPE_KV=1 -DTYPE_OUT=1 -DTYPE_BIAS=2 -DTYPE_WEIGHTS=1 "$kernel" ;;
     esac
@@ -242,7 +242,7 @@ refuse -DHEAD_DIM=257 cl/matrix/flash_matrix.cl
 refuse -DTILE_KV=48 cl/matrix/flash_matrix.cl
 refuse -DMATRIX_ENGINE=3 cl/matrix/flash_matrix.cl
 # Fragments, on the emulation; and as PTX, whose products are then there: for a tile of 64 keys and heads of 64 or 128 numbers 64 or 128 in
-# a warp of 16 rows, once in the kernel and once in the functions that it has of them.
+# a warp of 16 rows.
 fragments=cl/fragments/flash_fragments.cl
 for type in 1 2; do
     for place in DROPOUT PAST PAGED RAGGED; do
@@ -254,16 +254,22 @@ for type in 1 2; do
         lint -DTYPE_Q=$type -DTYPE_KV=$type -DEMULATED=$engine -DDROPOUT=1 -DPAGED=1 -DWIDE=2 -DROW_VECTORS=2 -DTILE_KV=32 \
             -DHEAD_DIM=77 $fragments
     done
+    for cache in 4 6 7 8 9; do
+        lint -DTYPE_Q=$type -DTYPE_KV=$cache -DPAGED=1 -DSCORE_OPS=1167 -DWIDE=2 -DHEAD_DIM=96 -DHEAD_DIM_V=64 $fragments
+        lint -DTYPE_Q=$type -DTYPE_KV=$type -DTYPE_V=$cache -DPAST=1 -DHEAD_DIM=77 -DHEAD_DIM_V=32 -DEMULATED=7 $fragments
+    done
+    lint -DTYPE_Q=$type -DTYPE_KV=$((type * 4)) -DPAGED=1 -DSCORE_OPS=1 -DWIDE=2 -DHEAD_DIM=96 cl/fragments/decode_fragments.cl
     for dim in 64 128; do
         ptx=$("$clang" -x cl -cl-std=CL1.2 -target nvptx64-nvidia-cuda -Xclang -target-cpu -Xclang sm_80 -Xclang -cl-ext=+cl_khr_fp16 \
             -Xclang -finclude-default-header -Wno-pass-failed -O2 -S -o - -DMATRIX_ENGINE=3 -DWIDE=2 -DTYPE_Q=$type -DTYPE_KV=$type \
             -DHEAD_DIM=$dim -DHEAD_DIM_V=$dim -Icl -I"$knobs" $fragments)
-        [ "$(echo "$ptx" | grep -c "mma.sync.*\.$([ $type = 1 ] && echo f16 || echo bf16)\.")" = $((2 * dim)) ] ||
+        [ "$(echo "$ptx" | sed -n '/\.entry/,$p' | grep -c "mma.sync.*\.$([ $type = 1 ] && echo f16 || echo bf16)\.")" = "$dim" ] ||
             { echo "$fragments: products of heads of $dim"; exit 1; }
     done
 done
-for refused in "-DTYPE_Q=0" "-DTYPE_KV=4" "-DTYPE_Q=1 -DTYPE_KV=2" -DHEAD_DIM=257 -DTILE_KV=8 -DTILE_KV=80 -DROW_VECTORS=3 -DGROUP_ROWS=17 \
-    -DWIDE=1 -DMATRIX_ENGINE=2 -DEMULATED=4 "-DEMULATED=7 -DTILE_KV=48" -DMATRIX_ENGINE=5 -DMATRIX_ENGINE=7; do
+for refused in "-DTYPE_Q=0" "-DTYPE_KV=10" "-DTYPE_Q=1 -DTYPE_KV=2" "-DTYPE_V=2" "-DTYPE_KV=4 -DEMULATED=4 -DGROUP_ROWS=4" \
+    -DHEAD_DIM=257 -DTILE_KV=8 -DTILE_KV=80 -DROW_VECTORS=3 -DGROUP_ROWS=17 -DWIDE=1 -DMATRIX_ENGINE=2 "-DEMULATED=4 -DTILE_KV=32" \
+    "-DEMULATED=7 -DTILE_KV=48" -DMATRIX_ENGINE=5 -DMATRIX_ENGINE=7; do
     # shellcheck disable=SC2086
     refuse $refused $fragments
 done
@@ -343,8 +349,14 @@ refuse -DGROUP_COLUMNS=4 cl/tiles/flash_tiles.cl
 refuse -DCHUNK=6 cl/tiles/flash_tiles.cl
 refuse -DWIDE=3 cl/tiles/flash_tiles.cl
 refuse -DWIDE=2 -DCHUNK=12 cl/tiles/flash_tiles.cl
-for ops in 2 4 8 128 256 512 1024; do refuse -DSCORE_OPS=$ops cl/tiles/decode_tiles.cl; done
-for option in DROPOUT RAGGED; do refuse -D$option=1 cl/tiles/decode_tiles.cl; done
+for kernel in cl/tiles/decode_tiles.cl cl/fragments/decode_fragments.cl; do
+    types=
+    [ "$kernel" = cl/tiles/decode_tiles.cl ] || types="-DTYPE_Q=1 -DTYPE_KV=1"
+    # shellcheck disable=SC2086
+    for option in SCORE_OPS=2 SCORE_OPS=4 SCORE_OPS=8 SCORE_OPS=128 SCORE_OPS=256 SCORE_OPS=512 SCORE_OPS=1024 DROPOUT=1 RAGGED=1; do
+        refuse $types -D$option "$kernel"
+    done
+done
 refuse -DGROUP_COLUMNS=8 -DHEAD_DIM_V=257 cl/tiles/flash_tiles.cl
 for rows in 4 8; do
     for columns in 8 16 32 64; do

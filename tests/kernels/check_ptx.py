@@ -37,7 +37,7 @@ INSTRUCTIONS = {**PLAIN, **WARPS, **WARPGROUPS}
 # Behind this mark stand instructions that clang 14's assembler of another target need not know.
 HIDDEN = "//@ "
 MMA, WGMMA = 3, 4  # MATRIX_ENGINE
-F16, BF16 = 1, 2
+F16, BF16, I8 = 1, 2, 4
 NAMES = {F16: "f16", BF16: "bf16"}
 NMSE = {F16: 1e-6, BF16: 5e-5}
 
@@ -95,14 +95,15 @@ def struct_of_args(of="attention_args"):
 
 
 class Tensor:
-    """[B, H, N, D] of 16 bits with rows that are longer, whose rest holds NaN; the last row ends the buffer."""
+    """[B, H, N, D] of 16 bits, or of bytes, with rows that are longer, whose rest holds NaN; the last row ends the buffer."""
 
     def __init__(self, values, kind, room):
         b, h, n, d = values.shape
         row = d + room
-        whole = np.full((b, h, n, row), np.nan)
+        whole = np.full((b, h, n, row), 127 if kind == I8 else np.nan)
         whole[..., :d] = values
-        self.bits = stored(whole, kind).ravel()[:b * h * n * row - room]
+        whole = whole.astype(np.int8) if kind == I8 else stored(whole, kind)
+        self.bits = whole.ravel()[:b * h * n * row - room]
         self.view = (0, h * n * row, n * row, row, 1)
         self.shape, self.kind, self.row = values.shape, kind, row
 
@@ -116,8 +117,8 @@ class Call:
     """An attention call: what is asked, and what is right."""
 
     def __init__(self, kind, dim, dim_v, rows, keys, options, groups=(4, 1), kv_heads=1, causal=None, strange=None, room=8, batch=1,
-                 heads=2, engine=MMA):
-        self.engine = engine
+                 heads=2, engine=MMA, cache=None, kernel="flash_fragments"):
+        self.engine, self.cache, self.kernel = engine, cache, kernel
         self.kind, self.rows, self.keys, self.causal, self.options = kind, rows, keys, causal, options
         self.warps, self.vectors = groups
         self.batch, self.heads, self.kv_heads = batch, heads, kv_heads
@@ -127,6 +128,10 @@ class Call:
         self.v = rounded(rng.standard_normal((batch, kv_heads, keys, dim_v)), kind)
         for key, column, value in strange or ():
             self.v[:, :, key, column] = value
+        if cache:  # numbers, and the scales of their rows
+            self.scales = {name: (np.abs(x).max(3) / 127).astype(np.float32) for name, x in dict(k=self.k, v=self.v).items()}
+            self.numbers = {name: np.rint(x / self.scales[name][..., None]) for name, x in dict(k=self.k, v=self.v).items()}
+            self.k, self.v = (self.numbers[x] * self.scales[x][..., None] for x in "kv")
         self.room = room
 
     def seen(self):
@@ -157,6 +162,8 @@ class Call:
         for name, tensor in tensors.items():
             a[name] = tensor.view
         a["lse"] = lse_view
+        for name in ("k_scale", "v_scale") if self.cache else ():
+            a[name] = (0, self.kv_heads * self.keys, self.keys, 1, 0)
         causal = self.causal is not None
         fields = dict(batch=self.batch, heads=self.heads, kv_heads=self.kv_heads, group=self.heads // self.kv_heads, n_q=self.rows,
                       n_kv=self.keys, head_dim=self.q.shape[3], head_dim_v=self.v.shape[3], shift=self.causal or 0, window_left=-1,
@@ -168,19 +175,24 @@ class Call:
 
     def run(self, clang, folder, change, apart):
         """(out, lse) of the kernel."""
-        knobs = dict(MATRIX_ENGINE=self.engine, TYPE_Q=self.kind, TYPE_KV=self.kind, TYPE_OUT=self.kind, HEAD_DIM=self.q.shape[3],
-                     HEAD_DIM_V=self.v.shape[3], GROUP_ROWS=self.warps, ROW_VECTORS=self.vectors)
+        knobs = dict(MATRIX_ENGINE=self.engine, TYPE_Q=self.kind, TYPE_KV=self.cache or self.kind, TYPE_OUT=self.kind,
+                     HEAD_DIM=self.q.shape[3], HEAD_DIM_V=self.v.shape[3], GROUP_ROWS=self.warps, ROW_VECTORS=self.vectors)
         options = " ".join([f"-D{name}={value}" for name, value in knobs.items()] + [self.options])
-        kernel = compiled(clang, folder, "flash_fragments", options, change)
+        kernel = compiled(clang, folder, self.kernel, options, change)
         untouched = np.full((self.batch, self.heads, self.rows, self.v.shape[3]), np.nan)
-        tensors = {name: Tensor(x, self.kind, self.room) for name, x in dict(q=self.q, k=self.k, v=self.v, out=untouched).items()}
+        rows = dict(dict(q=self.q, k=self.k, v=self.v, out=untouched), **(self.numbers if self.cache else {}))
+        tensors = {name: Tensor(x, self.cache if self.cache and name in "kv" else self.kind, self.room) for name, x in rows.items()}
         buffers = Buffers()
         places = {name: buffers.place(x.bits) for name, x in tensors.items()}
         places["lse"] = buffers.place(np.full(self.batch * self.heads * self.rows, np.nan, np.float32))
         lse_view = (0, self.heads * self.rows, self.rows, 1, 0)
-        addresses = struct.pack("<6Q", *(places[x] for x in "q k v out lse".split()), 0)  # without a table
-        tiles = -(-self.rows // (16 * self.vectors * self.warps))
-        launch(kernel, INSTRUCTIONS, 32 * self.warps, (tiles, self.heads, self.batch), addresses + self.arguments(tensors, lse_view),
+        order = "q k k_scale v v_scale out lse" if self.cache else "q k v out lse"
+        places.update({f"{x}_scale": buffers.place(self.scales[x].ravel()) for x in "kv"} if self.cache else {})
+        addresses = struct.pack(f"<{len(order.split()) + 1}Q", *(places[x] for x in order.split()), 0)  # without a table
+        rows_of_heads = self.kernel == "decode_fragments"
+        share, heads = (self.heads // self.kv_heads, self.kv_heads) if rows_of_heads else (1, self.heads)
+        tiles = -(-self.rows * share // (16 * self.vectors * self.warps))
+        launch(kernel, INSTRUCTIONS, 32 * self.warps, (tiles, heads, self.batch), addresses + self.arguments(tensors, lse_view),
                buffers, apart)
         return (tensors["out"].values(buffers.content(places["out"], np.uint16)),
                 buffers.content(places["lse"], np.float32).reshape(self.batch, self.heads, self.rows))
@@ -302,6 +314,9 @@ CASES = {
     "flash bf16 d40": flash(BF16, 40, 40, 33, 70, "-DWIDE=0 -DTILE_KV=16", groups=(2, 1), room=3),
     "flash f16 d40 dv24 causal": flash(F16, 40, 24, 33, 40, "-DWIDE=2 -DTILE_KV=48", causal=7, batch=2, heads=1,
                                        strange=[(20, 5, -np.inf)]),
+    "flash f16 d64 i8 causal": flash(F16, 64, 40, 33, 70, "-DWIDE=2 -DTILE_KV=32", causal=37, kv_heads=2, cache=I8),
+    "decode bf16 d64 i8": flash(BF16, 64, 64, 3, 70, "-DWIDE=2 -DTILE_KV=32", groups=(1, 1), causal=66, heads=20, kv_heads=2, cache=I8,
+                                kernel="decode_fragments"),
     "flash f16 d64 wgmma causal": flash(F16, 64, 64, 70, 150, "-DWIDE=2 -DTILE_KV=64", engine=WGMMA, causal=60, heads=1,
                                         strange=[(100, 3, np.inf), (129, 63, np.nan)]),
     "flash bf16 d128 wgmma": flash(BF16, 128, 72, 33, 200, "-DWIDE=2 -DTILE_KV=64", engine=WGMMA, heads=1),
@@ -336,6 +351,13 @@ BROKEN = {
                                   "who do not come"),
     "an instruction that is not known": ("probe f16", r"mma\.sync\.aligned\.m16n8k16", "mma.sync.aligned.m16n8k8",
                                          "mma.sync.aligned.m16n8k8.*no such instruction"),
+    "scales of other keys": ("flash f16 d64 i8 causal", r"by = scales\[FRAGMENT_COLUMN\(y, e\)\]", "by = scales[FRAGMENT_COLUMN(y, e) ^ 1]",
+                             NUMBERS),
+    "rows of another head": ("decode bf16 d64 i8", r"a\)->group \+ \(i\) % \(a\)->group", "a)->group + (i) % ((a)->group - 1)",
+                             NUMBERS + "|not where it should"),
+    "keys that another row sees": ("decode bf16 d64 i8", r"bounds, \(i\) / HEAD_SHARE", "bounds, (i) % HEAD_SHARE", NUMBERS + "|lse"),
+    "scales before their barrier": ("flash f16 d64 i8 causal", r"barrier\(CLK_LOCAL_MEM_FENCE\); // keys are there", "// keys are there",
+                                    BARRIER),
     "no fence.proxy.async": ("wgmma f16", r"wait_group 1; fence\.proxy\.async\.shared::cta;", "wait_group 1;", FENCE),
     "fence.proxy.async before the wait": ("wgmma f16", r"cp\.async\.wait_group 1; fence\.proxy\.async\.shared::cta;",
                                           "fence.proxy.async.shared::cta; cp.async.wait_group 1;", FENCE),

@@ -6,8 +6,9 @@
 TOOLS   the folder that check_offline.sh filled          PLANS   the program that prints plans, tests/plan/plans.c
 A line that begins with "ok", "FAIL" or "SKIP" for each target. A kernel fails that does not compile, that keeps more bytes
 of registers or private arrays in memory than offline_record.tsv says, that takes more local memory than its plan, in whose
-products the share of multiply-adds has fallen by more than a point, or that decodes and reads K and V other than once.
---record writes the record anew, and with it bench/results/offline.md.
+products the share of multiply-adds has fallen by more than a point, or that decodes and reads K and V other than once. A target fails
+where the probe of its matrix engine, executed by the rules of the chip (offline_execute.py), makes another number than it should.
+--record writes the record anew, and with it bench/results/offline.md. Last comes the model of offline_model.py.
 """
 import concurrent.futures
 import glob
@@ -22,6 +23,7 @@ TESTS = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(TESTS))
 sys.path[:0] = [TESTS, f"{TOP}/cl"]
 import embed  # noqa: E402
+import offline_model  # noqa: E402
 from offline_compilers import TARGETS, Failed, Missing, Tools  # noqa: E402
 from offline_loops import ENGINES  # noqa: E402
 from offline_reads import reads_of  # noqa: E402
@@ -37,6 +39,8 @@ SOME = set("""prefill-d64 prefill-d128 prefill-d64-f16 prefill-d128-f16 prefill-
 decode-d64 decode-d128 decode-d128-f16 decode-d128-bf16 decode-d128-i8 decode-mqa weights-f16 token token-f16 token-bf16 few-f16 bert
 bert-f16 llama llama-bf16 rope append shift hadamard merge convert block""".split())
 GRADIENTS = {"prefill-d64", "prefill-d128", "prefill-d64-bf16", "prefill-d128-f16", "every-op"}
+# The matrix engine of AMD's targets, the work-items of its warp and the rows of its fragment: args/args.h, args/fragments.h.
+EXECUTED = {"gfx90a": (7, 64, 32), "gfx942": (7, 64, 32), "gfx1100": (5, 32, 16), "gfx1201": (5, 32, 16)}
 PRODUCTS = 3   # loops whose shares are kept: with at least half as many multiply-adds as the first
 POINT = 1.0    # of 100, that a share may fall
 LOCAL_SLACK = 256  # bytes that a compiler may add for alignment
@@ -150,6 +154,23 @@ def check_counts(compiler, folder):
             raise Failed(f"a loop of multiply-adds is not seen: {result.loops}")
 
 
+def check_probe(compiler, folder, target):
+    """AMD's matrix engines: the probe as it is compiled, executed by the rules of the chip."""
+    try:
+        from offline_execute import wrong_numbers
+    except ImportError:
+        print("      no numpy: the probe of matrix fragments is not executed", flush=True)
+        return
+    engine, items, rows = EXECUTED[target]
+    text = embed.flatten(f"{TOP}/cl/probes/probe_fragments.cl", set())
+    for kind in 1, 2:
+        with tempfile.TemporaryDirectory(dir=folder) as own:
+            result = compiler.compile(own, "probe_fragments", text, f"-cl-std=CL1.2 -DTYPE_KV={kind} -DMATRIX_ENGINE={engine}", 128)
+        wrong, all_of_them = wrong_numbers(result.code, items, rows, kind == 2)
+        if wrong:
+            raise Failed(f"the probe of matrix fragments, executed: {wrong} of {all_of_them} numbers are wrong")
+
+
 def run_target(target, tools, folder, program, record, recording):
     """(plans and results, faults, compiler)"""
     compiler = TARGETS[target](tools, target)
@@ -159,6 +180,8 @@ def run_target(target, tools, folder, program, record, recording):
         raise Missing(f"its compiler does not run: {e}") from e
     if target != "spirv":
         check_counts(compiler, folder)
+    if target in EXECUTED:
+        check_probe(compiler, folder, target)
     compilers, rows = record
     comparable = compilers.get(target) == version and not recording
     plans, faults, results = chosen_plans(program, target), [], []
@@ -237,11 +260,14 @@ def write_table(done):
     for target in TARGETS:
         lines = old.get("Prefill", "").splitlines(True)
         words += summary_of(target, done[target][0]) if target in done else [x for x in lines if x.startswith(f"| {target} ")]
+    words += offline_model.sections({target: x[0] for target, x in done.items()}, old)
     words += [section_of(t, done[t][0], done[t][2]) if t in done else old.get(t, "") for t in TARGETS]
     with open(TABLE, "w", encoding="utf-8") as f:
         f.write("# Kernels compiled for devices that are not here\n\n"
                 "Written by `sh tests/kernels/check_offline.sh BUILD --record`: the kernels and knobs that the planner picks for the devices of "
-                "tests/plan/absent_devices.c, through compilers of Debian and PyPI. Nothing here was run.\n\n"
+                "tests/plan/absent_devices.c, through compilers of Debian and PyPI. Nothing here was run, but the probe of AMD's matrix "
+                "engines: its code is executed by the rules of the chip (tests/kernels/offline_execute.py), in float16 and bfloat16, and a "
+                "target whose probe makes a wrong number is not recorded.\n\n"
                 "Registers of a work-item (on Intel's of a hardware thread); scratch: bytes of spilled registers and of private arrays in "
                 "memory. The products are the inner loops with the most multiply-adds, copies that a compiler makes of one among them: their "
                 "share of the instructions (in parentheses the multiply-adds where one instruction does two) without waits, which are bits "
@@ -271,6 +297,9 @@ def main(arguments):
         print(f"{'FAIL ' if faults else 'ok   '} {target}: {len(results)} kernels, {version}{compared}", flush=True)
         for plan, fault in faults:
             print(f"      {plan.kernel} for {plan.problem} of {plan.device}: {fault}\n        {plan.options}", flush=True)
+    wrong = list(offline_model.faults({target: x[0] for target, x in done.items()}))
+    bad += bool(wrong)
+    print("\n      ".join(["FAIL  model", *wrong] if wrong else ["ok    model"]))
     if recording and done:
         write_record(done, record)
         write_table(done)

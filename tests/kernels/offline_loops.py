@@ -6,6 +6,7 @@ attention kernel are those with the most multiply-adds. A packed or dual multipl
 holds an instruction back until another one's result is there: instructions on AMD, which take no unit's time, and bits of
 the instruction that waits on NVIDIA.
 """
+import math
 import re
 from collections import namedtuple
 
@@ -18,7 +19,7 @@ Instruction = namedtuple("Instruction", "labels condition name rest")
 # instruction (its condition or None, its name, the rest), the name of a branch; and a function that tells an
 # instruction's kind and how many or how much of it is for a lane.
 Language = namedtuple("Language", "section label instruction branch kind")
-ENGINES = "HMMA|v_wmma|v_mfma|dpas"  # instructions of matrix engines
+ENGINES = "HG?MMA|v_wmma|v_mfma|dpas"  # instructions of matrix engines
 NOTHING, MULTIPLY_ADD, LOCAL_READ, GLOBAL_READ, WAIT = range(5)
 WIDTHS = {"": 4, "U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "ubyte": 1, "sbyte": 1, "u8": 1, "i8": 1, "ushort": 2,
           "u16": 2, "dword": 4, "b32": 4, "dwordx2": 8, "b64": 8, "dwordx3": 12, "b96": 12, "dwordx4": 16, "b128": 16}
@@ -30,6 +31,8 @@ def kind_of_sass(i):
         return MULTIPLY_ADD, 2 if parts[0] == "FFMA2" else 1
     if parts[0] == "HMMA":
         return MULTIPLY_ADD, 64  # 16 x 8 x 16 by 32 lanes
+    if parts[0] == "HGMMA":  # by 128 lanes
+        return MULTIPLY_ADD, math.prod(int(x) for x in re.match(r"HGMMA\.(\d+)x(\d+)x(\d+)", i.name + i.rest).groups()) // 128
     if parts[0] in ("LDS", "LDSM"):
         return LOCAL_READ, 1
     if parts[0] == "LDG":

@@ -1,12 +1,12 @@
 """A model of the time of flash_fragments on devices that are not here: from its compiled code and figures of the devices that vendors
 publish. It is a model: nothing here was run, but for what MEASURED says.
 
-Of a tile of keys a warp has some work (work_of counts it in the code): multiply-adds of the engine, exponentials, other instructions,
-bytes to and from local memory, bytes from the cache. Each costs cycles of a unit of its own, and a warp waits for one after the other,
-while the other warps of its scheduler use the other units. With n warps a tile costs
+Of a tile of keys a warp has some work (work_of counts it in the code): multiply-adds of the engine, exponentials, other
+instructions, bytes to and from local memory with what bank conflicts add, bytes from the cache. Each costs cycles of a unit of its
+own, and a warp waits for one after the other, while the other warps of its scheduler use the other units. With n warps a tile costs
     the busiest unit's cycles + those of all others / n.
 No number is fitted to a measured time: rates are the device's, and FlashAttention-3, whose warps multiply one tile while they weigh
-another, has n twice. check() compares it with measured times, and offline.py shows the error with the results.
+another, has n twice. faults() compares it with measured times, and offline.py shows the error with the results.
 """
 import math
 import os
@@ -118,9 +118,27 @@ def copy_bytes_of(i, language, lanes):
     return each * lanes if kind == 3 else 0  # GLOBAL_READ
 
 
-def work_of(code, language, lanes):
+def passes(places, size):
+    """How many times as long as without conflicts lanes read `size` bytes each from their places, as many at once as fill 32 banks."""
+    at_once, worst = 128 // size, 0
+    for first in range(0, len(places), at_once):
+        banks = Counter(p // 4 % 32 for start in places[first:first + at_once] for p in range(start, start + size, 4))
+        worst = max(worst, *banks.values())
+    return worst
+
+
+def conflicts_of(engine, head):
+    """Of a warp's read of keys, by FRAGMENT_PLACE and FRAGMENTS_PITCH: of mma.sync, WMMA, MFMA; the others are read as they lie."""
+    pitch = -(-head // 64) * 128 if engine == 3 else -(-head // 16) * 32 + 16
+    if engine == 3:
+        return passes([row * pitch + 16 * (row % 8) for row in range(8)], 16)
+    return passes([row * pitch for row in range({5: 16, 7: 32}[engine])], {5: 16, 7: 8}[engine]) if engine in (5, 7) else 1
+
+
+def work_of(code, language, lanes, conflicts=1):
     count = Counter(class_of(i, language) for i in code)
-    local = sum(local_bytes_of(i, lanes) for i in code if class_of(i, language) in ("local", "engine", "copy"))
+    local = sum(local_bytes_of(i, lanes) * (conflicts if re.match("LDS|ds_(read|load)", i.name) else 1)
+                for i in code if class_of(i, language) in ("local", "engine", "copy"))
     copies = sum(copy_bytes_of(i, language, lanes) for i in code if class_of(i, language) == "copy")
     return Work(sum(flops_of(i, lanes) for i in code), local, copies, *(count[c] for c in CLASSES))
 
@@ -246,3 +264,138 @@ def published():
         work = Work(*numbers[-len(Work._fields):])
         kernels.append(Kernel(*words[:2], numbers[0], work, work, *numbers[1:-len(Work._fields)]))
     return kernels, packages
+
+
+# TFLOP/s: kernel, device, head size, whether causal, heads, rows.
+OWN, FLASH = "2026-11-26-nvidia-h100.md", "2026-11-26-nvidia-h100.md, PyTorch 2.11's build of it"
+README_OF_AITER = "github.com/ROCm/aiter, op_tests/cpp/mha/README.md"
+MEASURED = [
+    ("flash_fragments", "sm_90", 64, False, 32, 4096, 305, OWN), ("flash_fragments", "sm_90", 64, True, 32, 4096, 225, OWN),
+    ("flash_fragments", "sm_90", 128, False, 32, 4096, 294, OWN), ("flash_fragments", "sm_90", 128, True, 32, 4096, 253, OWN),
+    ("FlashAttention-2", "sm_90", 64, False, 32, 4096, 278, FLASH), ("FlashAttention-2", "sm_90", 64, True, 32, 4096, 213, FLASH),
+    ("FlashAttention-2", "sm_90", 128, False, 32, 4096, 332, FLASH), ("FlashAttention-2", "sm_90", 128, True, 32, 4096, 268, FLASH),
+    ("FlashAttention-2", "sm_80", 128, False, 16, 16384, 228, "Dao 2023, arXiv 2307.08691: up to 73 % of 312"),
+    ("FlashAttention-3", "sm_90a", 64, False, 512, 1024, 392, "github.com/Dao-AILab/flash-attention/issues/1777"),
+    ("FlashAttention-3", "sm_90a", 128, False, 64, 4096, 590, "github.com/pytorch/benchmark/pull/2391"),
+    ("FlashAttention-3", "sm_90a", 128, False, 64, 8448, 661, "Shah et al. 2024, arXiv 2407.08608, the study of its parts"),
+    ("AITER", "gfx942", 128, False, 128, 4096, 577, README_OF_AITER), ("AITER", "gfx942", 128, True, 128, 4096, 487, README_OF_AITER),
+]
+FACTOR = 1.4  # within which the model must be of each
+PROBLEMS = ("prefill-d64-f16", "prefill-d128-f16")
+WARP_ROWS = {7: 32, 8: 8}  # of engines whose fragments have not 16
+
+
+def language_of(target):
+    return SASS if target.startswith("sm_") else AMD if target.startswith("gfx") else INTEL
+
+
+def kernels_of(target, results):
+    """clattn's, of float16 and of head sizes 64 and 128: kernels and their plans."""
+    for plan, r in results:
+        if plan.kernel == "flash_fragments" and plan.problem in PROBLEMS and target in DEVICES:
+            knobs = {x: int(y) for x, y in re.findall(r"-D(\w+)=(\d+)", plan.options)}
+            language, lanes = language_of(target), DEVICES[target].lanes
+            own = main_loop(r.code, language)
+            conflicts = conflicts_of(knobs["MATRIX_ENGINE"], knobs["HEAD_DIM"])
+            work, masked = (work_of(code, language, lanes, conflicts) for code in (common_way(own, language), own))
+            yield Kernel("flash_fragments", target, knobs["HEAD_DIM"], work, masked, WARP_ROWS.get(knobs["MATRIX_ENGINE"], 16) *
+                         knobs["ROW_VECTORS"], knobs["TILE_KV"], knobs["GROUP_ROWS"], r.registers, r.local)
+
+
+def measured(kernels, devices):
+    """(row of MEASURED, TFLOP/s by the model) of those whose kernels are given."""
+    for row in MEASURED:
+        name, target, head, causal, heads, rows = row[:6]
+        names = (name + " causal" if causal else name, name)
+        found = [k for n in names for k in kernels if k.name == n and k.head == head and (n != "flash_fragments" or k.target == target)]
+        if found:
+            yield row, seconds_of(devices[target], found[0], causal, heads, rows)[1]
+
+
+def away(kernels, devices):
+    return [f"{row[0]} on {devices[row[1]].name}, head size {row[2]}{', causal' if row[3] else ''}: {now:.0f} TFLOP/s by the model, "
+            f"{row[6]} measured" for row, now in measured(kernels, devices) if not 1 / FACTOR < now / row[6] < FACTOR]
+
+
+# Rates that a device's row may have wrong, each made so much slower that a measured time must say so; what is seldom the busiest, more.
+def slower(what, device):
+    cycles = {**device.cycles, what: (device.cycles[what][0], 16 * device.cycles[what][1])} if what in device.cycles else None
+    return device._replace(cycles=cycles) if cycles else device._replace(**{what: SLOWER[what](getattr(device, what))})
+
+
+SLOWER = {"flops": lambda x: x / 4, "clock": lambda x: x / 4, "units": lambda x: x // 4, "local": lambda x: x / 4, "cache": lambda x: x / 40,
+          "memory": lambda x: x / 400}
+
+
+def faults(done):
+    """What is wrong with the model, or with what it was given: {target: results}."""
+    if [passes([128 * row for row in range(8)], 16), *(conflicts_of(3, x) for x in (64, 128))] != [8, 1, 1]:
+        yield "conflicts of banks are not counted right"
+    known = published()[0]
+    kernels = [k for target, results in done.items() for k in kernels_of(target, results)]
+    for k in kernels + known:
+        if k.work.flops != 4 * k.rows * k.keys * k.head:
+            yield f"{k.name} of {k.target}, head size {k.head}: {k.work.flops} FLOP a round, and attention has {4 * k.rows * k.keys * k.head}"
+        if not k.work.exp >= k.rows * k.keys / DEVICES[k.target].lanes:
+            yield f"{k.name} of {k.target}, head size {k.head}: {k.work.exp} exponentials are fewer than it has scores"
+    yield from away(kernels + known, DEVICES)
+    for what in (*SLOWER, "exp", "float", "alu"):
+        for target in sorted({x[1] for x in MEASURED}):
+            if not away(known, {**DEVICES, target: slower(what, DEVICES[target])}):
+                yield f"{what} of {target} is much slower, and no measured time says so"
+
+
+# --- Sections of offline.md.
+def share_lines(target, results):
+    for k in kernels_of(target, results):
+        device = DEVICES[target]
+        full, causal = (seconds_of(device, k, x) for x in (False, True))
+        yield (f"| {target} | {device.name} | {k.head} | {k.rows} x {k.warps} x {k.keys} | {full[4]} | {full[3]} | {full[1]:.0f} | "
+               f"{100 * full[2]:.0f} % | {causal[1]:.0f} | {100 * causal[2]:.0f} % |\n")
+
+
+def loop_line(k):
+    others = sum(getattr(k.work, c) for c in CLASSES[1:])
+    counts = " | ".join(str(getattr(k.work, c)) for c in CLASSES)
+    return f"| {k.target} | {k.name} | {k.head} | {k.rows} x {k.keys} | {counts} | {k.work.flops // 2 / others:.0f} |\n"
+
+
+def lines_kept(old, target):
+    return [x for x in old.splitlines(True) if x.startswith(f"| {target} |") and "| flash_fragments |" in x]
+
+
+def error_lines(done, old):
+    own = [k for target, results in done.items() for k in kernels_of(target, results)]
+    kept = [x for target in DEVICES if target not in done for x in lines_kept(old, target)]
+    for row, now in measured(own + published()[0], DEVICES):
+        name, target, head, causal, heads, rows, was, source = row
+        kept.append(f"| {target} | {name} | {DEVICES[target].name} | {head} | {'causal' if causal else 'none'} | {heads} x {rows} | {was} | "
+                    f"{now:.0f} | {100 * (now / was - 1):+.0f} % | {source} |\n")
+    return kept
+
+
+def sections(done, old):
+    """What offline.md says: {target: results} are new, the rest is as it was in the sections `old`."""
+    known, packages = published()
+    shares = old.get("Expected", "").splitlines(True)
+    words = ["\n## Expected shares of the engines' peaks, by a model\n\nflash_fragments of float16, 4 x 32 heads of 4096 rows and keys, by "
+             "tests/kernels/offline_model.py, which says how; no clock was measured. Tiles: query rows of a warp x warps of a group x keys; "
+             "then the groups that a unit runs at once, and the unit that is busiest.\n\n| target | device | head size | tiles | groups | "
+             "busiest | TFLOP/s | share | causal | share |\n|---|---|--:|---|--:|---|--:|--:|--:|--:|\n"]
+    for target in DEVICES:
+        words += share_lines(target, done[target]) if target in done else [x for x in shares if x.startswith(f"| {target} |")]
+    words += ["\nFigures of the devices:\n\n", *(f"- {x} ({d.name}): {d.source}\n" for x, d in DEVICES.items())]
+    words += ["\n## Model and measurements\n\nTFLOP/s. Of published kernels the model has the compiled code as the next section counts it; a mask "
+              "costs nothing in them, and nobody is the last one. No rate was fitted to these times.\n\n| code of | kernel | device | head "
+              "size | mask | heads x rows | measured | model | error | source |\n|---|---|---|--:|---|---|--:|--:|--:|---|\n"]
+    words += error_lines(done, old.get("Model", ""))
+    words += [f"\n## Loops beside published kernels\n\nInstructions of a warp in a round of the main loop without a mask: {', '.join(CLASSES)} "
+              "(extreme: maxima; alu: integers, comparisons, choices; copy: to local memory or registers from global memory), and "
+              "multiply-adds of the engine per other instruction. FlashAttention-3 and AITER have other warps, or none, that copy. The "
+              f"published ones by tests/kernels/offline_published.py from {'; '.join(packages)}. Of Intel's no registry has one: oneDNN "
+              "makes its kernels as it runs.\n\n| target | kernel | head size | rows x keys | " + " | ".join(CLASSES) + " | multiply-adds each |\n"
+              "|---|---|--:|---|" + "--:|" * (len(CLASSES) + 1) + "\n"]
+    for target in DEVICES:
+        mine = [loop_line(k) for k in kernels_of(target, done[target])] if target in done else lines_kept(old.get("Loops", ""), target)
+        words += mine + [loop_line(k) for k in known if k.target == target]
+    return words

@@ -46,7 +46,8 @@ def opened(folder, name, to):
 
 
 def lines_of(words, folder, **more):
-    return subprocess.run(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True, **more).stdout.splitlines()
+    done = subprocess.run(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True, **more)
+    return done.stdout.splitlines()
 
 
 def symbols(folder, target):

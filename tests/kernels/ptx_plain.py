@@ -76,6 +76,14 @@ def extract(a, at, count):
     return (right(a.astype(np.uint64), at) & ((np.uint64(1) << count.astype(np.uint64)) - np.uint64(1))).astype(a.dtype)
 
 
+def extract_signed(a, at, count):
+    """bfe of signed numbers: the field's highest bit is its sign, or that of a where the field goes on above it."""
+    at, count = at & np.uint32(0xff), np.minimum(count & np.uint32(0xff), 63)
+    above = (np.uint32(64) - count).astype(np.int64) % 64
+    field = right(a.astype(np.int64), at)
+    return np.where(count > 0, field << above >> above, 0).astype(a.dtype)
+
+
 def multiply_add(a, b, c):
     """Rounded once: the product is exact in double, and the sum there is rounded to odd before it is rounded to float32."""
     p, c = a.astype(np.float64) * b, c.astype(np.float64)
@@ -113,6 +121,7 @@ computes(each("max", INTEGERS), [None] * 2, np.maximum)
 computes(each("abs", SIGNED), [None], np.abs)
 computes(each("neg", SIGNED), [None], np.negative)
 computes(["bfe.u32", "bfe.u64"], [None, "u32", "u32"], extract)
+computes(["bfe.s32", "bfe.s64"], [None, "u32", "u32"], extract_signed)
 computes(each("and", BITS + ["pred"]), [None] * 2, np.bitwise_and)
 computes(each("or", BITS + ["pred"]), [None] * 2, np.bitwise_or)
 computes(each("xor", BITS + ["pred"]), [None] * 2, np.bitwise_xor)

@@ -124,6 +124,113 @@ static void check_fragments_case(const struct fragments_case *c) {
     cla_tuned_free(&own);
 }
 
+// Keys and values of other types: where keys stay what they are in numbers of the queries' type, and values have a place there.
+enum { F32, F16, BF16, I8 = CLATTN_TYPE_I8, E4 = CLATTN_TYPE_F8E4M3, E5, Q8, Q4, Q41 };
+static const struct types_case {
+    int q, k, v;
+    bool taken;
+} types_cases[] = {
+    {F16, F16, F16, true},  {F16, I8, I8, true},      {F16, E4, E4, true},     {BF16, E5, E5, true},
+    {BF16, Q8, Q8, true},   {F16, Q4, Q41, true},     {F16, Q41, Q41, false},  {F16, F16, I8, true},
+    {F16, I8, F16, true},   {F16, I8, BF16, false},   {BF16, I8, F16, true},   {BF16, BF16, F32, true},
+    {F16, F16, F32, false}, {F16, BF16, BF16, false}, {BF16, F16, F16, false}, {F16, F32, F32, false},
+    {F32, F16, F16, false}, {F32, I8, I8, false},     {F32, F32, F32, false}};
+
+// wgmma is for what needs no conversion.
+static void check_fragments_of_types(const struct types_case *c, plan_input *in, bool wgmma) {
+    problem p = {.batch = 1,
+                 .heads = 8,
+                 .kv_heads = 8,
+                 .n_q = 1024,
+                 .n_kv = 1024,
+                 .head_dim = 64,
+                 .head_dim_v = 64,
+                 .align_q = 8,
+                 .align_k = 8,
+                 .align_v = 8};
+    const int scales = c->k >= Q8 ? 2 : c->k >= I8;
+    variant v;
+    char why[256];
+    p.type_q = p.type_out = (clattn_type)c->q, p.type_kv = (clattn_type)c->k;
+    p.type_v = cla_type_v_knob((clattn_type)c->k, (clattn_type)c->v);
+    ck_assert_int_eq(cla_variant_choose(in, &p, &v), CLATTN_OK);
+    cla_variant_explain(in, &p, &v, why);
+    if (wgmma) {
+        ck_assert_int_eq(v.knobs.matrix_engine == MATRIX_ENGINE_WGMMA, c->q == c->k && c->q == c->v && c->q);
+        return;
+    }
+    ck_assert_msg((v.family->id == KERNEL_FLASH_FRAGMENTS) == c->taken, "%d %d %d: %s", c->q, c->k, c->v,
+                  why);
+    if (!c->taken) return;
+    ck_assert_uint_eq(v.local_bytes, 2 * 64 * 128 + 64 * sizeof(float) * (size_t)scales + 16);
+    ck_assert_msg(strstr(why, "4000 GFLOP/s"), "%s", why);
+}
+
+START_TEST(fragments_of_types) {
+    clattn_capabilities gpu = cpu;
+    tuned_rows none = {0}, own = {0};
+    char why[256];
+    ck_assert(cla_tuned_parse("flash_fragments : MATRIX_ENGINE=4", &own, why, sizeof why));
+    gpu.is_cpu = false, gpu.is_gpu = true, gpu.float_vector_width = 1, gpu.local_memory_bytes = 48 << 10;
+    gpu.compute_capability = 90;
+    plan_input in = {.device = &gpu, .own = &none, .shipped = &shipped};
+    in.probes.rate[PROBE_TILES] = 100.0f;
+    in.probes.rate[PROBE_MMA_BF16] = in.probes.rate[PROBE_MMA_F16] = 4000.0f;
+    in.probes.ran = in.probes.proven = PROBES_MMA | PROBES_WGMMA | 1u << PROBE_TILES;
+    for (size_t i = 0; i < sizeof types_cases / sizeof types_cases[0]; i++) {
+        in.own = &none;
+        check_fragments_of_types(&types_cases[i], &in, false);
+        in.own = &own;
+        check_fragments_of_types(&types_cases[i], &in, true);
+    }
+    cla_tuned_free(&own);
+}
+END_TEST
+
+// Decode: rows of all heads that read a key/value head, from eight on, in as many warps as they fill; keys in ranges.
+START_TEST(fragments_of_heads) {
+    static const struct heads_case {
+        int heads, kv_heads, n_q, n_kv, score_ops, splits, type_kv, warps, ranges; // warps 0: another family
+    } cases[] = {{32, 4, 1, 4096, 0, 0, BF16, 1, 16},        {32, 1, 1, 4096, 0, 0, I8, 2, 16},
+                 {64, 1, 3, 4096, 0, 0, BF16, 4, 16},        {16, 2, 1, 4096, ARGS_SOFTCAP, 3, Q8, 1, 3},
+                 {32, 4, 1, 200, 0, 0, BF16, 1, 1},          {32, 8, 1, 4096, 0, 0, BF16, 0, 0},
+                 {32, 4, 1, 4096, ARGS_BIAS, 0, BF16, 0, 0}, {32, 4, 1, 4096, 0, 0, F16, 0, 0}};
+    clattn_capabilities gpu = cpu;
+    tuned_rows none = {0};
+    gpu.is_cpu = false, gpu.is_gpu = true, gpu.float_vector_width = 1, gpu.local_memory_bytes = 48 << 10;
+    gpu.compute_capability = 80, gpu.compute_units = 108;
+    plan_input in = {.device = &gpu, .own = &none, .shipped = &shipped};
+    in.probes.rate[PROBE_TILES] = 100.0f, in.probes.rate[PROBE_MMA_BF16] = 4000.0f;
+    in.probes.ran = in.probes.proven = 1u << PROBE_MMA_BF16 | 1u << PROBE_TILES;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct heads_case *c = &cases[i];
+        problem p = {.batch = 1,
+                     .heads = c->heads,
+                     .kv_heads = c->kv_heads,
+                     .n_q = c->n_q,
+                     .n_kv = c->n_kv,
+                     .head_dim = 128,
+                     .head_dim_v = 128,
+                     .score_ops = c->score_ops,
+                     .align_q = 8,
+                     .align_k = 8,
+                     .align_v = 8,
+                     .type_q = CLATTN_TYPE_BF16,
+                     .type_kv = (clattn_type)c->type_kv};
+        variant v;
+        p.type_out = CLATTN_TYPE_BF16, p.splits = c->splits;
+        p.kernel = c->splits ? CLATTN_KERNEL_DECODE : CLATTN_KERNEL_AUTO;
+        ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
+        ck_assert_msg((v.family->id == KERNEL_DECODE_FRAGMENTS) == (c->warps > 0), "%d: %s", (int)i,
+                      v.family->name);
+        if (!c->warps) continue;
+        ck_assert_int_eq(v.knobs.group_rows, c->warps);
+        ck_assert_int_eq(v.splits, c->ranges);
+        ck_assert_uint_eq(v.groups[1], (size_t)c->kv_heads);
+    }
+}
+END_TEST
+
 START_TEST(fragments_by_rate) {
     for (size_t i = 0; i < sizeof fragments_cases / sizeof fragments_cases[0]; i++)
         check_fragments_case(&fragments_cases[i]);
@@ -400,8 +507,8 @@ START_TEST(projections_on_fragments) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {tiles_by_rate,           fragments_by_rate,   values_in_the_workspace,
-                                  engines_of_each_device,  projections_by_rate, tiles_of_projections,
-                                  projections_on_fragments};
+    const TTest *const tests[] = {tiles_by_rate,       fragments_by_rate,      fragments_of_types,
+                                  fragments_of_heads,  engines_of_each_device, values_in_the_workspace,
+                                  projections_by_rate, tiles_of_projections,   projections_on_fragments};
     return PLAN_SUITE_RUN("plan_matrix", tests);
 }

@@ -90,6 +90,8 @@ void cla_family_ask_subgroup(const plan_input *in, knobs *k);
 
 // Why x86's bfloat16 dot product is not for this problem, by its types; or NULL.
 const char *cla_family_dot_refusal(const problem *p);
+// Why no product of 16 bits is for this problem, by its types: keys stay exact, and values may be rounded as weights are; or NULL.
+const char *cla_family_halves_refusal(const problem *p);
 // Why no integer dot product is for this problem, by its types and head sizes; or NULL.
 const char *cla_family_integer_refusal(const problem *p);
 // Families with query rows in lanes and tiles of scores: the dot product, where it is the family's engine, takes the variant.

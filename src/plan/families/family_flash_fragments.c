@@ -1,6 +1,6 @@
-// family_flash_fragments.c: both products of 16-bit attention on a matrix engine that a warp shares, by default only where the
-// device proved one that is faster than tiles of multiply-adds; where a row of the caller's names the kernel, anywhere, if need be
-// on the emulation.
+// family_flash_fragments.c: both products of attention with 16-bit queries on a matrix engine that a warp shares, by default only
+// where the device proved one that is faster than tiles of multiply-adds; where a row of the caller's names the kernel, anywhere, if
+// need be on the emulation. On the decode path its rows are those of all query heads that read a key/value head.
 #include <stdio.h>
 
 #include "args/args.h"
@@ -16,6 +16,7 @@
 #define DPAS_OPTIONS "-cl-std=CL1.2 -cl-intel-256-GRF-per-thread"
 #define MOST_WARPS 16 // of a group
 #define MANY_COLUMNS 64
+#define LEAST_ROWS 8     // of all heads that read a key/value head
 #define MOST_COLUMNS 128 // beyond these fewer keys leave their registers to the output
 
 static bool is_dpas(int engine) {
@@ -37,13 +38,39 @@ static int widest_head(const problem *p) {
 }
 
 // What a row leaves open. Where an item has one row or half of it, its output takes more registers: fewer rows or keys leave them.
-static void complete(const problem *p, knobs *k, const knobs *row) {
+// Of few rows of several heads each fragment has a warp, and no warp is without.
+static void complete(const problem *p, enum kernel_id id, knobs *k, const knobs *row) {
     const int widest = widest_head(p), engine = cla_family_fragments_engine(k);
     const int most = engine <= MATRIX_ENGINE_WGMMA ? MOST_COLUMNS : MANY_COLUMNS;
     k->group_rows = is_dpas(engine) ? 8 : engine == MATRIX_ENGINE_WGMMA ? 12 : 4;
     k->row_vectors = widest <= MANY_COLUMNS && engine == MATRIX_ENGINE_MMA ? 2 : 1;
+    if (id == KERNEL_DECODE_FRAGMENTS && engine != MATRIX_ENGINE_WGMMA &&
+        p->n_q <= FRAGMENTS_ROWS(engine) * k->group_rows) {
+        k->group_rows = (p->n_q + FRAGMENTS_ROWS(engine) - 1) / FRAGMENTS_ROWS(engine);
+        k->row_vectors = 1;
+    }
     k->tile_kv = (widest <= most ? 64 : 32) / (is_dpas(engine) ? 2 : 1);
     if (row) cla_knobs_override(k, row);
+}
+
+const char *cla_family_halves_refusal(const problem *p) {
+    const clattn_type q = p->type_q, k = p->type_kv, v = cla_problem_type_v(p);
+    if (q != CLATTN_TYPE_F16 && q != CLATTN_TYPE_BF16)
+        return "its products are of 16 bits, to which float32 queries are not rounded";
+    if (k != q && (!TYPE_IS_QUANTISED(k) || k == CLATTN_TYPE_Q4_1))
+        return "its products are of 16 bits of the queries' type, to which keys of other types are not "
+               "rounded, "
+               "but for int8, float8, q8_0 and q4_0";
+    if (v != q && q == CLATTN_TYPE_F16 && !TYPE_IS_QUANTISED(v))
+        return "its products are of float16, in which not all values of other floating types have a place";
+    return NULL;
+}
+static bool converts(const problem *p) {
+    return p->type_kv != p->type_q || cla_problem_type_v(p) != p->type_q;
+}
+static int key_scales(const problem *p) {
+    const int numbers = clattn_type_numbers(p->type_kv);
+    return numbers > 1 ? p->head_dim / numbers : CLATTN_TYPE_IS_SCALED(p->type_kv);
 }
 
 static bool is_wgmma(const knobs *k) {
@@ -79,13 +106,12 @@ probe_id cla_family_fragments_proven(const plan_input *in, int type, int number)
     return best;
 }
 
-static const char *choose_engine(const plan_input *in, const problem *p, const tuned_row *row, knobs *k) {
-    const bool own = row && row->id == KERNEL_FLASH_FRAGMENTS;
-    const int asked = own ? row->knobs.matrix_engine : 0;
+static const char *choose_engine(const plan_input *in, const problem *p, const tuned_row *own, knobs *k) {
+    const int asked = own ? own->knobs.matrix_engine : 0;
     const probe_id id =
-        cla_family_fragments_proven(in, (int)p->type_kv, asked == MATRIX_ENGINE_EMULATION ? 0 : asked);
+        cla_family_fragments_proven(in, (int)p->type_q, asked == MATRIX_ENGINE_EMULATION ? 0 : asked);
     k->matrix_engine = asked ? asked : MATRIX_ENGINE_EMULATION;
-    if (own) k->emulated = row->knobs.emulated;
+    if (own) k->emulated = own->knobs.emulated;
     if (asked == MATRIX_ENGINE_EMULATION) return NULL;
     if (asked && id == PROBE_NONE) return "its tuned row asks for an engine that the device has not proven";
     if (!own && id == PROBE_NONE) return "no matrix engine that a warp shares is proven";
@@ -100,6 +126,8 @@ static const char *tile_refusal(const problem *p, const knobs *k) {
     const int engine = cla_family_fragments_engine(k);
     if (engine == MATRIX_ENGINE_WGMMA && widest_head(p) > MOST_WGMMA_HEAD)
         return "its tuned row asks for wgmma, whose registers hold heads of up to 128";
+    if (engine == MATRIX_ENGINE_WGMMA && converts(p))
+        return "its tuned row asks for wgmma, which reads keys and values as they are";
     if (engine == MATRIX_ENGINE_MFMA && k->tile_kv % 32)
         return "its tuned row asks for a TILE_KV that is neither 32 nor 64";
     return NULL;
@@ -110,20 +138,19 @@ static int reads_by(const problem *p) {
     return p->align_q >= 8 && p->align_k >= 8 && p->align_v >= 8 ? 2 : 0;
 }
 
-static const char *fit(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
-    const char *refusal = cla_family_gpu_refusal(in, row, KERNEL_FLASH_FRAGMENTS);
+static const char *fit_rows(const plan_input *in, const problem *p, enum kernel_id id, const tuned_row *row,
+                            variant *v) {
+    const char *refusal = cla_family_gpu_refusal(in, row, id);
     if (refusal) return refusal;
-    if (p->type_q != p->type_kv || p->type_v ||
-        (p->type_kv != CLATTN_TYPE_F16 && p->type_kv != CLATTN_TYPE_BF16))
-        return "its products are of q, k and v that are all float16 or all bfloat16";
+    refusal = cla_family_halves_refusal(p);
+    if (refusal) return refusal;
     if (p->head_dim > MOST_HEAD || p->head_dim_v > MOST_HEAD) return "head sizes up to 256";
     refusal = choose_engine(in, p, row, &v->knobs);
     if (refusal) return refusal;
     const int engine = cla_family_fragments_engine(&v->knobs);
-    if (engine != MATRIX_ENGINE_MMA && (p->head_dim > MOST_COLUMNS || p->head_dim_v > MOST_COLUMNS) &&
-        !(row && row->id == KERNEL_FLASH_FRAGMENTS))
+    if (engine != MATRIX_ENGINE_MMA && (p->head_dim > MOST_COLUMNS || p->head_dim_v > MOST_COLUMNS) && !row)
         return "heads above 128 leave the device's matrix engine no registers";
-    complete(p, &v->knobs, row ? &row->knobs : NULL);
+    complete(p, id, &v->knobs, row ? &row->knobs : NULL);
     refusal = tile_refusal(p, &v->knobs);
     if (refusal) return refusal;
     v->knobs.wide = reads_by(p);
@@ -132,20 +159,35 @@ static const char *fit(const plan_input *in, const problem *p, const tuned_row *
     const int turn_rows = v->rows_per_group / FRAGMENTS_TURNS(engine, v->knobs.group_rows);
     v->local_bytes =
         (size_t)FRAGMENTS_LOCAL_BYTES(engine, turn_rows, v->knobs.tile_kv, p->head_dim, p->head_dim_v) +
+        sizeof(float) * (size_t)(v->knobs.tile_kv * key_scales(p)) +
         (engine == MATRIX_ENGINE_WGMMA ? 0 : FRAGMENTS_FLAG_BYTES);
     if (v->knobs.matrix_engine == MATRIX_ENGINE_EMULATION)
         v->local_bytes += (size_t)(FRAGMENTS_EXCHANGE_BYTES(engine) * v->work_group);
     v->options = cla_family_fragments_options(&v->knobs);
     if (v->local_bytes > in->device->local_memory_bytes)
         return "its tiles are too large for the device's local memory";
-    if ((uint64_t)v->work_group > cla_family_group_limit(in, KERNEL_FLASH_FRAGMENTS))
+    if ((uint64_t)v->work_group > cla_family_group_limit(in, id))
         return "its work-group is too large for the device";
     return cla_family_tile_grid(in, p, v);
 }
 
+static const char *fit(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
+    return fit_rows(in, p, KERNEL_FLASH_FRAGMENTS, row, v);
+}
+
+// The rows of all query heads that read a key/value head as if they were one head's.
+static const char *fit_heads(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
+    const int64_t all = (int64_t)p->n_q * (p->kv_heads ? p->heads / p->kv_heads : 1);
+    problem heads = *p;
+    if (all > INT32_MAX / 2) return "query rows that share a key/value head: must be below 2^30";
+    if (!row && all < LEAST_ROWS) return "for 8 query rows or more on a key/value head";
+    heads.n_q = (int)all, heads.heads = p->kv_heads;
+    return fit_rows(in, &heads, KERNEL_DECODE_FRAGMENTS, row, v);
+}
+
 static void explain(const plan_input *in, const variant *v, char why[200]) {
     const int number = v->knobs.matrix_engine;
-    const probe_id id = cla_family_fragments_proven(in, v->knobs.type_kv, number);
+    const probe_id id = cla_family_fragments_proven(in, v->knobs.type_q, number);
     char engine[64] = "emulated: a tuned row";
     if (number != MATRIX_ENGINE_EMULATION && id != PROBE_NONE)
         snprintf(engine, sizeof engine, "%.0f GFLOP/s a work-group", (double)in->probes.rate[id]);
@@ -165,3 +207,15 @@ const family cla_family_flash_fragments = {.name = "flash_fragments",
                                            .knobs_refusal = knobs_refusal,
                                            .fit = fit,
                                            .explain = explain};
+
+const family cla_family_decode_fragments = {
+    .name = "decode_fragments",
+    .tunes = "GROUP_ROWS ROW_VECTORS TILE_KV MATRIX_ENGINE EMULATED ",
+    .id = KERNEL_DECODE_FRAGMENTS,
+    .path = CLATTN_KERNEL_DECODE,
+    .can = CAN_SPLIT,
+    .never_ops = ARGS_SCORE_OPS & ~ARGS_SOFTCAP,
+    .never_why = "options of a score that differ among rows of several heads: decode_groups takes them",
+    .knobs_refusal = knobs_refusal,
+    .fit = fit_heads,
+    .explain = explain};

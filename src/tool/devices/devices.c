@@ -92,7 +92,7 @@ static void print_matrix(const clattn_plan *plan, const engine_list *list) {
     printf("matrix instructions ");
     if (plan->matrix_instructions)
         told = printf("%s (self-tested)", !strcmp(plan->kernel_name, "flash_matrix") ? "AMX"
-                                          : !strcmp(plan->kernel_name, "flash_fragments")
+                                          : strstr(plan->kernel_name, "_fragments")
                                               ? "mma.sync"
                                               : "bfloat16 dot product");
     for (size_t i = 0; i < list->count && !plan->matrix_instructions; i++)
