@@ -491,17 +491,12 @@ START_TEST(projections_on_fragments) {
         for (int type = 0; type < 3; type++)
             for (int align = 4; align <= 8; align += 4)
                 check_linear_fragments(&linear_fragments_cases[i], (clattn_type)type, align);
-    static const char *const refused[] = {"MATRIX_ENGINE=2",
-                                          "MATRIX_ENGINE=4",
-                                          "MATRIX_ENGINE=6",
-                                          "MATRIX_ENGINE=1 EMULATED=4",
-                                          "EMULATED=5",
-                                          "GROUP_ROWS=9",
-                                          "CHUNK=48",
-                                          "ROW_VECTORS=8",
-                                          "COLUMN_TILE=24",
-                                          "COLUMN_TILE=128",
-                                          "GROUP_ROWS=1 ROW_VECTORS=1"};
+    static const char *const refused[] = {"MATRIX_ENGINE=2", "MATRIX_ENGINE=4",
+                                          "MATRIX_ENGINE=6", "MATRIX_ENGINE=1 EMULATED=4",
+                                          "EMULATED=5",      "GROUP_ROWS=65536 GROUP_COLUMNS=65536",
+                                          "GROUP_ROWS=9",    "CHUNK=48",
+                                          "ROW_VECTORS=8",   "COLUMN_TILE=24",
+                                          "COLUMN_TILE=128", "GROUP_ROWS=1 ROW_VECTORS=1"};
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         tuned_rows own;
         char row[128], why[256] = "";

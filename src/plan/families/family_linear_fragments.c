@@ -85,7 +85,8 @@ static const char *refusal_of(const knobs *k) {
         return "asks for a MATRIX_ENGINE that is none of 1, 3, 5, 7, 8, 9, or for EMULATED=4";
     if (k->emulated && engine != MATRIX_ENGINE_EMULATION)
         return "asks for an EMULATED without MATRIX_ENGINE=1";
-    if (k->group_rows * k->group_columns > MOST_WARPS || k->group_rows > MOST_WARPS)
+    if (k->group_rows > MOST_WARPS || k->group_columns > MOST_WARPS ||
+        k->group_rows * k->group_columns > MOST_WARPS)
         return "asks for more than 16 warps, GROUP_ROWS times GROUP_COLUMNS";
     if (k->row_vectors > MOST_VECTORS) return "asks for more than 4 ROW_VECTORS";
     if (k->chunk != 32 && k->chunk != 64) return "asks for a CHUNK that is neither 32 nor 64";
