@@ -92,9 +92,8 @@ static void print_matrix(const clattn_plan *plan, const engine_list *list) {
     printf("matrix instructions ");
     if (plan->matrix_instructions)
         told = printf("%s (self-tested)", !strcmp(plan->kernel_name, "flash_matrix") ? "AMX"
-                                          : strstr(plan->kernel_name, "_fragments")
-                                              ? "mma.sync"
-                                              : "bfloat16 dot product");
+                                          : strstr(plan->kernel_name, "_fragments")  ? "mma.sync"
+                                                                                    : "bfloat16 dot product");
     for (size_t i = 0; i < list->count && !plan->matrix_instructions; i++)
         if (list->engines[i].works && !strncmp(list->engines[i].name, "bfloat16", 8))
             told += printf("%s%s", told ? ", " : "", list->engines[i].name);
