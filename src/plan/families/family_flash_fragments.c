@@ -58,9 +58,7 @@ const char *cla_family_halves_refusal(const problem *p) {
     if (q != CLATTN_TYPE_F16 && q != CLATTN_TYPE_BF16)
         return "its products are of 16 bits, to which float32 queries are not rounded";
     if (k != q && (!TYPE_IS_QUANTISED(k) || k == CLATTN_TYPE_Q4_1))
-        return "its products are of 16 bits of the queries' type, to which keys of other types are not "
-               "rounded, "
-               "but for int8, float8, q8_0 and q4_0";
+        return "keys that are neither of q's type nor int8, float8, q8_0 or q4_0 would be rounded";
     if (v != q && q == CLATTN_TYPE_F16 && !TYPE_IS_QUANTISED(v))
         return "its products are of float16, in which not all values of other floating types have a place";
     return NULL;
