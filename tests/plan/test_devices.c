@@ -254,7 +254,8 @@ static bool has_assembler(const char *text) {
     for (const char *line = text; line; line = strchr(line, '\n'), line += line != NULL) {
         const bool out = begins(line, "#ifdef STORAGE_VECTORS")
                              ? !vectors
-                             : begins(line, "#if MATRIX_ENGINE == MATRIX_ENGINE_MMA") ||
+                             : begins(line, "#if MATRIX_ENGINE != MATRIX_ENGINE_EMULATION") ||
+                                   begins(line, "#if MATRIX_ENGINE == MATRIX_ENGINE_WGMMA") ||
                                    (tiles && (begins(line, "#if LANES == 16") || begins(line, "#if DOT_")));
         if (begins(line, "#if")) off += off > 0 || out;
         if (begins(line, "#endif") || begins(line, "#else")) off -= off > 0 && (line[2] == 'n' || off == 1);
