@@ -106,7 +106,7 @@ build_targets=
 suite "sanitized, host" build/sanitized host
 if [ $all = on ]; then kind=device-once; else kind=sanitized; fi
 suite "sanitized, device" build/sanitized $kind
-steps_of "fuzzers, 5 s each" sh tests/fuzz/check_fuzzers.sh 5
+steps_of "fuzzers, 4 s each" sh tests/fuzz/check_fuzzers.sh 4
 if [ $all = on ]; then
     [ "${CLATTN_THOROUGH:-off}" = off ] || suite "device, every family" build thorough
     steps_of "kernels through the compilers of devices that are not here" sh tests/kernels/check_offline.sh build

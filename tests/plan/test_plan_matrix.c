@@ -136,8 +136,8 @@ static const struct types_case {
     {F16, F16, F32, false}, {F16, BF16, BF16, false}, {BF16, F16, F16, false}, {F16, F32, F32, false},
     {F32, F16, F16, false}, {F32, I8, I8, false},     {F32, F32, F32, false}};
 
-// wgmma is for what needs no conversion.
-static void check_fragments_of_types(const struct types_case *c, plan_input *in, bool wgmma) {
+// wgmma is for what needs no conversion; values with scales meet float16 only where a row says so.
+static void check_fragments_of_types(const struct types_case *c, plan_input *in, const char *row) {
     problem p = {.batch = 1,
                  .heads = 8,
                  .kv_heads = 8,
@@ -155,51 +155,53 @@ static void check_fragments_of_types(const struct types_case *c, plan_input *in,
     p.type_v = cla_type_v_knob((clattn_type)c->k, (clattn_type)c->v);
     ck_assert_int_eq(cla_variant_choose(in, &p, &v), CLATTN_OK);
     cla_variant_explain(in, &p, &v, why);
-    if (wgmma) {
+    if (strstr(row, "4")) {
         ck_assert_int_eq(v.knobs.matrix_engine == MATRIX_ENGINE_WGMMA, c->q == c->k && c->q == c->v && c->q);
         return;
     }
-    ck_assert_msg((v.family->id == KERNEL_FLASH_FRAGMENTS) == c->taken, "%d %d %d: %s", c->q, c->k, c->v,
-                  why);
-    if (!c->taken) return;
+    const bool taken = c->taken && (row[0] || c->q != F16 || c->v < I8);
+    ck_assert_msg((v.family->id == KERNEL_FLASH_FRAGMENTS) == taken, "%d %d %d: %s", c->q, c->k, c->v, why);
+    if (!taken) return;
     ck_assert_uint_eq(v.local_bytes, 2 * 64 * 128 + 64 * sizeof(float) * (size_t)scales + 16);
     ck_assert_msg(strstr(why, "4000 GFLOP/s"), "%s", why);
 }
 
 START_TEST(fragments_of_types) {
     clattn_capabilities gpu = cpu;
-    tuned_rows none = {0}, own = {0};
+    static const char *const rows[] = {"", "flash_fragments :", "flash_fragments : MATRIX_ENGINE=4"};
     char why[256];
-    ck_assert(cla_tuned_parse("flash_fragments : MATRIX_ENGINE=4", &own, why, sizeof why));
     gpu.is_cpu = false, gpu.is_gpu = true, gpu.float_vector_width = 1, gpu.local_memory_bytes = 48 << 10;
     gpu.compute_capability = 90;
-    plan_input in = {.device = &gpu, .own = &none, .shipped = &shipped};
+    plan_input in = {.device = &gpu, .shipped = &shipped};
     in.probes.rate[PROBE_TILES] = 100.0f;
     in.probes.rate[PROBE_MMA_BF16] = in.probes.rate[PROBE_MMA_F16] = 4000.0f;
     in.probes.ran = in.probes.proven = PROBES_MMA | PROBES_WGMMA | 1u << PROBE_TILES;
-    for (size_t i = 0; i < sizeof types_cases / sizeof types_cases[0]; i++) {
-        in.own = &none;
-        check_fragments_of_types(&types_cases[i], &in, false);
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        tuned_rows own = {0};
+        ck_assert(cla_tuned_parse(rows[r], &own, why, sizeof why));
         in.own = &own;
-        check_fragments_of_types(&types_cases[i], &in, true);
+        for (size_t i = 0; i < sizeof types_cases / sizeof types_cases[0]; i++)
+            check_fragments_of_types(&types_cases[i], &in, rows[r]);
+        cla_tuned_free(&own);
     }
-    cla_tuned_free(&own);
 }
 END_TEST
 
-// Decode: rows of all heads that read a key/value head, from eight on, in as many warps as they fill; keys in ranges.
+// Decode, where a row asks for it: rows of all heads that read a key/value head, in as many warps as they fill; keys in ranges.
 START_TEST(fragments_of_heads) {
     static const struct heads_case {
         int heads, kv_heads, n_q, n_kv, score_ops, splits, type_kv, warps, ranges; // warps 0: another family
-    } cases[] = {{32, 4, 1, 4096, 0, 0, BF16, 1, 16},        {32, 1, 1, 4096, 0, 0, I8, 2, 16},
-                 {64, 1, 3, 4096, 0, 0, BF16, 4, 16},        {16, 2, 1, 4096, ARGS_SOFTCAP, 3, Q8, 1, 3},
-                 {32, 4, 1, 200, 0, 0, BF16, 1, 1},          {32, 8, 1, 4096, 0, 0, BF16, 0, 0},
-                 {32, 4, 1, 4096, ARGS_BIAS, 0, BF16, 0, 0}, {32, 4, 1, 4096, 0, 0, F16, 0, 0}};
+    } cases[] = {{32, 4, 1, 4096, 0, 0, BF16, 1, 16}, {32, 1, 1, 4096, 0, 0, I8, 2, 16},
+                 {64, 1, 3, 4096, 0, 0, BF16, 4, 16}, {16, 2, 1, 4096, ARGS_SOFTCAP, 3, Q8, 1, 3},
+                 {32, 4, 1, 200, 0, 0, BF16, 1, 1},   {32, 4, 1, 4096, ARGS_BIAS, 0, BF16, 0, 0},
+                 {32, 4, 1, 4096, 0, 0, F16, 0, 0}};
     clattn_capabilities gpu = cpu;
-    tuned_rows none = {0};
+    tuned_rows none = {0}, own = {0};
+    char why[256];
+    ck_assert(cla_tuned_parse("decode_fragments :", &own, why, sizeof why));
     gpu.is_cpu = false, gpu.is_gpu = true, gpu.float_vector_width = 1, gpu.local_memory_bytes = 48 << 10;
     gpu.compute_capability = 80, gpu.compute_units = 108;
-    plan_input in = {.device = &gpu, .own = &none, .shipped = &shipped};
+    plan_input in = {.device = &gpu, .shipped = &shipped};
     in.probes.rate[PROBE_TILES] = 100.0f, in.probes.rate[PROBE_MMA_BF16] = 4000.0f;
     in.probes.ran = in.probes.proven = 1u << PROBE_MMA_BF16 | 1u << PROBE_TILES;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -220,6 +222,10 @@ START_TEST(fragments_of_heads) {
         variant v;
         p.type_out = CLATTN_TYPE_BF16, p.splits = c->splits;
         p.kernel = c->splits ? CLATTN_KERNEL_DECODE : CLATTN_KERNEL_AUTO;
+        in.own = &none;
+        ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
+        ck_assert_int_ne(v.family->id, KERNEL_DECODE_FRAGMENTS);
+        in.own = &own;
         ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
         ck_assert_msg((v.family->id == KERNEL_DECODE_FRAGMENTS) == (c->warps > 0), "%d: %s", (int)i,
                       v.family->name);
@@ -228,6 +234,7 @@ START_TEST(fragments_of_heads) {
         ck_assert_int_eq(v.splits, c->ranges);
         ck_assert_uint_eq(v.groups[1], (size_t)c->kv_heads);
     }
+    cla_tuned_free(&own);
 }
 END_TEST
 

@@ -16,7 +16,6 @@
 #define DPAS_OPTIONS "-cl-std=CL1.2 -cl-intel-256-GRF-per-thread"
 #define MOST_WARPS 16 // of a group
 #define MANY_COLUMNS 64
-#define LEAST_ROWS 8     // of all heads that read a key/value head
 #define MOST_COLUMNS 128 // beyond these fewer keys leave their registers to the output
 
 static bool is_dpas(int engine) {
@@ -169,16 +168,20 @@ static const char *fit_rows(const plan_input *in, const problem *p, enum kernel_
     return cla_family_tile_grid(in, p, v);
 }
 
+// Values that a scale makes more than 65504, or less than a normal number, have no place in float16: a caller who knows better says so.
 static const char *fit(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
+    if (!row && p->type_q == CLATTN_TYPE_F16 && TYPE_IS_QUANTISED(cla_problem_type_v(p)))
+        return "values with scales may be more or less than float16 holds, and its products are of float16";
     return fit_rows(in, p, KERNEL_FLASH_FRAGMENTS, row, v);
 }
 
-// The rows of all query heads that read a key/value head as if they were one head's.
+// The rows of all query heads that read a key/value head as if they were one head's. No device has timed it yet beside decode_tiles and
+// decode_groups: a tuned row asks for it.
 static const char *fit_heads(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
     const int64_t all = (int64_t)p->n_q * (p->kv_heads ? p->heads / p->kv_heads : 1);
     problem heads = *p;
     if (all > INT32_MAX / 2) return "query rows that share a key/value head: must be below 2^30";
-    if (!row && all < LEAST_ROWS) return "for 8 query rows or more on a key/value head";
+    if (!row) return "no device has timed it beside decode_tiles yet: clattn tune does, and writes a row";
     heads.n_q = (int)all, heads.heads = p->kv_heads;
     return fit_rows(in, &heads, KERNEL_DECODE_FRAGMENTS, row, v);
 }
