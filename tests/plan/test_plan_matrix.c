@@ -188,13 +188,14 @@ START_TEST(fragments_of_types) {
 END_TEST
 
 // Decode, where a row asks for it: rows of all heads that read a key/value head, in as many warps as they fill; keys in ranges.
+static const struct heads_case {
+    int heads, kv_heads, n_q, n_kv, score_ops, splits, type_kv, warps, ranges; // warps 0: another family
+} heads_cases[] = {{32, 4, 1, 4096, 0, 0, BF16, 1, 16}, {32, 1, 1, 4096, 0, 0, I8, 2, 16},
+                   {64, 1, 3, 4096, 0, 0, BF16, 4, 16}, {16, 2, 1, 4096, ARGS_SOFTCAP, 3, Q8, 1, 3},
+                   {32, 4, 1, 200, 0, 0, BF16, 1, 1},   {32, 4, 1, 4096, ARGS_BIAS, 0, BF16, 0, 0},
+                   {32, 4, 1, 4096, 0, 0, F16, 0, 0}};
+
 START_TEST(fragments_of_heads) {
-    static const struct heads_case {
-        int heads, kv_heads, n_q, n_kv, score_ops, splits, type_kv, warps, ranges; // warps 0: another family
-    } cases[] = {{32, 4, 1, 4096, 0, 0, BF16, 1, 16}, {32, 1, 1, 4096, 0, 0, I8, 2, 16},
-                 {64, 1, 3, 4096, 0, 0, BF16, 4, 16}, {16, 2, 1, 4096, ARGS_SOFTCAP, 3, Q8, 1, 3},
-                 {32, 4, 1, 200, 0, 0, BF16, 1, 1},   {32, 4, 1, 4096, ARGS_BIAS, 0, BF16, 0, 0},
-                 {32, 4, 1, 4096, 0, 0, F16, 0, 0}};
     clattn_capabilities gpu = cpu;
     tuned_rows none = {0}, own = {0};
     char why[256];
@@ -204,8 +205,8 @@ START_TEST(fragments_of_heads) {
     plan_input in = {.device = &gpu, .shipped = &shipped};
     in.probes.rate[PROBE_TILES] = 100.0f, in.probes.rate[PROBE_MMA_BF16] = 4000.0f;
     in.probes.ran = in.probes.proven = 1u << PROBE_MMA_BF16 | 1u << PROBE_TILES;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const struct heads_case *c = &cases[i];
+    for (size_t i = 0; i < sizeof heads_cases / sizeof heads_cases[0]; i++) {
+        const struct heads_case *c = &heads_cases[i];
         problem p = {.batch = 1,
                      .heads = c->heads,
                      .kv_heads = c->kv_heads,
