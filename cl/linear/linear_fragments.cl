@@ -125,7 +125,7 @@ FRAGMENT_INLINE uint4 piece_of(row_pointer row, int d, const linear_args *a, int
     uint x[8];
     for (int i = 0; i < 8; i++)
         x[i] = d + i < a->reduction ? (uint)row[number_place(d + i, columns, head)] : 0;
-    return (uint4)(x[0] | x[1] << 16, x[2] | x[3] << 16, x[4] | x[5] << 16, x[6] | x[7] << 16);
+    return FRAGMENT_PIECE(x);
 }
 
 // The chunk from number k on to a buffer, or on its way there: what is begun before a chunk is multiplied, and what is done behind it.
@@ -133,49 +133,37 @@ FRAGMENT_INLINE uint4 piece_of(row_pointer row, int d, const linear_args *a, int
 #define IS_WHOLE(a, k) (WIDE == 2 && (k) + CHUNK <= (a)->reduction && (a)->x_head_columns == (a)->reduction)
 #define PIECE_BYTES(d) (whole ? 16 : 2 * clamp(a->reduction - (d), 0, 8))
 #define PIECE_PLACE(d, columns, head) (whole ? (d) : (d) < a->reduction ? number_place(d, columns, head) : 0)
-#if FRAGMENT_FETCHES
-#if WIDE == 2
-#define READ(row, at, d, bytes, columns, head) fragment_piece((row) + (at), bytes)
+// A piece of a row: to the item's registers, or to its place.
+#if FRAGMENT_FETCHES && WIDE == 2
+#define BRING(own, to, row, at, d, bytes, columns, head) (own) = fragment_piece((row) + (at), bytes)
+#elif FRAGMENT_FETCHES
+#define BRING(own, to, row, at, d, bytes, columns, head) (own) = piece_of(row, d, a, columns, head)
+#elif WIDE == 2
+#define BRING(own, to, row, at, d, bytes, columns, head) FRAGMENT_COPY(*memory, to, (row) + (at), bytes)
 #else
-#define READ(row, at, d, bytes, columns, head) piece_of(row, d, a, columns, head)
-#endif
-FRAGMENT_INLINE void begin_chunk(fetched *f, const tile_rows *rows, const linear_args *a, int k,
-                                 const bool whole, int buffer, fragment_memory *memory) {
-    const int d = k + 8 * OWN_PIECE, bytes = PIECE_BYTES(d);
-    const long x_at = PIECE_PLACE(d, a->x_head_columns, a->x_head), w_at = PIECE_PLACE(d, a->reduction, 0);
-    EACH_PASS(n, TILE_ROWS) f->x[n] = READ(rows->x[n], x_at, d, bytes, a->x_head_columns, a->x_head);
-    EACH_PASS(n, TILE_COLUMNS) f->w[n] = READ(rows->w[n], w_at, d, bytes, a->reduction, 0);
-    (void)buffer, (void)memory, (void)x_at, (void)w_at, (void)bytes;
-}
-FRAGMENT_INLINE void end_chunk(const fetched *f, int buffer, fragment_memory *memory) {
-    EACH_PASS(n, TILE_ROWS)
-    FRAGMENT_PUT(*memory, X_AT + buffer * X_BYTES + PASS_PLACE(n, X_LINES), f->x[n]);
-    EACH_PASS(n, TILE_COLUMNS)
-    FRAGMENT_PUT(*memory, buffer * W_LINES * LINE_BYTES + PASS_PLACE(n, W_LINES), f->w[n]);
-}
-#else
-#if WIDE == 2
-#define BRING(to, row, at, d, bytes, columns, head) FRAGMENT_COPY(*memory, to, (row) + (at), bytes)
-#else
-#define BRING(to, row, at, d, bytes, columns, head)                                                          \
+#define BRING(own, to, row, at, d, bytes, columns, head)                                                     \
     FRAGMENT_PUT(*memory, to, piece_of(row, d, a, columns, head))
 #endif
+#define X_PLACE(buffer, n) (X_AT + (buffer)*X_BYTES + PASS_PLACE(n, X_LINES))
+#define W_PLACE(buffer, n) ((buffer)*W_LINES * LINE_BYTES + PASS_PLACE(n, W_LINES))
 FRAGMENT_INLINE void begin_chunk(fetched *f, const tile_rows *rows, const linear_args *a, int k,
                                  const bool whole, int buffer, fragment_memory *memory) {
     const int d = k + 8 * OWN_PIECE, bytes = PIECE_BYTES(d);
     const long x_at = PIECE_PLACE(d, a->x_head_columns, a->x_head), w_at = PIECE_PLACE(d, a->reduction, 0);
     EACH_PASS(n, TILE_ROWS)
-    BRING(X_AT + buffer * X_BYTES + PASS_PLACE(n, X_LINES), rows->x[n], x_at, d, bytes, a->x_head_columns,
-          a->x_head);
+    BRING(f->x[n], X_PLACE(buffer, n), rows->x[n], x_at, d, bytes, a->x_head_columns, a->x_head);
     EACH_PASS(n, TILE_COLUMNS)
-    BRING(buffer * W_LINES * LINE_BYTES + PASS_PLACE(n, W_LINES), rows->w[n], w_at, d, bytes, a->reduction,
-          0);
-    (void)f, (void)x_at, (void)w_at, (void)bytes;
+    BRING(f->w[n], W_PLACE(buffer, n), rows->w[n], w_at, d, bytes, a->reduction, 0);
+    (void)f, (void)buffer, (void)memory, (void)x_at, (void)w_at, (void)bytes;
 }
 FRAGMENT_INLINE void end_chunk(const fetched *f, int buffer, fragment_memory *memory) {
+#if FRAGMENT_FETCHES
+    EACH_PASS(n, TILE_ROWS) FRAGMENT_PUT(*memory, X_PLACE(buffer, n), f->x[n]);
+    EACH_PASS(n, TILE_COLUMNS) FRAGMENT_PUT(*memory, W_PLACE(buffer, n), f->w[n]);
+#else
     (void)f, (void)buffer, (void)memory;
-}
 #endif
+}
 
 // The line of what a warp has from its row or column `from` on, of `count` in the warp, and which of the line's rows that is.
 #define WARP_LINE(warp, count, from, lines)                                                                  \

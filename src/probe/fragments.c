@@ -66,13 +66,13 @@ void cla_fragments_fill_bf16(uint32_t *in) {
         in[i] = bits_of((float)number(2 * i)) >> 16 | (bits_of((float)number(2 * i + 1)) & 0xffff0000u);
 }
 
-static int engine_in(const knobs *k) {
+int cla_fragments_engine(const knobs *k) {
     if (k->matrix_engine != MATRIX_ENGINE_EMULATION) return k->matrix_engine;
     return k->emulated ? k->emulated : MATRIX_ENGINE_MMA;
 }
 
 void cla_fragments_expect(const knobs *k, uint32_t *out) {
-    const int rows = FRAGMENTS_ROWS(engine_in(k));
+    const int rows = FRAGMENTS_ROWS(cla_fragments_engine(k));
     for (int r = 0; r < rows; r++) {
         int p[SIDE] = {0}, most = -1000;
         for (int c = 0; c < SIDE; c++) {
@@ -115,7 +115,7 @@ void cla_wgmma_expect(const knobs *k, uint32_t *out) {
 
 // Of a round: products of 16 rows, 8 columns and 16 numbers, or as many operations at once.
 double cla_fragments_flops(const knobs *k) {
-    const int engine = engine_in(k), rows = FRAGMENTS_ROWS(engine);
+    const int engine = cla_fragments_engine(k), rows = FRAGMENTS_ROWS(engine);
     const int warps = PROBE_FRAGMENTS_ITEMS / FRAGMENTS_ITEMS(engine);
     const int columns = engine == MATRIX_ENGINE_MFMA     ? 32
                         : engine <= MATRIX_ENGINE_MMA    ? 8

@@ -14,6 +14,9 @@ knobs cla_fragments_knobs(const clattn_capabilities *device, probe_id id);
 // Whether the device may have one of them.
 bool cla_fragments_possible(const clattn_capabilities *device);
 
+// The engine whose places a kernel with these knobs has: its own, or the one that is emulated.
+int cla_fragments_engine(const knobs *k);
+
 // The input of such a probe, and the result that it must give; see probe_fragments.cl.
 void cla_fragments_fill_f16(uint32_t *in);
 void cla_fragments_fill_bf16(uint32_t *in);

@@ -101,25 +101,18 @@ class Product:
         self.lanes = slice(GROUP_ITEMS * group, GROUP_ITEMS * (group + 1))
         self.to, self.left, self.right, self.adds, self.signs = to, left, right, adds, signs
         self.accumulators = {x.value for x in to}
-        self.inputs = {x.value for x in left} if len(left) > 1 else set()
+        self.inputs = {x.value for x in left}
         self.registers = self.accumulators | self.inputs
         self.before = self._matrices("begins")
 
-    def _shared(self, places, what):
-        return self.m.shared.load_async(places, 4 * self.group, f"wgmma.mma_async, when it {what}")
-
     def _matrices(self, what):
         """A and B as they are now."""
-        n, right = self.shape[1], self.right
-        if len(self.left) > 1:
-            gets = [lambda x=x: self.m.registers[x.value][self.lanes].view(np.uint32) for x in self.left]
-            words = fragment(gets, self.kind)
-            a = np.empty((4, 16, 16))
-            a[:, A_ROWS, A_COLUMNS] = words
-            a = a.reshape(64, 16)
-        else:
-            a = numbers(self._shared(self.left[0].places(64, 16, self.left[0].turned), what), self.kind)
-        return a, numbers(self._shared(right.places(n, 16, right.turned), what), self.kind)
+        n, right, a = self.shape[1], self.right, np.empty((4, 16, 16))
+        gets = [lambda x=x: self.m.registers[x.value][self.lanes].view(np.uint32) for x in self.left]
+        a[:, A_ROWS, A_COLUMNS] = fragment(gets, self.kind)
+        places = right.places(n, 16, right.turned)
+        shared = self.m.shared.load_async(places, 4 * self.group, f"wgmma.mma_async, when it {what}")
+        return a.reshape(64, 16), numbers(shared, self.kind)
 
     def end(self):
         n, m = self.shape[1], self.m
@@ -142,32 +135,26 @@ class Product:
 
 
 def multiply(m, ins, shape, kind):
-    """d = scale_a a scale_b b + d, or without d where scale_d is false. imm: scale_a, scale_b, and which matrices are turned."""
+    """d = scale_a a scale_b b + d, or without d where scale_d is false. imm: scale_a, scale_b, and whether b is turned. a is in registers."""
     to, left, right, adds, *flags = ins.operands
-    to, in_registers = operands_of(to), left.kind == VECTOR
+    to = operands_of(to)
     if m.lanes % GROUP_ITEMS:
         raise PtxError("work-groups are of whole warpgroups here")
-    if len(to) != shape[1] // 2 or len(flags) != (3 if in_registers else 4) or any(x.kind != NUMBER for x in flags):
+    if len(to) != shape[1] // 2 or left.kind != VECTOR or len(flags) != 3 or any(x.kind != NUMBER for x in flags):
         raise PtxError("operands of another product")
-    scale_a, scale_b, *turned = (x.value for x in flags)
-    if abs(scale_a) != 1 or abs(scale_b) != 1 or set(turned) - {0, 1}:
+    scale_a, scale_b, turned = (x.value for x in flags)
+    if abs(scale_a) != 1 or abs(scale_b) != 1 or turned not in (0, 1):
         raise PtxError("a scale that is neither 1 nor -1, or a matrix that is neither turned nor not")
     get_right, get_adds = m.reader(right, "u64"), m.reader(adds, "pred")
-    get_left = None if in_registers else m.reader(left, "u64")
-    for x in (*to, *(left.value if in_registers else ())):
+    for x in (*to, *left.value):
         m.reader(x, "b32")  # refuses what is no register of 32 bits
-
-    def described(get, lanes, is_turned):
-        d = Descriptor(int(uniform(get()[lanes], "a descriptor")))
-        d.turned = bool(is_turned)
-        return d
 
     def run(mask):
         for g in np.flatnonzero(m.whole_warps(mask, 4, "wgmma.mma_async")):
             lanes, begun = slice(GROUP_ITEMS * g, GROUP_ITEMS * (g + 1)), begun_of(m)[g]
-            a = left.value if in_registers else (described(get_left, lanes, turned[0]),)
-            b, with_d = described(get_right, lanes, turned[-1]), bool(uniform(get_adds()[lanes], "scale_d"))
-            product = Product(m, g, shape, kind, to, a, b, with_d, scale_a * scale_b)
+            b, with_d = Descriptor(int(uniform(get_right()[lanes], "a descriptor"))), bool(uniform(get_adds()[lanes], "scale_d"))
+            b.turned = bool(turned)
+            product = Product(m, g, shape, kind, to, left.value, b, with_d, scale_a * scale_b)
             if product.registers & begun.stale:
                 raise PtxError(f"{sorted(product.registers & begun.stale)[0]} was touched, and no wgmma.fence is behind it")
             for other in (x for group in begun.groups + [begun.open] for x in group):
@@ -178,10 +165,8 @@ def multiply(m, ins, shape, kind):
     return run
 
 
-for width in range(8, 257, 8):
-    for k in ("f16", "bf16"):
-        WARPGROUPS[f"wgmma.mma_async.sync.aligned.m64n{width}k16.f32.{k}.{k}"] = (
-            lambda m, ins, a=((64, width, 16), k): multiply(m, ins, *a))
+for k in ("f16", "bf16"):
+    WARPGROUPS[f"wgmma.mma_async.sync.aligned.m64n64k16.f32.{k}.{k}"] = lambda m, ins, k=k: multiply(m, ins, (64, 64, 16), k)
 
 
 def of_groups(name, what):

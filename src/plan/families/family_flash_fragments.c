@@ -22,11 +22,6 @@ static bool is_dpas(int engine) {
     return engine == MATRIX_ENGINE_DPAS_8 || engine == MATRIX_ENGINE_DPAS_16;
 }
 
-int cla_family_fragments_engine(const knobs *k) {
-    if (k->matrix_engine != MATRIX_ENGINE_EMULATION) return k->matrix_engine;
-    return k->emulated ? k->emulated : MATRIX_ENGINE_MMA;
-}
-
 const char *cla_family_fragments_options(const knobs *k) {
     if (k->matrix_engine == MATRIX_ENGINE_EMULATION) return EMULATION_OPTIONS;
     return is_dpas(k->matrix_engine) ? DPAS_OPTIONS : NULL;
@@ -39,7 +34,7 @@ static int widest_head(const problem *p) {
 // What a row leaves open. Where an item has one row or half of it, its output takes more registers: fewer rows or keys leave them.
 // Of few rows of several heads each fragment has a warp, and no warp is without.
 static void complete(const problem *p, enum kernel_id id, knobs *k, const knobs *row) {
-    const int widest = widest_head(p), engine = cla_family_fragments_engine(k);
+    const int widest = widest_head(p), engine = cla_fragments_engine(k);
     const int most = engine <= MATRIX_ENGINE_WGMMA ? MOST_COLUMNS : MANY_COLUMNS;
     k->group_rows = is_dpas(engine) ? 8 : engine == MATRIX_ENGINE_WGMMA ? 12 : 4;
     k->row_vectors = widest <= MANY_COLUMNS && engine == MATRIX_ENGINE_MMA ? 2 : 1;
@@ -120,7 +115,7 @@ static const char *choose_engine(const plan_input *in, const problem *p, const t
 
 // The engine with the widest fragments.
 static const char *tile_refusal(const problem *p, const knobs *k) {
-    const int engine = cla_family_fragments_engine(k);
+    const int engine = cla_fragments_engine(k);
     if (engine == MATRIX_ENGINE_WGMMA && widest_head(p) > MOST_WGMMA_HEAD)
         return "its tuned row asks for wgmma, whose registers hold heads of up to 128";
     if (engine == MATRIX_ENGINE_WGMMA && converts(p))
@@ -144,7 +139,7 @@ static const char *fit_rows(const plan_input *in, const problem *p, enum kernel_
     if (p->head_dim > MOST_HEAD || p->head_dim_v > MOST_HEAD) return "head sizes up to 256";
     refusal = choose_engine(in, p, row, &v->knobs);
     if (refusal) return refusal;
-    const int engine = cla_family_fragments_engine(&v->knobs);
+    const int engine = cla_fragments_engine(&v->knobs);
     if (engine != MATRIX_ENGINE_MMA && (p->head_dim > MOST_COLUMNS || p->head_dim_v > MOST_COLUMNS) && !row)
         return "heads above 128 leave the device's matrix engine no registers";
     complete(p, id, &v->knobs, row ? &row->knobs : NULL);

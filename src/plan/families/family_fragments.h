@@ -3,10 +3,9 @@
 #define CLATTN_PLAN_FAMILIES_FAMILY_FRAGMENTS_H
 #include "plan/families/family.h"
 
-// The fastest proven engine for this type of 16 bits, of that number where it is not 0; PROBE_NONE: there is none. Whose places a kernel
-// with these knobs has; and its compiler's options, NULL: the usual ones.
+// The fastest proven engine for this type of 16 bits, of that number where it is not 0; PROBE_NONE: there is none. And the options
+// of the compiler for a kernel with these knobs, NULL: the usual ones.
 probe_id cla_family_fragments_proven(const plan_input *in, int type, int number);
-int cla_family_fragments_engine(const knobs *k);
 const char *cla_family_fragments_options(const knobs *k);
 
 // Whether fragments are of a projection's types; whether they can compute it as the row says, on an engine that is proven or on the

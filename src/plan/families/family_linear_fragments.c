@@ -14,7 +14,7 @@
 // The largest tile of an engine, whose sums of a warp take half of a work-item's registers, on Intel's a quarter: their compiler spills
 // what is larger (ocloc 22.43).
 static void set_largest(knobs *k) {
-    const int engine = cla_family_fragments_engine(k);
+    const int engine = cla_fragments_engine(k);
     const bool dpas = engine == MATRIX_ENGINE_DPAS_8 || engine == MATRIX_ENGINE_DPAS_16;
     k->group_rows = dpas ? 4 : 2, k->group_columns = 2;
     k->row_vectors = engine == MATRIX_ENGINE_MFMA || dpas ? 2 : MOST_VECTORS;
@@ -25,7 +25,7 @@ static void set_largest(knobs *k) {
 // The next smaller tile: half of the longer side of what a warp has, but what the row says stays. False: there is none. And with fewer
 // warps.
 static bool shrink(knobs *k, const knobs *row) {
-    const int rows = FRAGMENTS_ROWS(cla_family_fragments_engine(k)) * k->row_vectors;
+    const int rows = FRAGMENTS_ROWS(cla_fragments_engine(k)) * k->row_vectors;
     const bool fewer_rows = k->row_vectors > 1 && !row->row_vectors,
                fewer_columns = k->column_tile > LEAST_COLUMNS && !row->column_tile;
     if (fewer_rows && (rows >= k->column_tile || !fewer_columns))
@@ -45,16 +45,16 @@ static bool use_fewer_warps(knobs *k, const knobs *row) {
 }
 
 static int rows_of(const knobs *k) {
-    return FRAGMENTS_ROWS(cla_family_fragments_engine(k)) * k->row_vectors * k->group_rows;
+    return FRAGMENTS_ROWS(cla_fragments_engine(k)) * k->row_vectors * k->group_rows;
 }
 static int columns_of(const knobs *k) {
     return k->column_tile * k->group_columns;
 }
 static int items_of(const knobs *k) {
-    return FRAGMENTS_ITEMS(cla_family_fragments_engine(k)) * k->group_rows * k->group_columns;
+    return FRAGMENTS_ITEMS(cla_fragments_engine(k)) * k->group_rows * k->group_columns;
 }
 static uint64_t local_bytes(const knobs *k) {
-    const int engine = cla_family_fragments_engine(k), rows = rows_of(k), columns = columns_of(k);
+    const int engine = cla_fragments_engine(k), rows = rows_of(k), columns = columns_of(k);
     const int exchanged =
         k->matrix_engine == MATRIX_ENGINE_EMULATION ? FRAGMENTS_EXCHANGE_BYTES(engine) * items_of(k) : 0;
     return (uint64_t)LINEAR_FRAGMENTS_LOCAL_BYTES(engine, rows, columns, k->chunk) + (uint64_t)exchanged;
@@ -72,7 +72,7 @@ static knobs completed(const knobs *row, const knobs *data) {
 }
 
 static bool are_whole_fragments(const knobs *k) {
-    const int engine = cla_family_fragments_engine(k), fold = LINEAR_FRAGMENTS_FOLD(engine, k->chunk);
+    const int engine = cla_fragments_engine(k), fold = LINEAR_FRAGMENTS_FOLD(engine, k->chunk);
     const int step = engine == MATRIX_ENGINE_MFMA ? 32 : 16; // of columns
     return k->column_tile % step == 0 && columns_of(k) / fold % step == 0 &&
            rows_of(k) % (fold * FRAGMENTS_ROWS(engine)) == 0;
