@@ -76,6 +76,7 @@ else:
     for word in ("q8_0", "q4_0"):
         kept = {name: clattn.to_blocks(w, word) if w.ndim == 2 else w for name, w in weights.items()}
         compare(kept, options, [3, 14, 15, 92, 65, 35], 12, 2e-6)
+    compare(weights, options, [3, 14, 15, 92, 65, 35], 12, 2e-2, kv_type="bfloat16")  # which an own launch appends to
     prepared()
     refused("the cache holds 4 tokens", smollm2.Decoder(weights, **options, capacity=4).step, [1, 2, 3, 4, 5])
 print(f"{python_checks.checks} checks of the decoder")
