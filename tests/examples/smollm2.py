@@ -26,18 +26,20 @@ PROMPT = [504, 3575, 282, 4649, 314]  # "The capital of France is"
 
 class Decoder:
     """A decoder of Llama's kind. `weights` has GGUF's names and [out, in] matrices, of float32 or in blocks; rows of q and k are in GGUF's order, so
-    that RoPE turns neighbours. `capacity` is how many tokens the cache holds."""
+    that RoPE turns neighbours. `capacity` is how many tokens the cache holds, of blocks where kv_type is a word of clattn.BLOCKS, whose rows
+    are multiplied by Hadamard's matrix in blocks of `rotation` columns."""
 
-    def __init__(self, weights, heads, kv_heads, base=10000.0, epsilon=1e-5, capacity=256, context=None, **options):
+    def __init__(self, weights, heads, kv_heads, base=10000.0, epsilon=1e-5, capacity=256, context=None, kv_type=None, rotation=0, **options):
         self.context = context or clattn.Context()
         self.epsilon, self.capacity, self.length = epsilon, capacity, 0
         self.weights = {name: clattn.Buffer(w, context=self.context) for name, w in weights.items()}
         self.weights.setdefault("output.weight", self.weights["token_embd.weight"])
         blocks = sum(name.endswith("attn_q.weight") for name in weights)
         size = weights["blk.0.attn_q.weight"].shape[0] // heads
-        self.caches = [[clattn.Buffer.zeros((1, kv_heads, capacity, size), context=self.context) for _ in "kv"] for _ in range(blocks)]
+        shape, stored = (1, kv_heads, capacity, size // 32 if kv_type else size), kv_type or "float32"
+        self.caches = [[clattn.Buffer.zeros(shape, stored, context=self.context) for _ in "kv"] for _ in range(blocks)]
         self.options = options  # of projections, such as projection="native"
-        self.attention = {"heads": heads, "kv_heads": kv_heads, "append": True, "causal": True, "alignment": "bottom_right",
+        self.attention = {"heads": heads, "kv_heads": kv_heads, "append": True, "causal": True, "alignment": "bottom_right", "k_rotation": rotation, "v_rotation": rotation,
                           "rope": {"layout": "interleaved", "base": base}, **options}
 
     def block(self, name, x, residual):
