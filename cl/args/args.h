@@ -246,8 +246,7 @@ typedef struct rope_args {
     args_i32 batch, heads, n, head_dim;
     args_i32 rotary_dim, interleaved, flags;
     args_f32 amplitude; // YaRN's factor on cos and sin, else 1
-    args_i32
-        past_word;  // of packed keys: where in the table lengths of their past begin; 0: they are in position
+    args_i32 past_word; // of packed keys: where in the table lengths of their past begin; 0: in position
     args_i32 block; // with the knob ROTATED: columns of a block of the Hadamard matrix, and 1 over their root
     args_f32 scale;
     args_i32 within; // 1: rows past an item's length, or no item's, are left alone
@@ -278,8 +277,7 @@ typedef struct append_args {
     args_i32 first_side;      // 0: keys come first; 1: there are only values
     args_f32 amplitude;       // YaRN's factor on cos and sin, else 1
     args_i32 sequences;       // of a ragged batch, whose new rows are packed, one item
-    args_i32
-        block[2]; // with the knob ROTATED, of keys and of values: as in rope_args; 0: they are not rotated
+    args_i32 block[2];        // with the knob ROTATED, of keys and values: as in rope_args; 0: not rotated
     args_f32 scale[2];
     args_i32 unused;
 } append_args;
@@ -306,7 +304,7 @@ typedef struct shift_args {
 } shift_args;
 ARGS_SIZE(shift_args, 120);
 
-// hadamard.cl: y = x H / sqrt(block), of which scale is the factor. The kernels of caches that are rotated have a whole row in local memory.
+// hadamard.cl: y = x H / sqrt(block), of which scale is the factor. Kernels of rotated caches have a whole row in local memory.
 #define HADAMARD_MOST_BLOCK 1024
 #define ROTATED_MOST_COLUMNS 1024
 typedef struct hadamard_args {

@@ -1,8 +1,8 @@
 // shift.cl: keys of a cache turned on by RoPE where they lie, by a number of positions: turns add up, so that a key that was turned
 // at p is then one that was turned at p + delta (Su et al. 2021). What is quantised is read as numbers, turned and quantised anew.
 // A work-group has a row, as in append.cl. No element is written before all that need it have read it: of a pair both are one
-// work-item's, of int8 and float8 the old scale is read before a barrier, of blocks the turned numbers wait in local memory. Rows of a cache
-// that is rotated by the Hadamard matrix (ROTATED) are rotated back there, turned, and rotated again, as far as RoPE reaches.
+// work-item's, of int8 and float8 the old scale is read before a barrier, of blocks the turned numbers wait in local memory. Rows of a
+// cache that is rotated by the Hadamard matrix (ROTATED) are rotated back there, turned, and rotated again, as far as RoPE reaches.
 #ifndef ROPE
 #define ROPE 1
 #endif

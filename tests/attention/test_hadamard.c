@@ -108,55 +108,62 @@ static void multiply_rows(clattn_tensor x, clattn_tensor y, int block) {
                   harness_log_text());
 }
 
-// What attention does to q and its result are the calls above, behind RoPE, whose keys are appended or turned in pages before: bit for bit
-// where the kernels are those. Rows past a length keep what they hold.
-START_TEST(around_attention) {
-    enum { KEYS = 19, SIZE = 48, VALUES = 32, LENGTH = 3 };
-    static const int32_t lengths[] = {ROWS, LENGTH}, keys[] = {KEYS, KEYS - 4};
-    const clattn_type type = _i == 2 ? CLATTN_TYPE_BF16 : CLATTN_TYPE_F32;
-    const struct guarded_shape rows = {type, 4, {BATCH, HEADS, ROWS, SIZE}, LAYOUT_BSHD},
-                               k_rows = {type, 4, {BATCH, HEADS, KEYS, SIZE}, LAYOUT_DENSE},
-                               v_rows = {type, 4, {BATCH, HEADS, KEYS, VALUES}, LAYOUT_DENSE},
-                               results = {type, 4, {BATCH, HEADS, ROWS, VALUES}, LAYOUT_BSHD};
-    const int64_t count = (int64_t)BATCH * HEADS * ROWS * VALUES;
-    struct random random = {7};
-    double *x[3], *marks = reference_alloc(count), *got[2];
-    struct guarded in[3], turned = guarded_output(harness_place(), &rows), out[2];
-    const struct guarded_shape *shapes[] = {&rows, &k_rows, &v_rows};
-    for (int n = 0; n < 3; n++) {
-        x[n] = case_random(&random, guarded_shape_count(shapes[n]), type, 2);
-        in[n] = guarded_input(harness_place(), shapes[n], x[n]);
+enum { KEYS = 19, AROUND = 48, VALUES = 32 };
+static const int32_t lengths[BATCH] = {ROWS, 3};
+
+static void attend(const clattn_attention_params *p) {
+    ck_assert_msg(clattn_attention_prepare(on, p) == CLATTN_OK &&
+                      clattn_attention_enqueue(on, harness()->queue, p, 0, NULL, NULL) == CLATTN_OK,
+                  "%s", harness_log_text());
+}
+
+// The same by the calls above: q, and of the result the rows that were written.
+static void attend_between(clattn_attention_params p, clattn_tensor turned, clattn_tensor out) {
+    multiply_rows(p.q, turned, p.kv.k_rotation);
+    const int32_t back = p.kv.v_rotation;
+    p.q = turned, p.out = out, p.kv.k_rotation = p.kv.v_rotation = 0;
+    attend(&p);
+    for (int b = 0; b < BATCH; b++) {
+        clattn_tensor of_item = out;
+        of_item.offset += b * of_item.stride[0], of_item.shape[0] = 1, of_item.shape[2] = lengths[b];
+        multiply_rows(of_item, of_item, back);
     }
-    for (int64_t n = 0; n < count; n++) marks[n] = 7;
-    for (int n = 0; n < 2; n++)
-        out[n] = guarded_in_out(harness_place(), &results, marks), got[n] = reference_alloc(count);
+}
+
+// Rows past a length keep what they hold.
+START_TEST(around_attention) {
+    static const int32_t keys[] = {KEYS, KEYS - 4};
+    const clattn_type type = _i == 2 ? CLATTN_TYPE_BF16 : CLATTN_TYPE_F32;
+    const struct guarded_shape shapes[] = {{type, 4, {BATCH, HEADS, ROWS, AROUND}, LAYOUT_BSHD},
+                                           {type, 4, {BATCH, HEADS, KEYS, AROUND}, LAYOUT_DENSE},
+                                           {type, 4, {BATCH, HEADS, KEYS, VALUES}, LAYOUT_DENSE},
+                                           {type, 4, {BATCH, HEADS, ROWS, VALUES}, LAYOUT_BSHD}};
+    enum { COUNT = BATCH * HEADS * ROWS * VALUES };
+    struct random random = {7};
+    struct guarded in[3], turned = guarded_output(harness_place(), &shapes[0]), out[2];
+    double marks[COUNT], got[2][COUNT];
+    for (int n = 0; n < 3; n++) {
+        double *x = case_random(&random, guarded_shape_count(&shapes[n]), type, 2);
+        in[n] = guarded_input(harness_place(), &shapes[n], x);
+        free(x);
+    }
+    for (int n = 0; n < COUNT; n++) marks[n] = 7;
+    for (int n = 0; n < 2; n++) out[n] = guarded_in_out(harness_place(), &shapes[3], marks);
     clattn_attention_params p = {
         .q = in[0].view, .kv = {.k = in[1].view, .v = in[2].view}, .out = out[0].view};
     p.score.q_lengths = lengths, p.score.kv_lengths = keys, p.score.causal = _i != 0;
     p.kv.k_rotation = 16, p.kv.v_rotation = 32;
-    ck_assert_msg(clattn_attention_prepare(on, &p) == CLATTN_OK &&
-                      clattn_attention_enqueue(on, harness()->queue, &p, 0, NULL, NULL) == CLATTN_OK,
-                  "%s", harness_log_text());
-    multiply_rows(in[0].view, turned.view, 16);
-    p.q = turned.view, p.out = out[1].view, p.kv.k_rotation = p.kv.v_rotation = 0;
-    ck_assert_msg(clattn_attention_enqueue(on, harness()->queue, &p, 0, NULL, NULL) == CLATTN_OK, "%s",
-                  harness_log_text());
-    for (int b = 0; b < BATCH; b++) { // the rows that it wrote
-        clattn_tensor of_item = out[1].view;
-        of_item.offset += b * of_item.stride[0], of_item.shape[0] = 1, of_item.shape[2] = lengths[b];
-        multiply_rows(of_item, of_item, 32);
-    }
+    attend(&p);
+    attend_between(p, turned.view, out[1].view);
     for (int n = 0; n < 2; n++) ck_assert(guarded_read(&out[n], harness()->queue, got[n]));
-    for (int64_t n = 0; n < count; n++) {
+    for (int n = 0; n < COUNT; n++) {
         const bool past = n / VALUES % ROWS >= lengths[n / VALUES / ROWS / HEADS];
         ck_assert_msg(fabs(got[0][n] - got[1][n]) <= (type == CLATTN_TYPE_F32 ? 2e-6 : 0.02) &&
                           (!past || got[0][n] == 7),
-                      "element %d: %g, not %g", (int)n, got[0][n], got[1][n]);
+                      "element %d: %g, not %g", n, got[0][n], got[1][n]);
     }
-    for (int n = 0; n < 3; n++) guarded_release(&in[n]), free(x[n]);
-    for (int n = 0; n < 2; n++) guarded_release(&out[n]), free(got[n]);
-    guarded_release(&turned);
-    free(marks);
+    for (int n = 0; n < 3; n++) guarded_release(&in[n]);
+    guarded_release(&out[0]), guarded_release(&out[1]), guarded_release(&turned);
 }
 END_TEST
 

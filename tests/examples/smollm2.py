@@ -26,10 +26,11 @@ PROMPT = [504, 3575, 282, 4649, 314]  # "The capital of France is"
 
 class Decoder:
     """A decoder of Llama's kind. `weights` has GGUF's names and [out, in] matrices, of float32 or in blocks; rows of q and k are in GGUF's order, so
-    that RoPE turns neighbours. `capacity` is how many tokens the cache holds, of blocks where kv_type is a word of clattn.BLOCKS, whose rows
-    are multiplied by Hadamard's matrix in blocks of `rotation` columns."""
+    that RoPE turns neighbours. `capacity` is how many tokens the cache holds, in blocks where kv_type is a word of clattn.BLOCKS;
+    rotation=32 multiplies its rows by Hadamard's matrix in 32 columns."""
 
-    def __init__(self, weights, heads, kv_heads, base=10000.0, epsilon=1e-5, capacity=256, context=None, kv_type=None, rotation=0, **options):
+    def __init__(self, weights, heads, kv_heads, base=10000.0, epsilon=1e-5, capacity=256, context=None, kv_type=None, rotation=0,
+                 **options):
         self.context = context or clattn.Context()
         self.epsilon, self.capacity, self.length = epsilon, capacity, 0
         self.weights = {name: clattn.Buffer(w, context=self.context) for name, w in weights.items()}

@@ -237,7 +237,7 @@ START_TEST(rotated_caches) {
         clattn_type kept;
         double most; // of out
     } types[] = {
-        {CLATTN_TYPE_F32, 1e-5}, {CLATTN_TYPE_F16, 1e-2}, {CLATTN_TYPE_Q8_0, 3e-2}, {CLATTN_TYPE_Q4_0, 0.4}};
+        {CLATTN_TYPE_F32, 1e-5}, {CLATTN_TYPE_F16, 1e-2}, {CLATTN_TYPE_Q8_0, 3e-2}, {CLATTN_TYPE_Q4_0, 0.8}};
     static const int32_t first[] = {PAST, PAST};
     struct test_case test = base("rotated", CLATTN_TYPE_F32);
     test.head_dim = WIDE, test.projection = CLATTN_PROJECTION_NATIVE;

@@ -1,6 +1,5 @@
-// hadamard.c: clattn_hadamard_enqueue: rows of one tensor times the Hadamard matrix, out of place or in place; and what rotated caches say of
-// it, whose rows are multiplied where they are turned or stored (rope.c, append.c, shift.c).
-#include <math.h>
+// hadamard.c: clattn_hadamard_enqueue: rows of one tensor times the Hadamard matrix, out of place or in place. Rows of
+// rotated caches are multiplied where they are turned or stored (rope.c, append.c, shift.c).
 #include <stddef.h>
 
 #include "attention/call/forms.h"
@@ -10,23 +9,6 @@
 #include "launch/entry.h"
 
 #define GROUP 32 // work-items of a block, but on a CPU
-
-static bool divides(int block, int64_t size) {
-    return block >= 2 && block <= HADAMARD_MOST_BLOCK && (block & (block - 1)) == 0 && size % block == 0;
-}
-
-float cla_rotation_scale(int rotation) {
-    return rotation ? (float)(1.0 / sqrt(rotation)) : 1.0f;
-}
-
-clattn_status cla_rotation_check(clattn_context *c, const char *name, int rotation, int64_t size) {
-    if (rotation == 0 || (divides(rotation, size) && size <= ROTATED_MOST_COLUMNS)) return CLATTN_OK;
-    return cla_context_fail(
-        c, CLATTN_INVALID_ARGUMENT,
-        "%s: %d of rows of %lld: must be a power of two that divides them, 2 to %d, of rows "
-        "of at most %d, or 0 for none",
-        name, rotation, (long long)size, HADAMARD_MOST_BLOCK, ROTATED_MOST_COLUMNS);
-}
 
 typedef struct hadamard_job {
     clattn_context *context;
@@ -43,7 +25,7 @@ static clattn_status check_block(hadamard_job *job) {
     const int64_t size = job->params.x.shape[3], largest = size & -size; // power of two that divides it
     const int given = job->params.block;
     job->block = given ? given : (int)(largest < HADAMARD_MOST_BLOCK ? largest : HADAMARD_MOST_BLOCK);
-    if (divides(job->block, size)) return CLATTN_OK;
+    if (cla_rotation_divides(job->block, size)) return CLATTN_OK;
     return cla_context_fail(
         job->context, CLATTN_INVALID_ARGUMENT,
         "block: %d of D = %lld: must be a power of two that divides D, 2 to %d, or 0 for the "

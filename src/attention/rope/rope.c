@@ -1,5 +1,5 @@
-// rope.c: rotary position embedding: frequencies, and rows of q and k, or of any tensor, turned into other memory or in place. Over a rotated
-// cache the same launch rotates q by the Hadamard matrix, and another the result.
+// rope.c: rotary position embedding: frequencies, and rows of q and k, or of any tensor, turned into other memory or in place. Over a
+// rotated cache the same launch rotates q by the Hadamard matrix, and another the result.
 // A frequency is handed to the kernel as the fraction of a full turn that one position adds, times 2^64:
 // integer arithmetic then reduces any position's angle exactly (see rope.cl).
 #include "attention/rope/rope.h"
@@ -119,6 +119,24 @@ static clattn_status get_program(clattn_context *c, const rope_turn *t, knobs *k
     *k = knobs_of(t);
     return t->rotation ? cla_program_get_group(c, KERNEL_ROPE, k, GROUP, p)
                        : cla_program_get(c, KERNEL_ROPE, k, p);
+}
+
+bool cla_rotation_divides(int block, int64_t size) {
+    return block >= 2 && block <= HADAMARD_MOST_BLOCK && (block & (block - 1)) == 0 && size % block == 0;
+}
+
+float cla_rotation_scale(int rotation) {
+    return rotation ? (float)(1.0 / sqrt(rotation)) : 1.0f;
+}
+
+clattn_status cla_rotation_check(clattn_context *c, const char *name, int rotation, int64_t size) {
+    if (rotation == 0 || (cla_rotation_divides(rotation, size) && size <= ROTATED_MOST_COLUMNS))
+        return CLATTN_OK;
+    return cla_context_fail(
+        c, CLATTN_INVALID_ARGUMENT,
+        "%s: %d of rows of %lld: must be a power of two that divides them, 2 to %d, of rows "
+        "of at most %d, or 0 for none",
+        name, rotation, (long long)size, HADAMARD_MOST_BLOCK, ROTATED_MOST_COLUMNS);
 }
 
 // [P, R/2], of each position, or [B or 1, N, R/2], of each row.

@@ -1,5 +1,5 @@
 // rope.h: rotary embedding of one tensor into another, as attention and clattn_rope_enqueue do it: what clattn_rope says,
-// checked (rope_call.c), its frequencies, and the launch (rope.c); and rows rotated by the Hadamard matrix (hadamard.c).
+// checked (rope_call.c), its frequencies, and the launch, which also rotates rows by the Hadamard matrix (rope.c).
 #ifndef CLATTN_ATTENTION_ROPE_ROPE_H
 #define CLATTN_ATTENTION_ROPE_ROPE_H
 #include "attention/call/tensor.h"
@@ -71,6 +71,7 @@ clattn_status cla_rope_check_rows(clattn_context *c, const clattn_tensor *from, 
 
 // Rows of `size` numbers that are rotated in blocks of so many, as `name` asks for; 0: they are not.
 clattn_status cla_rotation_check(clattn_context *c, const char *name, int rotation, int64_t size);
+bool cla_rotation_divides(int block, int64_t size); // a block that the matrix is made in
 float cla_rotation_scale(int rotation);
 
 // RoPE of a call's q and k, into the workspace, and the rotation of q behind it.
