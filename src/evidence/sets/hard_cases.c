@@ -122,8 +122,8 @@ const struct hard_case hard_cases[] = {
     {"rotated-ragged",
      "attend-f16-b3-h4-hkv2-n15-nkv60-d96-dv64-causal-lse-pages12-krotation32-vrotation64-qlen1:15:5-"
      "kvlen60:33:9-ropehalf-positions-append15-raggedcache"},
-    {"rotated-latent",
-     "attend-f32-b1-h20-hkv1-n3-nkv77-d96-dv64-full-kvq8_0-latent-lse-krotation32-vrotation32-kvlen50-hiddennan"},
+    {"rotated-latent", "attend-f32-b1-h20-hkv1-n3-nkv77-d96-dv64-full-kvq8_0-latent-lse-krotation32-"
+                       "vrotation32-kvlen50-hiddennan"},
     // 16-bit queries and results beside them: both products in integers.
     {"integers", "decode-bf16-b2-h8-hkv2-n3-nkv1031-d128-causal-kvi8-lse-softcap5-kvlen1031:70"},
     {"integers-blocks", "decode-f16-b2-h8-hkv2-n1-nkv300-d128-dv64-full-kvq4_0-padded-lse-window200:0-sinks"},
