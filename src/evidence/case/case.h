@@ -154,8 +154,8 @@ struct test_case {
     double past_length[CASE_GIVEN_MOST];
     clattn_cascade cascade;
     int64_t page_size; // keys lie in pages; 0: they do not
-    int32_t k_rotation,
-        v_rotation;     // what is stored of them is rotated in blocks of so many columns; 0: it is not
+    // What is stored of them is rotated in blocks of so many columns; 0: it is not.
+    int32_t k_rotation, v_rotation;
     bool device_sinks;  // sinks lie in a buffer
     bool blocks;        // a block mask is made of mask or mask_mod and given to the call
     bool mods_read;     // with numbers that they read
