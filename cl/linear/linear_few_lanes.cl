@@ -71,9 +71,19 @@ REGISTER_INLINE VEC add_part(vec_pair x, w_part w, VEC sum) {
 #endif
 }
 
-// sum += x w over `count` contiguous elements of ROW_BLOCK rows of x and COLUMN_BLOCK rows of W.
-REGISTER_INLINE void add_products(const x_pointer x[ROW_BLOCK], const w_pointer w[COLUMN_BLOCK], int count,
-                                  VEC sum[ROW_BLOCK][COLUMN_BLOCK]) {
+// Asks for the lines of SPAN numbers of a row from number k on.
+REGISTER_INLINE void ask(w_pointer w, int k) {
+    if (ASK_AHEAD != ASK_SECOND_LEVEL) return;
+    __global const uchar *at = (__global const uchar *)BLOCK_AT(TYPE_KV, w, k);
+    const int bytes = STORED_BYTES(TYPE_KV, SPAN);
+    if (bytes < 64 && k / SPAN % (64 / bytes) != 0) return;
+    PREFETCH_FAR(at);
+    if (bytes > 64) PREFETCH_FAR(at + 64);
+}
+
+// sum += x w over `count` contiguous elements of ROW_BLOCK rows of x and COLUMN_BLOCK rows of W. The block of W that lies `ahead` is asked for.
+REGISTER_INLINE void add_products(const x_pointer x[ROW_BLOCK], const w_pointer w[COLUMN_BLOCK], long ahead,
+                                  int count, VEC sum[ROW_BLOCK][COLUMN_BLOCK]) {
     VEC acc[ROW_BLOCK][COLUMN_BLOCK];
 #pragma unroll
     for (int r = 0; r < ROW_BLOCK; r++) {
@@ -88,6 +98,7 @@ REGISTER_INLINE void add_products(const x_pointer x[ROW_BLOCK], const w_pointer 
 #pragma unroll
         for (int n = 0; n < COLUMN_BLOCK; n++) {
             const w_part ws = LOAD_W(w[n], k);
+            ask(w[n] + ahead, k);
 #pragma unroll
             for (int r = 0; r < ROW_BLOCK; r++) acc[r][n] = add_part(xs[r], ws, acc[r][n]);
         }
@@ -189,7 +200,7 @@ void sum_block(const linear_args *a, x_pointer x, w_pointer w, const row_block *
         w_pointer ws[COLUMN_BLOCK];
         for (int r = 0; r < ROW_BLOCK; r++) xs[r] = x + rows->x[r] + head * a->x_head;
         for (int n = 0; n < COLUMN_BLOCK; n++) ws[n] = BLOCK_AT(TYPE_KV, w + columns->w[n], k);
-        add_products(xs, ws, min(a->x_head_columns, a->reduction - k), sum);
+        add_products(xs, ws, COLUMN_BLOCK * a->w_row, min(a->x_head_columns, a->reduction - k), sum);
     }
 }
 

@@ -25,31 +25,37 @@ PROMPT = [504, 3575, 282, 4649, 314]  # "The capital of France is"
 
 
 class Decoder:
-    """A decoder of Llama's kind. `weights` has GGUF's names and [out, in] matrices, of float32 or in blocks; rows of q and k are in GGUF's order, so
-    that RoPE turns neighbours. `capacity` is how many tokens the cache holds, in blocks where kv_type is a word of clattn.BLOCKS;
-    rotation=32 multiplies its rows by Hadamard's matrix in 32 columns."""
+    """A decoder of Llama's kind. `weights` has GGUF's names and [out, in] matrices, floats or blocks; rows of q and k are in GGUF's order, so
+    that RoPE turns neighbours. `capacity` is how many tokens the cache holds, of type `kv_type`, whose rows
+    rotation=64 multiplies by Hadamard's matrix. What goes on from block to block is float32."""
 
-    def __init__(self, weights, heads, kv_heads, base=10000.0, epsilon=1e-5, capacity=256, context=None, kv_type=None, rotation=0,
-                 **options):
+    def __init__(self, weights, heads, kv_heads, base=10000.0, epsilon=1e-5, capacity=256, context=None, kv_type="float32",
+                 rotation=0, **options):
         self.context = context or clattn.Context()
         self.epsilon, self.capacity, self.length = epsilon, capacity, 0
-        self.weights = {name: clattn.Buffer(w, context=self.context) for name, w in weights.items()}
+        make, bytes_of = (lambda *what: clattn.Buffer.zeros(*what, context=self.context)), clattn.BLOCKS.get(kv_type)
+        self.weights = {name: w if isinstance(w, clattn.Buffer) else clattn.Buffer(w, context=self.context) for name, w in weights.items()}
         self.weights.setdefault("output.weight", self.weights["token_embd.weight"])
+        self.type = self.weights["token_embd.weight"].dtype  # of rows between the calls of a block
+        self.type = "float32" if self.type in clattn.BLOCKS else self.type
         blocks = sum(name.endswith("attn_q.weight") for name in weights)
         size = weights["blk.0.attn_q.weight"].shape[0] // heads
-        shape, stored = (1, kv_heads, capacity, size // 32 if kv_type else size), kv_type or "float32"
-        self.caches = [[clattn.Buffer.zeros(shape, stored, context=self.context) for _ in "kv"] for _ in range(blocks)]
+        self.caches = [[make((1, kv_heads, capacity, size // 32 if bytes_of else size), kv_type) for _ in "kv"] for _ in range(blocks)]
         self.options = options  # of projections, such as projection="native"
-        self.attention = {"heads": heads, "kv_heads": kv_heads, "append": True, "causal": True, "alignment": "bottom_right", "k_rotation": rotation, "v_rotation": rotation,
+        self.attention = {"heads": heads, "kv_heads": kv_heads, "append": True, "causal": True, "alignment": "bottom_right",
+                          "k_rotation": rotation, "v_rotation": rotation,
                           "rope": {"layout": "interleaved", "base": base}, **options}
+        # Of a step that is recorded: the token that is fed, which the next one takes the place of, and how many keys there are.
+        self.token, self.keys, self.ends = make((1, 1), "int32"), make((1,), "int32"), clattn.Buffer(np.array([0, 1], np.int32), context=self.context)
+        self.recorded = None
 
-    def block(self, name, x, residual):
+    def block(self, name, x, residual, lengths):
         """One layer of x [1, N, M], to which the residual of the one before is still to be added, where there is one; the cache gets N
         more keys and values. What is returned is to be added to x."""
         w = lambda part: self.weights[f"blk.{name}.{part}.weight"]
         k, v = self.caches[name]
         heads = self.context.layer(self.norm(x, w("attn_norm"), residual), wq=w("attn_q"), wk=w("attn_k"), wv=w("attn_v"),
-                                   wo=w("attn_output"), k=k, v=v, kv_lengths=[self.length], **self.attention)
+                                   wo=w("attn_output"), k=k, v=v, **lengths, **self.attention)
         return self.linear(self.linear(self.norm(x, w("ffn_norm"), heads), w("ffn_gate"), w_up=w("ffn_up"), activation="silu"), w("ffn_down"))
 
     def linear(self, x, w, **options):
@@ -58,26 +64,46 @@ class Decoder:
     def norm(self, x, w, residual=None):
         """RMSNorm of x, to which the residual is added first, in place."""
         if residual is None:
-            return self.context.norm(x, weight=w, epsilon=self.epsilon)
-        return self.context.norm(x, weight=w, epsilon=self.epsilon, residual=residual, sum=x)[0]
+            return self.context.norm(x, weight=w, epsilon=self.epsilon, out=self.type)
+        return self.context.norm(x, weight=w, epsilon=self.epsilon, residual=residual, sum=x, out=self.type)[0]
 
-    def step(self, tokens):
-        """The next tokens of the text, of a prompt all at once: logits [N, vocabulary]."""
-        if self.length + len(tokens) > self.capacity:
-            raise ValueError(f"the cache holds {self.capacity} tokens")
-        self.length += len(tokens)
-        x, residual = self.context.embedding(np.asarray(tokens)[None], self.weights["token_embd.weight"]), None
+    def logits(self, tokens, rows, **lengths):
+        """Those of the last `rows` tokens, a Buffer [1, rows, vocabulary]."""
+        x, residual = self.context.embedding(tokens, self.weights["token_embd.weight"], out="float32"), None
         for name in range(len(self.caches)):
-            residual = self.block(name, x, residual)
-        return self.linear(self.norm(x, self.weights["output_norm.weight"], residual), self.weights["output.weight"]).numpy()[0]
+            residual = self.block(name, x, residual, lengths)
+        last = self.context.norm(x[:, -rows:], weight=self.weights["output_norm.weight"], epsilon=self.epsilon, residual=residual[:, -rows:])
+        return self.linear(last, self.weights["output.weight"], out="float32")
+
+    def grow(self, count):
+        if self.length + count > self.capacity:
+            raise ValueError(f"the cache holds {self.capacity} tokens")
+        self.length += count
+
+    def step(self, tokens, rows=None):
+        """The next tokens of the text, of a prompt all at once: logits [N, vocabulary], or those of the last `rows` of them."""
+        self.grow(len(tokens))
+        return self.logits(np.asarray(tokens)[None], rows or len(tokens), kv_lengths=[self.length]).numpy()[0]
+
+    def replay(self):
+        """The token in self.token is fed, and the likeliest behind it takes its place: launches alone, recorded the first time."""
+        self.grow(1)
+        self.keys.write(np.array([self.length], np.int32))
+        if not self.recorded:
+            with self.context.record() as self.recorded:
+                found = self.logits(self.token, 1, kv_lengths_device=self.keys, cu_seqlens_q_device=self.ends, max_q=1)
+                self.context.argmax(found, out=self.token)
+            self.found = found
+        self.recorded()
 
     def generate(self, prompt, count):
         """The likeliest tokens behind a prompt, one after the other, with the logits of each."""
         logits = self.step(prompt)[-1]
+        self.token.write(np.array([[logits.argmax()]], np.int32))
         for _ in range(count):
-            token = int(logits.argmax())
-            yield token, logits
-            logits = self.step([token])[-1]
+            yield int(self.token.numpy()[0, 0]), logits
+            self.replay()
+            logits = self.found.numpy()[0, 0]
 
 
 def read(path):

@@ -81,9 +81,10 @@ else:
     for word in ("q8_0", "q4_0"):
         kept = {name: clattn.to_blocks(w, word) if w.ndim == 2 else w for name, w in weights.items()}
         compare(kept, options, [3, 14, 15, 92, 65, 35], 12, 2e-6)
+    compare(weights, options, [3, 14, 15, 92, 65, 35], 12, 2e-2, kv_type="bfloat16")  # which an own launch appends to
     # Caches of four bits, plain and rotated, which round numbers without outliers alike.
     (weights, options), tokens, logits = made_up(size=32), [3, 14, 15, 92, 65, 35], []
-    for own in ({}, {"kv_type": "q4_0"}, {"kv_type": "q4_0", "rotation": 32}):
+    for own in ({"kv_type": "float32"}, {"kv_type": "q4_0"}, {"kv_type": "q4_0", "rotation": 32}):
         with clattn.Context() as context:
             decoder = smollm2.Decoder(weights, **options, **own, context=context)
             logits.append(np.stack([decoder.step([token])[0] for token in tokens]))

@@ -83,37 +83,43 @@ static clattn_status check_attention(layer *l) {
 }
 
 // The kernel of few rows finds the places of packed sequences' rows itself.
-static bool follow_sequences(const layer *l, linear *const made[3]) {
+static bool follow_sequences(const layer *l, linear *const made[3], bool into_cache) {
     for (int i = 0; i < 3; i++) {
         if (made[i]->choice.id != KERNEL_LINEAR_FEW_LANES) return false;
         made[i]->choice.knobs.ragged = 1;
         made[i]->sequences = l->call.ragged.sequences;
-        made[i]->cache_rows = i == 0 ? 0 : (int)l->params.kv.k.shape[2];
+        made[i]->cache_rows = i > 0 && into_cache ? (int)l->params.kv.k.shape[2] : 0;
     }
     return true;
 }
 
-// New keys and values that the projections themselves can write into the caches, turned: q, k and v are those projections then.
-static bool goes_straight(const layer *l, linear *q, linear *k, linear *v) {
-    const clattn_kv *kv = &l->params.kv;
+// New queries, keys and values that the projections themselves can turn; q, k and v are those projections then. Into the caches they write
+// keys and values of x's type, and what is quantised is appended by the call.
+static bool makes_new_rows(const layer *l, linear *q, linear *k, linear *v, bool into_cache) {
     const bool turned = l->params.rope.layout != CLATTN_ROPE_NONE;
-    if (!l->appends || !l->native || l->norm.how != CLATTN_NORM_NONE || kv->k.type != l->type ||
-        kv->v.type != l->type || !cla_kv_new_views(&l->call, &k->y, &v->y, &k->rope))
+    clattn_tensor to_k, to_v;
+    if (!l->appends || !l->native || l->norm.how != CLATTN_NORM_NONE ||
+        !cla_kv_new_views(&l->call, &to_k, &to_v, &k->rope))
         return false;
+    if (into_cache) k->y = to_k, v->y = to_v;
     if (turned) q->rope = cla_rope_rows_of(&l->call, true);
     cla_linear_choose(l->context, q);
     cla_linear_choose(l->context, k);
-    if (l->ragged && !follow_sequences(l, (linear *const[3]){q, k, v})) return false;
+    if (l->ragged && !follow_sequences(l, (linear *const[3]){q, k, v}, into_cache)) return false;
     return !turned || (cla_linear_turns(&l->params.rope, q) && cla_linear_turns(&l->params.rope, k));
 }
 
-static bool choose_straight(layer *l) {
+static bool choose_new_rows(layer *l) {
     linear q = l->of[PROJECT_Q], k = l->of[PROJECT_K], v = l->of[PROJECT_V];
+    const clattn_kv *kv = &l->params.kv;
+    const bool straight = kv->k.type == l->type && kv->v.type == l->type;
     l->straight = false; // a layer may be planned again
-    if (!goes_straight(l, &q, &k, &v)) return false;
+    if ((!straight && l->params.rope.layout == CLATTN_ROPE_NONE) || !makes_new_rows(l, &q, &k, &v, straight))
+        return false;
     l->of[PROJECT_Q] = q, l->of[PROJECT_K] = k, l->of[PROJECT_V] = v;
-    l->straight = l->call.appended = true;
+    l->straight = l->call.appended = straight;
     l->turns = l->params.rope.layout != CLATTN_ROPE_NONE;
+    l->call.append.rope = NULL;
     cla_call_leave_rope(&l->call);
     return true;
 }
@@ -126,7 +132,7 @@ static void choose_rope(layer *l) {
     const float amplitude = (float)cla_rope_amplitude(&l->params.rope);
     l->q_norm = cla_norm_of(&l->norm, 0, &q), l->k_norm = cla_norm_of(&l->norm, 1, &k);
     // Else attention turns appended keys on their way, and q where it rotates it.
-    if (choose_straight(l) || l->params.rope.layout == CLATTN_ROPE_NONE || l->appends ||
+    if (choose_new_rows(l) || l->params.rope.layout == CLATTN_ROPE_NONE || l->appends ||
         counts_sequences(l) || l->params.kv.k_rotation)
         return;
     q.rope = cla_rope_rows_of(&l->call, true);
