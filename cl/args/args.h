@@ -72,6 +72,7 @@ typedef struct args_view {
 // call (present with ARGS_BATCH_ROWS, else absent) and then [heads][ARGS_HEAD_WORDS] as float bits (present with one
 // of ARGS_HEAD_FLAGS).
 #define ARGS_ITEM_WORDS 4
+#define ARGS_ITEM_ROWS 3 // the word of the last of them
 // In a ragged batch (knob RAGGED) an item has more words: behind those four the first row of its queries and of its keys
 // among all of the packed tensors; then, of the n-th item, the n-th sequence in the order in which they are worked on: how
 // many units of work stand before its own (tiles of query rows, or passes over them), and its number. What is behind the last
@@ -245,10 +246,12 @@ typedef struct rope_args {
     args_i32 batch, heads, n, head_dim;
     args_i32 rotary_dim, interleaved, flags;
     args_f32 amplitude; // YaRN's factor on cos and sin, else 1
-    args_i32 past_word,
-        unused; // of packed keys: where in the table lengths of their past begin; 0: they are in position
+    args_i32 past_word; // of packed keys: where in the table lengths of their past begin; 0: in position
+    args_i32 block; // with the knob ROTATED: columns of a block of the Hadamard matrix, and 1 over their root
+    args_f32 scale;
+    args_i32 within; // 1: rows past an item's length, or no item's, are left alone
 } rope_args;
-ARGS_SIZE(rope_args, 128);
+ARGS_SIZE(rope_args, 136);
 
 // Where its positions, cosines and sines are, where the knobs POSITIONS and CACHED say that they are the caller's.
 typedef struct rope_source_args {
@@ -274,9 +277,11 @@ typedef struct append_args {
     args_i32 first_side;      // 0: keys come first; 1: there are only values
     args_f32 amplitude;       // YaRN's factor on cos and sin, else 1
     args_i32 sequences;       // of a ragged batch, whose new rows are packed, one item
+    args_i32 block[2];        // with the knob ROTATED, of keys and values: as in rope_args; 0: not rotated
+    args_f32 scale[2];
     args_i32 unused;
 } append_args;
-ARGS_SIZE(append_args, 304);
+ARGS_SIZE(append_args, 320);
 
 // For keys that have a past in front of the cache (knob PAST): its rows, or where in the table an item's number of them begins; -1:
 // all have `rows`. A row's place and position count them, its row of the cache does not.
@@ -292,12 +297,16 @@ ARGS_SIZE(append_past_args, 8);
 typedef struct shift_args {
     args_view k, k_scale; // [B, Hkv, N, D], [B, Hkv, N]
     args_i32 batch, heads, n, head_dim;
-    args_i32 rotary_dim, flags, delta, unused;
+    args_i32 rotary_dim, flags, delta;
+    args_i32 block; // with the knob ROTATED: as in rope_args
+    args_f32 scale;
+    args_i32 unused;
 } shift_args;
-ARGS_SIZE(shift_args, 112);
+ARGS_SIZE(shift_args, 120);
 
-// hadamard.cl: y = x H / sqrt(block), of which scale is the factor.
+// hadamard.cl: y = x H / sqrt(block), of which scale is the factor. Kernels of rotated caches have a whole row in local memory.
 #define HADAMARD_MOST_BLOCK 1024
+#define ROTATED_MOST_COLUMNS 1024
 typedef struct hadamard_args {
     args_view x, y;                 // [B, H, N, D]
     args_i32 blocks, block, unused; // of a row, and numbers of each

@@ -1,8 +1,10 @@
-// append.cl: new rows of keys and values into the rows of a cache: converted to its type, keys turned by RoPE on the way.
+// append.cl: new rows of keys and values into the rows of a cache: converted to its type, keys turned by RoPE on the way, and rows rotated
+// by the Hadamard matrix, in local memory, where the cache is.
 // A row of int8 or float8 is divided by the scale that becomes its own: the largest magnitude of the row over the largest number
 // of the type. A work-group has a row, because that largest one is of all of it. Of a row in blocks a work-item has a block.
 #include "call/rope.clh"
 #include "call/items.clh"
+#include "steps/hadamard.clh"
 #include "steps/quantise.clh"
 
 #if PAST && PAGED
@@ -55,7 +57,16 @@ float2 new_unit(const new_row *row, int u TURN_PARAMETERS) {
 #endif
 }
 
-#if STORE_IS_BLOCKS(TYPE_KV)
+// A unit and a column of the row as it is stored, but for its type.
+#if ROTATED
+#define STORED_UNIT(u) ((float2)(numbers[u], 0.0f))
+#define STORED_COLUMN(c) numbers[c]
+#else
+#define STORED_UNIT(u) new_unit(&row, u TURN_ARGUMENTS)
+#define STORED_COLUMN(c) new_column(&row, c TURN_ARGUMENTS)
+#endif
+
+#if STORE_IS_BLOCKS(TYPE_KV) && !ROTATED
 // One column, turned: the others of its pair are made again.
 float new_column(const new_row *row, int c TURN_PARAMETERS) {
     if (c >= 2 * row->pairs) return LOAD(TYPE_Q, row->x, c);
@@ -154,6 +165,17 @@ append(new_pointer k_new, new_pointer v_new, cache_pointer k, cache_pointer v,
     row.pairs = ROPE && is_key && has_row ? args.rotary_dim / 2 : 0;
     row.position = args.position + place.position;
     row.b = b, row.n = n;
+#if ROTATED // from here on the row is in local memory, and each column stands alone
+    __local float numbers[ROTATED_MOST_COLUMNS];
+    const int side = is_key ? 0 : 1;
+    for (int u = lane; u < row.size - row.pairs; u += WORK_GROUP) {
+        const float2 x = new_unit(&row, u TURN_ARGUMENTS) * args.scale[side];
+        numbers[unit_column(row.pairs, u)] = x.s0;
+        if (u < row.pairs) numbers[unit_partner(row.pairs, u)] = x.s1;
+    }
+    rotate_line(numbers, row.size, args.block[side]);
+    row.pairs = 0;
+#endif
 #if !STORE_IS_BLOCKS(TYPE_KV)
     const int units = row.size - row.pairs;
 #endif
@@ -161,7 +183,7 @@ append(new_pointer k_new, new_pointer v_new, cache_pointer k, cache_pointer v,
     __local float part[WORK_GROUP];
     float largest = 0.0f;
     for (int u = lane; u < units; u += WORK_GROUP) {
-        const float2 x = fabs(new_unit(&row, u TURN_ARGUMENTS));
+        const float2 x = fabs(STORED_UNIT(u));
         largest = larger(x.s0, larger(x.s1, largest));
     }
     const float scale = largest_of_group(largest, part) / LARGEST_STORED;
@@ -174,12 +196,12 @@ append(new_pointer k_new, new_pointer v_new, cache_pointer k, cache_pointer v,
 #if STORE_IS_BLOCKS(TYPE_KV)
     for (int n = lane; n < row.size / 32; n += WORK_GROUP) {
         float x[32];
-        for (int c = 0; c < 32; c++) x[c] = new_column(&row, 32 * n + c TURN_ARGUMENTS);
+        for (int c = 0; c < 32; c++) x[c] = STORED_COLUMN(32 * n + c);
         store_block(line + n, x);
     }
 #else
     for (int u = lane; u < units; u += WORK_GROUP) {
-        const float2 x = new_unit(&row, u TURN_ARGUMENTS);
+        const float2 x = STORED_UNIT(u);
         STORE_NEW(line, unit_column(row.pairs, u), x.s0);
         if (u < row.pairs) STORE_NEW(line, unit_partner(row.pairs, u), x.s1);
     }

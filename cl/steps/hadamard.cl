@@ -1,7 +1,6 @@
-// hadamard.cl: rows times the Hadamard matrix over the root of its size, in blocks of a power of two columns: sums and differences of
-// numbers that are 1, 2, 4 and so on apart (Sylvester's construction), in local memory. A work-group has a block. All of it is read
-// before any of it is written, so that x and y may be one tensor.
-#include "base/common.clh"
+// hadamard.cl: rows times the Hadamard matrix over the root of its size, in blocks of a power of two columns. A work-group has a block.
+// All of it is read before any of it is written, so that x and y may be one tensor.
+#include "steps/hadamard.clh"
 
 // Global size: (rows * blocks * WORK_GROUP, heads, items).
 __kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) void
@@ -12,14 +11,6 @@ hadamard(__global const ELEMENT(TYPE_Q) * x, __global ELEMENT(TYPE_OUT) * y, con
     const int b = UNIFORM_ID(2), h = UNIFORM_ID(1), lane = (int)get_local_id(0);
     const long from = view_row(&args.x, b, h, n) + first, to = view_row(&args.y, b, h, n) + first;
     for (int c = lane; c < args.block; c += WORK_GROUP) line[c] = LOAD(TYPE_Q, x, from + c) * args.scale;
-    for (int apart = 1; apart < args.block; apart *= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE);
-        for (int pair = lane; pair < args.block / 2; pair += WORK_GROUP) {
-            const int c = 2 * pair - (pair & (apart - 1));
-            const float a = line[c], d = line[c + apart];
-            line[c] = a + d, line[c + apart] = a - d;
-        }
-    }
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE); // all numbers are read, and are made
+    rotate_line(line, args.block, args.block);
     for (int c = lane; c < args.block; c += WORK_GROUP) STORE(TYPE_OUT, y, to + c, line[c]);
 }

@@ -2,8 +2,21 @@
 // The angle is reduced in integers: `turns[d]` is the frequency as a fraction of a full turn, scaled by 2^64, so that
 // n * turns[d] modulo 2^64 is the exact part of the last turn, at position 10 as at position 2^24. A float32 product
 // would be off by 0.06 radians at position 1,000,000.
+// With the knob ROTATED rows are multiplied by the Hadamard matrix behind that, or behind nothing, where no column turns: queries over a
+// rotated cache, and what comes of its values. A work-group then has a row, whose numbers meet in local memory.
 #include "call/rope.clh"
 #include "call/items.clh"
+#if ROTATED
+#include "steps/hadamard.clh"
+#if CACHED
+#error "cosines and sines of the caller's are of a call that does not rotate"
+#endif
+#define PUT(d, value) line[d] = (value)*args.scale
+#define ROPE_KERNEL __kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1)))
+#else
+#define PUT(d, value) STORE(TYPE_OUT, y, to + (d), value)
+#define ROPE_KERNEL __kernel
+#endif
 #if RAGGED && POSITIONS
 #error "explicit positions say all of a row: sequences are not asked for"
 #endif
@@ -13,36 +26,63 @@
 #define ROPE_BATCH args.batch
 #endif
 
+#if ROTATED
+// Whether row n of the tensor is one of its item's: of the call's, of which a launch may have some.
+bool row_is_within(const rope_args *a, __global const int *table, int b, int n) {
+    if (!(a->flags & ARGS_BATCH_ROWS)) return true;
+#if RAGGED
+    const ragged_row own = ragged_row_of(table, a->batch, RAGGED_START_Q, n);
+    return own.i >= 0 && own.i < table[TABLE_ITEM_WORDS * (long)own.b + ARGS_ITEM_ROWS];
+#else
+    return n < table[TABLE_ITEM_WORDS * (long)b + ARGS_ITEM_ROWS];
+#endif
+}
+#endif
+
 // Global size: (rows * (pairs + passed-through columns), batch * heads): rows are in the first dimension, because GPUs
 // limit the others to 65,535 groups. Work-items past the end do nothing, as in every kernel of independent ones. x and y may
-// be one tensor: who writes an element has read it, and nobody else does.
-__kernel void rope(__global const ELEMENT(TYPE_Q) * x, __global ELEMENT(TYPE_OUT) * y,
-                   __global const ulong *turns, __global const int *table,
+// be one tensor: who writes an element has read it, and nobody else does. With ROTATED: (rows * WORK_GROUP, batch * heads), all of a row is
+// read before any of it is written.
+ROPE_KERNEL void rope(__global const ELEMENT(TYPE_Q) * x, __global ELEMENT(TYPE_OUT) * y,
+                      __global const ulong *turns, __global const int *table,
 #if POSITIONS
-                   __global const int *positions,
+                      __global const int *positions,
 #endif
 #if CACHED
-                   __global const ELEMENT(TYPE_BIAS) * cos_rows, __global const ELEMENT(TYPE_BIAS) * sin_rows,
+                      __global const ELEMENT(TYPE_BIAS) * cos_rows,
+                      __global const ELEMENT(TYPE_BIAS) * sin_rows,
 #endif
-                   const rope_args args
+                      const rope_args args
 #if POSITIONS || CACHED
-                   ,
-                   const rope_source_args source
+                      ,
+                      const rope_source_args source
 #endif
 ) {
     const int pairs = args.rotary_dim / 2;
+#if ROTATED
+    __local float line[ROTATED_MOST_COLUMNS];
+    const int n = (int)(get_global_id(0) / WORK_GROUP), lane = (int)get_local_id(0);
+    const int b = UNIFORM_ID(1) / args.heads, h = UNIFORM_ID(1) % args.heads;
+    if (args.within && !row_is_within(&args, table, b, n)) return; // a whole work-group
+#else
     const long width = args.head_dim - pairs;
     const int pair = (int)((long)get_global_id(0) % width), n = (int)((long)get_global_id(0) / width);
     const int b = (int)get_global_id(1) / args.heads, h = (int)get_global_id(1) % args.heads;
     if ((long)get_global_id(0) >= width * args.n || b >= ROPE_BATCH) return;
+#endif
     const long from = view_row(&args.x, b, h, n), to = view_row(&args.y, b, h, n);
+#if ROTATED
+    for (int d = 2 * pairs + lane; d < args.head_dim; d += WORK_GROUP) PUT(d, LOAD(TYPE_Q, x, from + d));
+    for (int pair = lane; pair < pairs; pair += WORK_GROUP) {
+#else
     if (pair >= pairs) {
         const int d = pair + pairs;
-        STORE(TYPE_OUT, y, to + d, LOAD(TYPE_Q, x, from + d));
+        PUT(d, LOAD(TYPE_Q, x, from + d));
         return;
     }
+#endif
 #if POSITIONS
-    const long position = positions[view_row(&source.positions, b, rope_axis(&source, pair), n)];
+        const long position = positions[view_row(&source.positions, b, rope_axis(&source, pair), n)];
 #else
 #if RAGGED // positions count inside each sequence; the queries alone have a shift
     const int starts = (args.flags & ARGS_BATCH_ROWS) ? RAGGED_START_Q : RAGGED_START_KV;
@@ -58,16 +98,21 @@ __kernel void rope(__global const ELEMENT(TYPE_Q) * x, __global ELEMENT(TYPE_OUT
     const long position = args.position + i + shift;
 #endif
 #if CACHED
-    const int row = source.cached_rows > 0 ? (int)clamp(position, 0L, (long)source.cached_rows - 1) : n;
-    const float c = LOAD(TYPE_BIAS, cos_rows, view_at(&source.cos, b, 0, row, pair)),
-                s = LOAD(TYPE_BIAS, sin_rows, view_at(&source.sin, b, 0, row, pair));
+        const int row = source.cached_rows > 0 ? (int)clamp(position, 0L, (long)source.cached_rows - 1) : n;
+        const float c = LOAD(TYPE_BIAS, cos_rows, view_at(&source.cos, b, 0, row, pair)),
+                    s = LOAD(TYPE_BIAS, sin_rows, view_at(&source.sin, b, 0, row, pair));
 #else
     const float half_turns = rope_half_turns(position, turns[pair]);
     const float c = cospi(half_turns) * args.amplitude, s = sinpi(half_turns) * args.amplitude;
 #endif
 
-    const int d0 = args.interleaved ? 2 * pair : pair, d1 = args.interleaved ? d0 + 1 : pair + pairs;
-    const float x0 = LOAD(TYPE_Q, x, from + d0), x1 = LOAD(TYPE_Q, x, from + d1);
-    STORE(TYPE_OUT, y, to + d0, x0 * c - x1 * s);
-    STORE(TYPE_OUT, y, to + d1, x1 * c + x0 * s);
+        const int d0 = args.interleaved ? 2 * pair : pair, d1 = args.interleaved ? d0 + 1 : pair + pairs;
+        const float x0 = LOAD(TYPE_Q, x, from + d0), x1 = LOAD(TYPE_Q, x, from + d1);
+        PUT(d0, x0 * c - x1 * s);
+        PUT(d1, x1 * c + x0 * s);
+#if ROTATED
+    }
+    rotate_line(line, args.head_dim, args.block);
+    for (int d = lane; d < args.head_dim; d += WORK_GROUP) STORE(TYPE_OUT, y, to + d, line[d]);
+#endif
 }

@@ -1,11 +1,13 @@
 // shift.cl: keys of a cache turned on by RoPE where they lie, by a number of positions: turns add up, so that a key that was turned
 // at p is then one that was turned at p + delta (Su et al. 2021). What is quantised is read as numbers, turned and quantised anew.
 // A work-group has a row, as in append.cl. No element is written before all that need it have read it: of a pair both are one
-// work-item's, of int8 and float8 the old scale is read before a barrier, of blocks the turned numbers wait in local memory.
+// work-item's, of int8 and float8 the old scale is read before a barrier, of blocks the turned numbers wait in local memory. Rows of a
+// cache that is rotated by the Hadamard matrix (ROTATED) are rotated back there, turned, and rotated again, as far as RoPE reaches.
 #ifndef ROPE
 #define ROPE 1
 #endif
 #include "call/rope.clh"
+#include "steps/hadamard.clh"
 #include "steps/quantise.clh"
 
 #if !ROPE
@@ -18,17 +20,45 @@ typedef struct turned_row {
     int pairs, units; // pairs and columns alone, 0 of a row that stays as it is
     int delta;
     float factor; // of what is stored
+#if ROTATED
+    __local float *line; // the row, turned, and `pairs` is 0
+#endif
 } turned_row;
 
 // Both columns of unit u, or the one that it has.
 float2 turned_unit(const turned_row *row, int u, __global const ulong *turns) {
+#if ROTATED
+    return (float2)(row->line[u], 0.0f);
+#else
     const float x0 = LOAD(TYPE_KV, row->x, unit_column(row->pairs, u)) * row->factor;
     if (u >= row->pairs) return (float2)(x0, 0.0f);
     const float x1 = LOAD(TYPE_KV, row->x, unit_partner(row->pairs, u)) * row->factor;
     const float angle = rope_half_turns(row->delta, turns[u]);
     const float c = cospi(angle), s = sinpi(angle);
     return (float2)(x0 * c - x1 * s, x1 * c + x0 * s);
+#endif
 }
+
+#if ROTATED
+// The row into its line, rotated back, turned, and rotated: `width` columns in whole blocks.
+void turn_line(const turned_row *row, const shift_args *a, int pairs, int width,
+               __global const ulong *turns) {
+    const int lane = (int)get_local_id(0);
+    for (int d = lane; d < row->units; d += WORK_GROUP)
+        row->line[d] = LOAD(TYPE_KV, row->x, d) * row->factor * (d < width ? a->scale : 1.0f);
+    rotate_line(row->line, width, a->block);
+    for (int pair = lane; pair < pairs; pair += WORK_GROUP) {
+        const float angle = rope_half_turns(row->delta, turns[pair]);
+        const float c = cospi(angle) * a->scale, s = sinpi(angle) * a->scale;
+        __local float *to0 = row->line + unit_column(pairs, pair),
+                      *to1 = row->line + unit_partner(pairs, pair);
+        const float x0 = *to0, x1 = *to1;
+        *to0 = x0 * c - x1 * s, *to1 = x1 * c + x0 * s;
+    }
+    for (int d = 2 * pairs + lane; d < width; d += WORK_GROUP) row->line[d] *= a->scale;
+    rotate_line(row->line, width, a->block);
+}
+#endif
 
 // Global size: (rows * items * WORK_GROUP, heads): items may be the pages of a pool, more than the 65,535 groups that GPUs take
 // in a dimension behind the first.
@@ -48,10 +78,21 @@ __kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) void shift(cach
     turned_row row = {k + view_row(&args.k, b, h, n), pairs, turns_on ? args.head_dim - pairs : 0, delta,
                       1.0f};
 #if STORE_IS_SCALED(TYPE_KV)
-    __local float part[WORK_GROUP];
     const long scale_at = view_row(&args.k_scale, b, h, n);
-    float largest = 0.0f;
     row.factor = k_scale[scale_at];
+#endif
+#if ROTATED
+    __local float line[ROTATED_MOST_COLUMNS];
+    const int changed = (2 * pairs + args.block - 1) & ~(args.block - 1); // columns
+    row.line = line, row.units += pairs;
+    turn_line(&row, &args, pairs, changed, turns);
+    row.pairs = 0;
+#elif !STORE_IS_SCALED(TYPE_KV)
+    const int changed = 2 * pairs; // columns alone stay as they are
+#endif
+#if STORE_IS_SCALED(TYPE_KV)
+    __local float part[WORK_GROUP];
+    float largest = 0.0f;
     for (int u = lane; u < row.units; u += WORK_GROUP) {
         const float2 x = fabs(turned_unit(&row, u, turns));
         largest = larger(x.s0, larger(x.s1, largest));
@@ -59,21 +100,23 @@ __kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) void shift(cach
     const float scale = largest_of_group(largest, part) / LARGEST_STORED;
     if (lane == 0 && turns_on) k_scale[scale_at] = scale;
     const int last = row.units;
-#else
-    const int last = row.pairs; // columns alone stay as they are
+#elif !(STORE_IS_BLOCKS(TYPE_KV) && ROTATED)
+    const int last = changed - row.pairs;
 #endif
-#if STORE_IS_BLOCKS(TYPE_KV)
+#if STORE_IS_BLOCKS(TYPE_KV) && !ROTATED
     __local float line[SHIFT_MOST_BLOCK_WIDTH];
     for (int u = lane; u < last; u += WORK_GROUP) {
         const float2 x = turned_unit(&row, u, turns);
         line[unit_column(row.pairs, u)] = x.s0, line[unit_partner(row.pairs, u)] = x.s1;
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE); // all pairs are read, and are in the line
-    for (int block = lane; block < (2 * row.pairs + 31) / 32; block += WORK_GROUP) {
+#endif
+#if STORE_IS_BLOCKS(TYPE_KV)
+    for (int block = lane; block < (changed + 31) / 32; block += WORK_GROUP) {
         float x[32];
         for (int c = 0; c < 32; c++) {
             const int at = 32 * block + c;
-            x[c] = at < 2 * row.pairs ? line[at] : LOAD(TYPE_KV, row.x, at);
+            x[c] = at < changed ? line[at] : LOAD(TYPE_KV, row.x, at);
         }
         store_block(row.x + block, x);
     }

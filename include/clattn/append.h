@@ -32,6 +32,8 @@ typedef struct clattn_append_params {
     /* Optional: of k_new, whose row r has position rope.position + start + r, not wrapped, or rope.positions[b, r];
      * k_positions is absent. */
     clattn_rope rope;
+    /* As in clattn_kv: rows are rotated, keys behind RoPE, before they are stored. */
+    int32_t k_rotation, v_rotation;
     const clattn_progress *progress; /* optional: as in clattn_attention_params */
 } clattn_append_params;
 
@@ -74,6 +76,8 @@ typedef struct clattn_shift_params {
      * move by delta) are absent. YaRN's attention_factor is in the keys, and is not applied again. Dynamic scaling with a length
      * above original_length is refused, because keys of other lengths were turned by other frequencies. R is at most 1024 of blocks. */
     clattn_rope rope;
+    /* As in clattn_kv: rows are rotated back, turned and rotated again, in blocks that have a column below R. */
+    int32_t k_rotation;
     const clattn_progress *progress; /* optional: as in clattn_attention_params */
 } clattn_shift_params;
 

@@ -226,6 +226,14 @@ typedef struct clattn_kv {
     clattn_tensor cu_seqlens_kv_device; /* i32 [B+1], or in a buffer */
     /* i32 [B], kv_lengths in a buffer: with cu_seqlens_q_device, of keys that are not packed [FlashAttention's seqused_k] */
     clattn_tensor kv_lengths_device;
+
+    /* Optional: what k and v hold, past_k and past_v, too, is rotated: each row is multiplied by the normalised Hadamard matrix in blocks
+     * of so many columns (rope.h), a power of two from 2 on that divides D, or Dv; D, or Dv, is even and at most 1024. 0: it is not. A
+     * cache of 4 or 8 bits loses less so. New rows are rotated before they are stored, keys behind RoPE; q is rotated behind RoPE, in
+     * scratch memory, so that scores, weights and lse are those of the plain rows up to rounding; out is rotated back where it lies,
+     * once more rounded to its type. Keys that are stored were turned by RoPE before, as with i8. Where v is a view of k both are alike.
+     * Gradients refuse it. [QuaRot, Ashkboos et al. 2024; llama.cpp's rotated caches] */
+    int32_t k_rotation, v_rotation;
 } clattn_kv;
 
 /* One attention call: scores as clattn_score says, then

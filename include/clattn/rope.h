@@ -108,7 +108,8 @@ CLATTN_API clattn_status clattn_rope_enqueue(clattn_context *context, cl_command
 /* Multiply rows by the normalised Hadamard matrix, out of place, or in place where y is x, field by field: y = x H / sqrt(n), with
  * H[i][j] = (-1)^popcount(i & j), in each block of n columns by itself. The matrix is its own inverse, so that a second call turns
  * back. A cache of 4 or 8 bits loses less of rows whose largest numbers are spread so: q and new keys are multiplied alike, behind
- * RoPE, which leaves each q k as it was; new values are multiplied, and out is multiplied back.
+ * RoPE, which leaves each q k as it was; new values are multiplied, and out is multiplied back. clattn_kv's k_rotation
+ * and v_rotation (attention.h) have the calls themselves do so.
  * Source: Sylvester's construction; Ashkboos et al. 2024, "QuaRot", section 4; llama.cpp's rotated caches, for the idea. */
 typedef struct clattn_hadamard_params {
     clattn_tensor x; /* [B, H, N, D], f32, f16 or bf16 */

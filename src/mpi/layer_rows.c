@@ -17,7 +17,7 @@ static clattn_status refuse(clattn_mpi *w, const char *what) {
 static clattn_status check(clattn_mpi *w, layer_rows *l) {
     const clattn_layer_params *p = &l->p->layer;
     if (p->y.rank) return refuse(w, "y");
-    if (p->kv.k.rank || p->append) return refuse(w, "kv");
+    if (p->kv.k.rank || p->kv.k_rotation || p->kv.v_rotation || p->append) return refuse(w, "kv");
     if (p->w_gate.rank) return refuse(w, "w_gate");
     if (p->weights.rank || p->scores.rank) return refuse(w, "weights, scores");
     if (p->sequences || p->cu_seqlens_q || p->cu_seqlens_q_device.rank) return refuse(w, "cu_seqlens");

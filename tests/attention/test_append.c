@@ -22,6 +22,7 @@ typedef struct appending {
     int32_t start, starts[BATCH], lengths[BATCH];
     clattn_rope rope;
     const double *positions; // [1 or 3][BATCH][ROWS]; NULL: counted
+    int32_t k_rotation, v_rotation;
 } appending;
 
 // Keys, or values: the rows, the cache and its scales, and what both should hold afterwards.
@@ -93,14 +94,16 @@ static void append_rows(const appending *a, side *s, bool keys) {
         const int64_t to = head * CAPACITY + (start_of(a, b) + r) % CAPACITY;
         memcpy(row, s->rows + n * s->size, (size_t)s->size * sizeof *row);
         if (keys && a->rope.layout != CLATTN_ROPE_NONE) turn_row(a, b, r, row);
+        reference_rotate(row, s->size, keys ? a->k_rotation : a->v_rotation);
         store_row(a, row, s->size, s->cache + to * s->size, &s->scales[to]);
     }
 }
 
-// With RoPE the device's cosines are float32: a step of the type may be off, which of int8 is an integer, of float8 part of the
-// number, and of blocks of numbers up to 3 the range over what n can be.
-static void check_side(const appending *a, side *s, const char *what) {
+// With RoPE the device's cosines are float32, and so are a rotation's sums: a step of the type may be off, which of int8 is an integer, of
+// float8 part of the number, and of blocks of numbers up to 3, rotated up to 8, the range over what n can be.
+static void check_side(const appending *a, side *s, bool rotated, const char *what) {
     const int64_t rows = BATCH * HEADS * CAPACITY, count = rows * s->size;
+    const double most = rotated ? 8 : 3.1;
     double *got = reference_alloc(count), *scales = reference_alloc(rows), step = 0;
     ck_assert_msg(guarded_read(&s->cache_of, harness()->queue, got), "%s: bytes around the cache changed",
                   what);
@@ -109,12 +112,12 @@ static void check_side(const appending *a, side *s, const char *what) {
         ck_assert_msg(guarded_read(&s->scales_of, harness()->queue, scales),
                       "%s: bytes around scales changed", what);
     for (int64_t n = 0; n < count; n++) {
-        if (a->rope.layout != CLATTN_ROPE_NONE)
+        if (a->rope.layout != CLATTN_ROPE_NONE || rotated)
             step = a->kept == CLATTN_TYPE_I8        ? 1
                    : CLATTN_TYPE_IS_SCALED(a->kept) ? fmax(fabs(s->cache[n]) / 4, 0x1p-14)
-                   : a->kept == CLATTN_TYPE_Q8_0    ? 3.1 / 127
-                   : a->kept >= CLATTN_TYPE_Q4_0    ? 6.2 / 15
-                                                    : 2 * storage_roundoff(a->kept) * 3 + 2e-6;
+                   : a->kept == CLATTN_TYPE_Q8_0    ? most / 127
+                   : a->kept >= CLATTN_TYPE_Q4_0    ? 2 * most / 15
+                                                    : 2 * storage_roundoff(a->kept) * most + 4e-6;
         ck_assert_msg(fabs(got[n] - s->cache[n]) <= step, "%s: element %lld is %.9g, should be %.9g", what,
                       (long long)n, got[n], s->cache[n]);
     }
@@ -130,6 +133,8 @@ static void run(const appending *a, const char *what) {
     struct guarded positions = {0};
     bind_side(a, &k, SIZE, 1), bind_side(a, &v, clattn_type_numbers(a->kept) > 1 ? MOST : SIZE_V, 2);
     clattn_append_params p = {.start = a->start, .circular = a->circular, .rope = a->rope};
+    if (!a->no_k) p.k_rotation = a->k_rotation;
+    if (!a->no_v) p.v_rotation = a->v_rotation;
     if (!a->no_k) p.k_new = k.rows_of.view, p.k = k.cache_of.view, p.k_scale = k.scales_of.view;
     if (!a->no_v) p.v_new = v.rows_of.view, p.v = v.cache_of.view, p.v_scale = v.scales_of.view;
     if (a->has_starts) p.starts = a->starts;
@@ -148,8 +153,8 @@ static void run(const appending *a, const char *what) {
     if (!a->no_v) append_rows(a, &v, false);
     appending plain = *a;
     plain.rope.layout = CLATTN_ROPE_NONE;
-    check_side(a, &k, what);
-    check_side(&plain, &v, what);
+    check_side(a, &k, a->k_rotation != 0, what);
+    check_side(&plain, &v, a->v_rotation != 0, what);
     guarded_release(&positions);
     free_side(&k);
     free_side(&v);
@@ -223,6 +228,30 @@ START_TEST(turned) {
             a.rope.sections_interleaved = n % 3 == 2;
         }
         run(&a, "turned");
+    }
+}
+END_TEST
+
+// Into every type, keys behind RoPE or not, values alone or neither; values of 64 numbers where they are in blocks, else of 17, which no
+// block divides.
+START_TEST(rotated) {
+    static const clattn_type types[] = {CLATTN_TYPE_F32,    CLATTN_TYPE_BF16, CLATTN_TYPE_I8,
+                                        CLATTN_TYPE_F8E4M3, CLATTN_TYPE_Q8_0, CLATTN_TYPE_Q4_1};
+    for (int n = 0; n < 24; n++) {
+        const clattn_type kept = types[n % 6];
+        appending a = {.kept = kept,
+                       .layout = (enum layout)(n % LAYOUT_COUNT),
+                       .has_starts = true,
+                       .starts = {2, 7},
+                       .has_lengths = n % 2 != 0,
+                       .lengths = {3, ROWS},
+                       .no_k = n / 6 == 3,
+                       .k_rotation = n / 6 == 2 ? 0 : 4 << n % 4};
+        if (clattn_type_numbers(kept) > 1) a.v_rotation = n % 2 ? 64 : 16;
+        if (n / 6 == 1)
+            a.rope =
+                (clattn_rope){.layout = n % 2 ? CLATTN_ROPE_HALF : CLATTN_ROPE_INTERLEAVED, .rotary_dim = 24};
+        run(&a, "rotated");
     }
 }
 END_TEST
@@ -368,8 +397,8 @@ START_TEST(waits_and_tells) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {storage_types, starts,          one_side, turned,
-                                  sizes_of_zero, waits_and_tells, NULL};
+    const TTest *const tests[] = {storage_types, starts,        one_side,        turned,
+                                  rotated,       sizes_of_zero, waits_and_tells, NULL};
     Suite *suite = suite_create("append");
     TCase *group = harness_add(suite, "append", tests);
     tcase_add_loop_test(group, hostile_rows, 0, 3);

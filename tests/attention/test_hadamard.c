@@ -1,6 +1,7 @@
 // test_hadamard.c: clattn_hadamard_enqueue beside the matrix in double precision, element by element of its definition: storage types,
-// layouts, sizes of blocks, in place and out of place, and as a device that is no CPU, whose blocks have work-groups. Leaves out what is
-// refused (test_errors_hadamard.c), and waiting, threads and empty calls (small_calls.h).
+// layouts, sizes of blocks, in place and out of place, and as a device that is no CPU, whose blocks have work-groups; and attention over a
+// cache that says it is rotated beside these calls around one. Leaves out what is refused (test_errors_hadamard.c), waiting, threads and
+// empty calls (small_calls.h), and what cases of rotated caches compare with the reference.
 #define _GNU_SOURCE
 #include "support/case_assert.h"
 #include "support/harness.h"
@@ -101,6 +102,71 @@ START_TEST(spreads) {
 }
 END_TEST
 
+static void multiply_rows(clattn_tensor x, clattn_tensor y, int block) {
+    const clattn_hadamard_params p = {.x = x, .y = y, .block = block};
+    ck_assert_msg(clattn_hadamard_enqueue(on, harness()->queue, &p, 0, NULL, NULL) == CLATTN_OK, "%s",
+                  harness_log_text());
+}
+
+enum { KEYS = 19, AROUND = 48, VALUES = 32 };
+static const int32_t lengths[BATCH] = {ROWS, 3};
+
+static void attend(const clattn_attention_params *p) {
+    ck_assert_msg(clattn_attention_prepare(on, p) == CLATTN_OK &&
+                      clattn_attention_enqueue(on, harness()->queue, p, 0, NULL, NULL) == CLATTN_OK,
+                  "%s", harness_log_text());
+}
+
+// The same by the calls above: q, and of the result the rows that were written.
+static void attend_between(clattn_attention_params p, clattn_tensor turned, clattn_tensor out) {
+    multiply_rows(p.q, turned, p.kv.k_rotation);
+    const int32_t back = p.kv.v_rotation;
+    p.q = turned, p.out = out, p.kv.k_rotation = p.kv.v_rotation = 0;
+    attend(&p);
+    for (int b = 0; b < BATCH; b++) {
+        clattn_tensor of_item = out;
+        of_item.offset += b * of_item.stride[0], of_item.shape[0] = 1, of_item.shape[2] = lengths[b];
+        multiply_rows(of_item, of_item, back);
+    }
+}
+
+// Rows past a length keep what they hold.
+START_TEST(around_attention) {
+    static const int32_t keys[] = {KEYS, KEYS - 4};
+    const clattn_type type = _i == 2 ? CLATTN_TYPE_BF16 : CLATTN_TYPE_F32;
+    const struct guarded_shape shapes[] = {{type, 4, {BATCH, HEADS, ROWS, AROUND}, LAYOUT_BSHD},
+                                           {type, 4, {BATCH, HEADS, KEYS, AROUND}, LAYOUT_DENSE},
+                                           {type, 4, {BATCH, HEADS, KEYS, VALUES}, LAYOUT_DENSE},
+                                           {type, 4, {BATCH, HEADS, ROWS, VALUES}, LAYOUT_BSHD}};
+    enum { COUNT = BATCH * HEADS * ROWS * VALUES };
+    struct random random = {7};
+    struct guarded in[3], turned = guarded_output(harness_place(), &shapes[0]), out[2];
+    double marks[COUNT], got[2][COUNT];
+    for (int n = 0; n < 3; n++) {
+        double *x = case_random(&random, guarded_shape_count(&shapes[n]), type, 2);
+        in[n] = guarded_input(harness_place(), &shapes[n], x);
+        free(x);
+    }
+    for (int n = 0; n < COUNT; n++) marks[n] = 7;
+    for (int n = 0; n < 2; n++) out[n] = guarded_in_out(harness_place(), &shapes[3], marks);
+    clattn_attention_params p = {
+        .q = in[0].view, .kv = {.k = in[1].view, .v = in[2].view}, .out = out[0].view};
+    p.score.q_lengths = lengths, p.score.kv_lengths = keys, p.score.causal = _i != 0;
+    p.kv.k_rotation = 16, p.kv.v_rotation = 32;
+    attend(&p);
+    attend_between(p, turned.view, out[1].view);
+    for (int n = 0; n < 2; n++) ck_assert(guarded_read(&out[n], harness()->queue, got[n]));
+    for (int n = 0; n < COUNT; n++) {
+        const bool past = n / VALUES % ROWS >= lengths[n / VALUES / ROWS / HEADS];
+        ck_assert_msg(fabs(got[0][n] - got[1][n]) <= (type == CLATTN_TYPE_F32 ? 2e-6 : 0.02) &&
+                          (!past || got[0][n] == 7),
+                      "element %d: %g, not %g", n, got[0][n], got[1][n]);
+    }
+    for (int n = 0; n < 3; n++) guarded_release(&in[n]);
+    guarded_release(&out[0]), guarded_release(&out[1]), guarded_release(&turned);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("hadamard");
     TCase *group = harness_add(suite, "as the device is", (const TTest *const[]){spreads, NULL}),
@@ -109,7 +175,9 @@ int main(void) {
     tcase_add_unchecked_fixture(in_groups, begin_gpu, end_gpu);
     tcase_add_loop_test(group, types, 0, TYPES);
     tcase_add_loop_test(group, blocks, 0, SIZES);
+    tcase_add_loop_test(group, around_attention, 0, 3);
     harness_add_loop(in_groups, types, TYPES);
     harness_add_loop(in_groups, blocks, SIZES);
+    harness_add_loop(in_groups, around_attention, 3);
     return harness_run(suite);
 }

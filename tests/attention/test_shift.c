@@ -24,6 +24,7 @@ typedef struct shifting {
     int32_t delta, deltas[BATCH], lengths[BATCH];
     bool has_deltas, has_lengths;
     bool recorded; // and replayed, twice
+    int32_t rotation;
 } shifting;
 
 // Keys before and after: as they were before RoPE, where each stands, and what the cache has.
@@ -51,13 +52,14 @@ static void bind_cache(const shifting *s, struct guarded *cache, struct guarded 
 }
 
 // Float32 rows at these positions [BATCH][ROWS] into the cache.
-static void append(const clattn_rope *rope, const double *rows, const double *positions,
+static void append(const clattn_rope *rope, int32_t rotation, const double *rows, const double *positions,
                    const struct guarded *cache, const struct guarded *scales) {
     const struct guarded_shape of_rows = {CLATTN_TYPE_F32, 4, {BATCH, HEADS, ROWS, SIZE}, LAYOUT_DENSE},
                                of = {CLATTN_TYPE_I32, 2, {BATCH, ROWS}, LAYOUT_DENSE};
     struct guarded k_new = guarded_input(harness_place(), &of_rows, rows),
                    at = guarded_input(harness_place(), &of, positions);
     clattn_append_params p = {.k_new = k_new.view, .k = cache->view, .k_scale = scales->view, .rope = *rope};
+    p.k_rotation = rotation;
     p.rope.positions = at.view;
     ck_assert_msg(clattn_append_enqueue(on, harness()->queue, &p, 0, NULL, NULL) == CLATTN_OK, "%s",
                   harness_log_text());
@@ -83,7 +85,7 @@ static void bind(const shifting *s, keys *k) {
                 .after = reference_alloc(COUNT)};
     for (int n = 0; n < BATCH * ROWS; n++) k->positions[n] = floor(random_uniform(&random, 0, 9000));
     bind_cache(s, &k->cache, &k->scales);
-    append(&s->rope, k->plain, k->positions, &k->cache, &k->scales);
+    append(&s->rope, s->rotation, k->plain, k->positions, &k->cache, &k->scales);
     read_cache(&k->cache, &k->scales, k->before, k->scales_before);
 }
 
@@ -96,6 +98,7 @@ static void unbind(keys *k) {
 static clattn_shift_params params_of(const shifting *s, const keys *k) {
     clattn_shift_params p = {
         .k = k->cache.view, .k_scale = k->scales.view, .rope = s->rope, .delta = s->delta};
+    p.k_rotation = s->rotation;
     if (s->has_deltas) p.deltas = s->deltas;
     if (s->has_lengths) p.lengths = s->lengths;
     return p;
@@ -121,14 +124,16 @@ static double step_of(clattn_type type) {
     }
 }
 
-// What was turned at p and rounded, turned by delta and rounded, is what is turned at p + delta.
+// What was turned at p and rounded, turned by delta and rounded, is what is turned at p + delta. Rotated numbers are up to three times as
+// large.
 static void check_positions(const shifting *s, const keys *k, const char *what) {
-    const double bound = (s->recorded ? 3.5 : 2.5) * step_of(s->type) + 2e-6;
+    const double bound = (s->rotation ? 3 : 1) * ((s->recorded ? 3.5 : 2.5) * step_of(s->type) + 2e-6);
     for (int line = 0; line < LINES; line++) {
         double row[SIZE];
         const double at = k->positions[line / ROWS / HEADS * ROWS + line % ROWS] + (double)delta_of(s, line);
         memcpy(row, k->plain + line * SIZE, sizeof row);
         reference_rope(&s->rope, row, SIZE, (const double[3]){at, at, at});
+        reference_rotate(row, SIZE, s->rotation);
         for (int d = 0; d < SIZE; d++)
             ck_assert_msg(fabs(k->after[line * SIZE + d] - row[d]) <= bound,
                           "%s: row %d, column %d is %.9g, should be %.9g", what, line, d,
@@ -146,7 +151,7 @@ static void check_numbers(const shifting *s, const keys *k, const char *what) {
     for (int n = 0; n < BATCH * ROWS; n++)
         deltas[n] = (double)delta_of(s, n / ROWS * HEADS * ROWS + n % ROWS);
     bind_cache(s, &cache, &scales);
-    append(&rope, k->before, deltas, &cache, &scales);
+    append(&rope, 0, k->before, deltas, &cache, &scales);
     read_cache(&cache, &scales, want, of_rows);
     for (int n = 0; n < COUNT; n++) {
         const bool stays =
@@ -188,7 +193,10 @@ static void run(const shifting *s, const char *what) {
                   harness_log_text());
     read_cache(&k.cache, &k.scales, k.after, k.scales_after);
     check_positions(s, &k, what);
-    if (!s->recorded) check_numbers(s, &k, what);
+    if (!s->recorded && !s->rotation) check_numbers(s, &k, what);
+    for (int n = 0; n < COUNT; n++)
+        ck_assert_msg(k.after[n] == k.before[n] || delta_of(s, n / SIZE) != 0, "%s: row %d changed", what,
+                      n / SIZE);
     unbind(&k);
 }
 
@@ -226,6 +234,19 @@ START_TEST(items) {
         memcpy(s.deltas, deltas[n / 3], sizeof s.deltas);
         memcpy(s.lengths, lengths[(n + 1) / 3 % 3], sizeof s.lengths);
         s.rope.rotary_dim = n % 2 ? 48 : 0;
+        run(&s, clattn_type_name(types[_i]));
+    }
+}
+END_TEST
+
+// Rows of a rotated cache are rotated back, turned and rotated again: whole ones, and a part that ends inside a block.
+START_TEST(rotated) {
+    static const int32_t rotations[] = {32, 2, 16, 8};
+    for (int n = _i % 2; n < 4; n += 2) {
+        shifting s = plain(types[_i], n);
+        s.rotation = rotations[n];
+        s.rope.rotary_dim = n < 2 ? 0 : 40;
+        s.has_lengths = true, s.lengths[0] = 4, s.lengths[1] = ROWS;
         run(&s, clattn_type_name(types[_i]));
     }
 }
@@ -362,8 +383,10 @@ int main(void) {
     tcase_add_loop_test(group, items, 0, TYPES);
     tcase_add_loop_test(group, other_bytes, 0, TYPES);
     tcase_add_loop_test(group, recorded, 0, TYPES);
+    tcase_add_loop_test(group, rotated, 0, TYPES);
     tcase_add_loop_test(group, hostile_scales, 0, 3);
     harness_add_loop(in_groups, storage_types, TYPES);
     harness_add_loop(in_groups, other_bytes, TYPES);
+    harness_add_loop(in_groups, rotated, TYPES);
     return harness_run(suite);
 }

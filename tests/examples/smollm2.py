@@ -26,10 +26,11 @@ PROMPT = [504, 3575, 282, 4649, 314]  # "The capital of France is"
 
 class Decoder:
     """A decoder of Llama's kind. `weights` has GGUF's names and [out, in] matrices, floats or blocks; rows of q and k are in GGUF's
-    order, so that RoPE turns neighbours. `capacity` is how many tokens the cache holds, of type `kv_type`. What goes from block to block
-    is float32."""
+    order, so that RoPE turns neighbours. `capacity` is how many tokens the cache holds, of type `kv_type`, whose rows rotation=64
+    multiplies by Hadamard's matrix. What goes from block to block is float32."""
 
-    def __init__(self, weights, heads, kv_heads, base=10000.0, epsilon=1e-5, capacity=256, context=None, kv_type="float32", **options):
+    def __init__(self, weights, heads, kv_heads, base=10000.0, epsilon=1e-5, capacity=256, context=None, kv_type="float32",
+                 rotation=0, **options):
         self.context = context or clattn.Context()
         self.epsilon, self.capacity, self.length = epsilon, capacity, 0
         make = lambda *what: clattn.Buffer.zeros(*what, context=self.context)
@@ -43,6 +44,7 @@ class Decoder:
         self.caches = [[make(cache, kv_type) for _ in "kv"] for _ in range(blocks)]
         self.options = options  # of projections, such as projection="native"
         self.attention = {"heads": heads, "kv_heads": kv_heads, "append": True, "causal": True, "alignment": "bottom_right",
+                          "k_rotation": rotation, "v_rotation": rotation,
                           "rope": {"layout": "interleaved", "base": base}, **options}
         # Of a step that is recorded: the token that is fed, which the next one takes the place of, and how many keys there are.
         self.token, self.keys, self.recorded = make((1, 1), "int32"), make((1,), "int32"), None

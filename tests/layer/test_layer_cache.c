@@ -216,6 +216,61 @@ START_TEST(appends_what_it_makes) {
 }
 END_TEST
 
+// Launches of a step that is recorded.
+static size_t launches_of(const clattn_layer_params *p) {
+    clattn_recording *r = NULL;
+    ck_assert_int_eq(clattn_recording_begin(harness()->context, harness()->queue, &r), CLATTN_OK);
+    run_layer(p);
+    ck_assert_int_eq(clattn_recording_end(r), CLATTN_OK);
+    const size_t launches = clattn_recording_launches(r);
+    ck_assert_int_eq(clattn_recording_enqueue(r, harness()->queue, 0, NULL, NULL), CLATTN_OK);
+    harness_finish(harness()->queue);
+    clattn_recording_destroy(r);
+    return launches;
+}
+
+// Layers over rotated caches, also of types that lose something: what they make goes there behind RoPE, which the norm's pass (1) then
+// leaves to attention. Rotated keys cost no launch where attention turns q, else one; values cost one.
+START_TEST(rotated_caches) {
+    enum { WIDE = 32 };
+    static const struct {
+        clattn_type kept;
+        double most; // of out
+    } types[] = {
+        {CLATTN_TYPE_F32, 1e-5}, {CLATTN_TYPE_F16, 1e-2}, {CLATTN_TYPE_Q8_0, 3e-2}, {CLATTN_TYPE_Q4_0, 0.8}};
+    static const int32_t first[] = {PAST, PAST};
+    struct test_case test = base("rotated", CLATTN_TYPE_F32);
+    test.head_dim = WIDE, test.projection = CLATTN_PROJECTION_NATIVE;
+    if (_i == 1) test.norm = CLATTN_NORM_HEADS;
+    struct case_arrays a;
+    struct case_data *data = run_whole(&test, &a);
+    const int64_t elements = WIDE / clattn_type_numbers(types[_i].kept);
+    struct guarded k = memory(types[_i].kept, BATCH, KV_HEADS, ROWS, elements),
+                   v = memory(types[_i].kept, BATCH, KV_HEADS, ROWS, elements),
+                   start = memory(CLATTN_TYPE_F32, BATCH, PAST, 48, 0),
+                   out = memory(CLATTN_TYPE_F32, BATCH, REST, 48, 0);
+    clattn_layer_params p = a.layer;
+    p.kv.k = k.view, p.kv.v = v.view, p.append = true;
+    p.kv.k_rotation = WIDE, p.kv.v_rotation = 16;
+    p.x = rows_of(a.layer.x, 1, 0, PAST), p.out = start.view, p.score.kv_lengths = first;
+    run_layer(&p);
+    p.x = rows_of(a.layer.x, 1, PAST, REST), p.out = out.view, p.score.kv_lengths = NULL;
+    run_layer(&p);
+    assert_rest(&a, &out, types[_i].most);
+    assert_ready(&p, &out, types[_i].kept == CLATTN_TYPE_F32 ? 1e-5 : types[_i].most);
+    const size_t both = launches_of(&p);
+    assert_rest(&a, &out, types[_i].most); // replayed
+    p.kv.v_rotation = 0;
+    ck_assert_uint_eq(launches_of(&p) + 1, both);
+    p.kv.k_rotation = 0;
+    if (_i >= 2) ck_assert_uint_eq(launches_of(&p) + 2, both); // the projections turn q
+    if (_i == 1) ck_assert_uint_eq(launches_of(&p) + 1, both);
+    guarded_release(&k), guarded_release(&v), guarded_release(&start), guarded_release(&out);
+    case_unbind(&a);
+    case_free(data);
+}
+END_TEST
+
 // Rows [first, first + rows) of all items of x, packed: [1, B * rows, 48].
 static struct guarded pack_rows(const struct case_data *data, int64_t first, int64_t rows) {
     const struct guarded_shape shape = {CLATTN_TYPE_F32, 3, {1, BATCH * rows, 48}, LAYOUT_DENSE};
@@ -355,6 +410,7 @@ int main(void) {
     TCase *results = harness_add(suite, "results", (const TTest *const[]){appends_behind_a_past, NULL});
     tcase_add_loop_test(results, past_before_made_keys, 0, 3);
     tcase_add_loop_test(results, appends_what_it_makes, 0, 6);
+    tcase_add_loop_test(results, rotated_caches, 0, 4);
     tcase_add_loop_test(results, appends_to_pages, 0, 2);
     tcase_add_loop_test(results, launches_of_a_step, 0, 2);
     tcase_add_loop_test(results, ready_keys, 1, 2);

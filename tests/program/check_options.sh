@@ -41,6 +41,13 @@ done
 wide --out two.npy --kv-type q8_0 --v-type q4_0 --expect wide_o.npy --tolerance 0.1 || complain "--v-type"
 cmp -s two.npy q8_0.npy && complain "--v-type changes nothing"
 wide --out two.npy --v-type q8 --expect wide_o.npy --tolerance 0.1 && ! cmp -s two.npy wide_o.npy || complain "--v-type alone"
+for type in q8 q4_0; do
+    wide --out plain.npy --kv-type $type && wide --out two.npy --kv-type $type --kv-rotation 32 --expect wide_o.npy --tolerance 0.2 ||
+        complain "--kv-rotation of $type"
+    cmp -s two.npy plain.npy && complain "--kv-rotation changes nothing of $type"
+done
+refused 2 'has no effect' attend --q wide.npy --k wide.npy --v wide.npy --out refused.npy --kv-type f16 --kv-rotation 32
+refused 2 'power of two that divides' attend --q wide.npy --k wide.npy --v wide.npy --out refused.npy --kv-type q8 --kv-rotation 12
 past --kv-type q8 --v-type f16 --out p.npy && past --kv-type q8 --v-type f32 --out p32.npy --expect p.npy --tolerance 1e-3 ||
     complain "past rows of two types"
 wide --out q4.npy --kv-type q4 --expect q4_0.npy --tolerance 0 || complain "--kv-type q4"

@@ -76,6 +76,11 @@ def prepared():
         turned = clattn.hadamard(clattn.attention(clattn.hadamard(q), *cache[2:4], causal=True))
         clattn.append(k / of_k, v / of_v, k=cache[4], v=cache[5])
         scaled = clattn.attention(q * to_q, *cache[4:], causal=True) * to_out
+        cache = cache[:4] + [clattn.Buffer.zeros((*k.shape[:3], k.shape[3] // 32), word) for word in words] + cache[4:]
+        rotated = {"k_rotation": 64, "v_rotation": 64}
+        clattn.append(k, v, k=cache[4], v=cache[5], **rotated)
+        check(all(np.array_equal(a.numpy(), b.numpy()) for a, b in zip(cache[2:4], cache[4:6])), "rows rotated by the call and before it")
+        check(np.abs(clattn.attention(q, *cache[4:6], causal=True, **rotated) - turned).max() < 1e-5, "attention over a rotated cache")
         errors = [float(((out - want) ** 2).sum() / (want ** 2).sum()) for out in (plain, turned, scaled)]
         check(max(errors[1:]) < 0.5 * errors[0] < 0.05, f"{words}: {errors}")
         print(f"layer 0 of SmolLM2 over keys of {words[0]} and values of {words[1]}: NMSE {errors[0]:.2g}, through Hadamard's matrix {errors[1]:.2g}, "
@@ -93,6 +98,14 @@ else:
         compare(kept, options, [3, 14, 15, 92, 65, 35], 12, 2e-6)
     compare(weights, options, [3, 14, 15, 92, 65, 35], 12, 2e-2, kv_type="bfloat16")  # which an own launch appends to
     benched()
+    # Caches of four bits, plain and rotated, which round numbers without outliers alike.
+    (weights, options), tokens, logits = made_up(size=32), [3, 14, 15, 92, 65, 35], []
+    for own in ({"kv_type": "float32"}, {"kv_type": "q4_0"}, {"kv_type": "q4_0", "rotation": 32}):
+        with clattn.Context() as context:
+            decoder = smollm2.Decoder(weights, **options, **own, context=context)
+            logits.append(np.stack([decoder.step([token])[0] for token in tokens]))
+    errors = [float(((rows - logits[0]) ** 2).sum() / (logits[0] ** 2).sum()) for rows in logits[1:]]
+    check(0 < errors[1] < 2 * errors[0] < 0.1, f"logits over caches of q4_0: {errors}")
     prepared()
     refused("the cache holds 4 tokens", smollm2.Decoder(weights, **options, capacity=4).step, [1, 2, 3, 4, 5])
 print(f"{python_checks.checks} checks of the decoder")

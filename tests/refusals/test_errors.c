@@ -161,6 +161,11 @@ static clattn_tensor five(const clattn_attention_params *p) {
     X(v_new_alone, "k_new", grown(p)->k_new = (clattn_tensor){0})                                            \
     X(k_new_heads, "k", grown(p)->k_new.shape[1] = 1)                                                        \
     X(k_new_size, "k", grown(p)->k_new.shape[3] = 7)                                                         \
+    X(rotation_three, "k_rotation: 3 of rows of 8: must be a power of two", p->kv.k_rotation = 3)            \
+    X(rotation_below, "v_rotation: -2 of rows of 8", p->kv.v_rotation = -2)                                  \
+    X(rotation_one, "v_rotation: 1 of rows of 8", p->kv.v_rotation = 1)                                      \
+    X(rotation_wide, "k_rotation: 16 of rows of 8", p->kv.k_rotation = 16)                                   \
+    X(rotation_of_a_view, "v_rotation: 0: v is a view of k", (p->kv.v = p->kv.k, p->kv.k_rotation = 8))      \
     X(no_blocks, "k: rows of 8 numbers are no whole blocks of q8_0",                                         \
       p->kv.k.type = p->kv.v.type = CLATTN_TYPE_Q8_0)                                                        \
     X(k_new_type, "k_new", grown(p)->k_new.type = CLATTN_TYPE_I8)                                            \
@@ -201,7 +206,8 @@ static clattn_tensor five(const clattn_attention_params *p) {
 
 // Places that are kept for what is not built yet; the message has the option's name.
 #define UNSUPPORTED_OPTIONS(X)                                                                               \
-    X(turned_i8, "rope of i8 keys", (half(p), p->kv.k.type = p->kv.v.type = CLATTN_TYPE_I8))
+    X(turned_i8, "rope of i8 keys", (half(p), p->kv.k.type = p->kv.v.type = CLATTN_TYPE_I8))                 \
+    X(turned_rotated, "rope of rotated keys", (half(p), p->kv.k_rotation = 8))
 
 REFUSED_TABLE(invalid_shapes, INVALID_SHAPES)
 REFUSED_TABLE(invalid_buffers, INVALID_BUFFERS)

@@ -63,6 +63,12 @@ static const clattn_tensor absent;
     X(rope_far, "rope.position", turned(p)->rope.position = 1 << 24)                                         \
     X(rope_of_values, "k_new is absent", (turned(p), p->k = p->k_new = absent))                              \
     X(positions_rows, "rope.positions", placed(p)->rope.positions.shape[1] = 4)                              \
+    X(rotation_size, "k_rotation: 16 of rows of 24", p->k_rotation = 16)                                     \
+    X(v_rotation_size, "v_rotation: 2 of rows of 17", p->v_rotation = 2)                                     \
+    X(rotation_alone, "k_rotation: is given, and k_new is absent",                                           \
+      (p->k_rotation = 8, p->k = p->k_new = absent))                                                         \
+    X(v_rotation_alone, "v_rotation: is given, and v_new is absent",                                         \
+      (p->v_rotation = 1, p->v = p->v_new = absent))                                                         \
     X(positions_counted, "rope.position:", placed(p)->rope.position = 1)                                     \
     X(k_positions, "rope.k_positions", p->rope.k_positions = placed(p)->rope.positions)
 

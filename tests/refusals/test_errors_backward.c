@@ -122,6 +122,8 @@ static void page(clattn_kv *kv) {
        FORWARD.kv.v_new = shaped(FORWARD.q.buffer, CLATTN_TYPE_F32, 2, 2, 1, 12)))                           \
     X(bytes, "k", FORWARD.kv.k.type = FORWARD.kv.v.type = CLATTN_TYPE_I8)                                    \
     X(two_types, "v: its type f16 differs from k's", FORWARD.kv.v.type = CLATTN_TYPE_F16)                    \
+    X(rotation, "k_rotation", FORWARD.kv.k_rotation = 8)                                                     \
+    X(v_rotation, "v_rotation", FORWARD.kv.v_rotation = 4)                                                   \
     X(weights, "weights", FORWARD.weights = shaped(FORWARD.q.buffer, CLATTN_TYPE_F32, 2, 4, 5, 7))           \
     X(scores, "scores", FORWARD.scores = shaped(FORWARD.q.buffer, CLATTN_TYPE_F32, 2, 4, 5, 7))              \
     X(kernel, "kernel", FORWARD.kernel = CLATTN_KERNEL_FLASH)                                                \

@@ -103,6 +103,8 @@ static void ready(clattn_layer_params *p, clattn_tensor k, clattn_tensor v) {
     X(gate_packed_alone, "packed_gate: is there for w_gate", p->packed_gate.buffer = p->x.buffer)            \
     X(kv_new, "k_new: a layer makes its new rows itself", p->kv.k_new = p->bq)                               \
     X(append_alone, "append: needs caches", p->append = true)                                                \
+    X(rotation_alone, "k_rotation: is of rows that kv has", p->kv.k_rotation = 8)                            \
+    X(v_rotation_alone, "v_rotation: is of rows that kv has", p->kv.v_rotation = 8)                          \
     X(append_heads, "k", (p->append = true, p->kv.k = p->kv.v = many_heads))                                 \
     X(append_more, "k_new: 7 rows of item 0 are more",                                                       \
       (p->append = true, p->kv.k = p->kv.v = few, p->kv.v.buffer = p->wq.buffer))                            \

@@ -112,6 +112,8 @@ static clattn_tensor shaped(cl_mem buffer, clattn_type type, int rank, int64_t a
     X(pages, "block_table",                                                                                  \
       FORWARD.kv.block_table = shaped(FORWARD.x.buffer, CLATTN_TYPE_I32, 2, 2, 1, 0, 0))                     \
     X(past, "past_k", FORWARD.kv.past_k = FORWARD.kv.past_v = KEYS)                                          \
+    X(rotation, "k_rotation", FORWARD.kv.k_rotation = 8)                                                     \
+    X(v_rotation, "v_rotation", FORWARD.kv.v_rotation = 8)                                                   \
     X(sequences, "sequences", FORWARD.sequences = 2)                                                         \
     X(ragged, "cu_seqlens_q", FORWARD.cu_seqlens_q = ends)                                                   \
     X(ragged_keys, "cu_seqlens_kv", FORWARD.kv.cu_seqlens_kv = ends)                                         \

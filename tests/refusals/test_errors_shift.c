@@ -57,6 +57,8 @@ static const int32_t good_deltas[] = {-1, 8}, far_before[] = {0, -(1 << 24) - 1}
     X(rope_width, "rope.rotary_dim", p->rope.rotary_dim = SIZE + 2)                                          \
     X(rope_wide_blocks, "rope.rotary_dim: 1056", wide(p)->delta = 1)                                         \
     X(position, "rope.position: has no effect", p->rope.position = 1)                                        \
+    X(rotation, "k_rotation: 48 of rows of 64", p->k_rotation = 48)                                          \
+    X(rotation_wide, "k_rotation: 32 of rows of 1056: must be a power of two", wide(p)->k_rotation = 32)     \
     X(positions, "rope.positions: has no effect", p->rope.positions = places(p))                             \
     X(k_positions, "rope.k_positions: has no effect", p->rope.k_positions = places(p))                       \
     X(sections, "rope.sections: has no effect", p->rope.sections[2] = SIZE / 2)                              \

@@ -93,6 +93,10 @@ static void set_blocks(clattn_attention_params *p) {
     p->kv.k = p->kv.v =
         view(CLATTN_TYPE_Q8_0, 4, 1, HEADS, ROWS, SIZE / clattn_type_numbers(CLATTN_TYPE_Q8_0));
 }
+// Values that are a view of k, too.
+static void set_rotation(clattn_attention_params *p) {
+    p->kv.k_rotation = p->kv.v_rotation = 8;
+}
 static void set_dropout(clattn_attention_params *p) {
     p->score.dropout = 0.5f;
 }
@@ -107,6 +111,7 @@ static const struct {
 } options[] = {{"kvi8", set_i8},
                {"kvf8", set_f8},
                {"kvq", set_blocks},
+               {"krotation", set_rotation},
                {"rope", set_rope},
                {"positions", set_positions},
                {"raggedhost", set_ragged},
@@ -148,7 +153,8 @@ START_TEST(every_two_options) {
     char name[64];
     clattn_plan plan;
     clattn_attention_params p = good();
-    const bool scaled = !strncmp(options[a].token, "kv", 2);
+    const bool scaled = !strncmp(options[a].token, "kv", 2),
+               turned = scaled || !strcmp(options[a].token, "krotation");
     if (a > b || (a < b && is_ragged(a) && is_ragged(b))) return;       // one way of packing
     if (a < b && scaled && !strncmp(options[b].token, "kv", 2)) return; // one type
     snprintf(name, sizeof name, "%s with %s", options[a].token, options[b].token);
@@ -157,8 +163,8 @@ START_TEST(every_two_options) {
     const struct pairs_refused *refused = refusal_of(options[a].token, options[b].token);
     harness_log_clear();
     const clattn_status status = clattn_attention_plan(harness()->context, &p, &plan);
-    // Positions bring rope with them, which keys with scales do not have.
-    if (refused == NULL && scaled && !strcmp(options[b].token, "positions"))
+    // Positions bring rope with them, which keys with scales and rotated ones do not have.
+    if (refused == NULL && turned && !strcmp(options[b].token, "positions"))
         refused = refusal_of("rope", options[a].token);
     if (refused != NULL)
         harness_assert_refused(name, status, refused->status, refused->word);

@@ -22,6 +22,8 @@ static clattn_status refuse_unbuilt(clattn_context *c, const clattn_attention_pa
     } unbuilt[] = {{cla_kv_is_paged(&p->kv), "block_table"},
                    {cla_kv_has_past(&p->kv), "past_k"},
                    {cla_kv_appends(&p->kv), "k_new"},
+                   {p->kv.k_rotation != 0, "k_rotation"},
+                   {p->kv.v_rotation != 0, "v_rotation"},
                    {cla_tensor_given(&p->weights), "weights"},
                    {cla_tensor_given(&p->scores), "scores"},
                    {p->kernel != CLATTN_KERNEL_AUTO, "kernel"},

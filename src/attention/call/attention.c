@@ -59,6 +59,7 @@ clattn_status cla_attention_prepare_call(call *c) {
     TRY(cla_kv_append_prepare(c));
     TRY(cla_sinks_prepare(c));
     if (c->turns) TRY(cla_rope_prepare(c));
+    TRY(cla_rope_back_prepare(c));
     TRY(cla_mixed_prepare(c));
     if (c->cascade.on) return cla_cascade_prepare(c);
     return c->variant.family->path == CLATTN_KERNEL_UNFUSED ? cla_unfused_prepare(c) : cla_flash_prepare(c);
@@ -66,7 +67,7 @@ clattn_status cla_attention_prepare_call(call *c) {
 
 double cla_attention_flops(const call *c) {
     const bool fused = c->variant.family->path != CLATTN_KERNEL_UNFUSED;
-    return cla_kv_append_flops(c) + (c->turns ? cla_rope_flops(c) : 0.0) +
+    return cla_kv_append_flops(c) + (c->turns ? cla_rope_flops(c) : 0.0) + cla_rope_back_flops(c) +
            (c->cascade.on ? cla_cascade_flops(c)
             : fused       ? cla_flash_flops(c)
                           : cla_unfused_flops(c));
@@ -82,14 +83,21 @@ static clattn_status append_alone(call *c, chain *steps) {
     return cla_kv_append_enqueue(c, steps);
 }
 
-clattn_status cla_attention_enqueue_call(call *c, chain *steps) {
+// `few`: a call of other rows, or of the items' own keys.
+static clattn_status enqueue_kernels(call *c, call *few, chain *steps) {
     const bool fused = c->variant.family->path != CLATTN_KERNEL_UNFUSED;
+    if (c->cascade.on) return cla_cascade_enqueue(c, few, steps);
+    TRY(fused ? cla_flash_enqueue(c, steps) : cla_unfused_enqueue(c, steps));
+    return c->few_rows ? cla_mixed_enqueue(c, few, steps) : CLATTN_OK;
+}
+
+clattn_status cla_attention_enqueue_call(call *c, chain *steps) {
     if (c->empty) return append_alone(c, steps);
     TRY(cla_attention_prepare_call(c)); // a kernel that does not build fails before anything is enqueued
     TRY(cla_workspace_take(steps, c->params.workspace, c->workspace_bytes, &c->workspace));
     TRY(cla_call_table(c, steps));
     TRY(cla_kv_append_table(c, steps));
-    call few; // rows, or the items' own keys
+    call few;
     if (c->few_rows) TRY(cla_mixed_begin(c, &few, steps));
     if (c->cascade.on) TRY(cla_cascade_begin(c, &few, steps));
     if (c->turns) TRY(cla_rope_frequencies(c, steps));
@@ -98,9 +106,8 @@ clattn_status cla_attention_enqueue_call(call *c, chain *steps) {
     cla_chain_hear(steps, c->params.progress, cla_attention_flops(c));
     TRY(cla_kv_append_enqueue(c, steps));
     if (c->turns) TRY(cla_rope_enqueue(c, steps));
-    if (c->cascade.on) return cla_cascade_enqueue(c, &few, steps);
-    TRY(fused ? cla_flash_enqueue(c, steps) : cla_unfused_enqueue(c, steps));
-    return c->few_rows ? cla_mixed_enqueue(c, &few, steps) : CLATTN_OK;
+    TRY(enqueue_kernels(c, &few, steps));
+    return cla_rope_back_enqueue(c, steps);
 }
 
 static clattn_status run(void *job, chain *steps) {

@@ -282,8 +282,9 @@ clattn_status cla_call_fill_alignments(call *c) {
 }
 
 static clattn_status plan(call *c, unsigned how) {
-    c->turns = c->params.rope.layout != CLATTN_ROPE_NONE;
-    c->keeps_keys = (how & CALL_KEYS_TURNED) || c->problem.paged || cla_kv_appends(&c->params.kv);
+    const clattn_kv *kv = &c->params.kv;
+    c->turns = c->params.rope.layout != CLATTN_ROPE_NONE || kv->k_rotation;
+    c->keeps_keys = (how & CALL_KEYS_TURNED) || c->problem.paged || cla_kv_appends(kv) || kv->k_rotation;
     if (how & CALL_UNPLANNED) {
         lay_out_workspace(c);
         return CLATTN_OK;

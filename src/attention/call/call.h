@@ -48,9 +48,10 @@ typedef struct call {
     uint64_t q_turned, k_turned; // bytes from the workspace's start of the turned copies
     uint64_t variant_workspace;  // bytes from the workspace's start of the variant's own part
     uint64_t workspace_bytes;    // all of it
-    bool turns;                  // q and k are turned by RoPE here, into the workspace
-    bool keeps_keys; // k is not: rows of pages were turned before, new ones are as they are appended
-    bool empty;      // nothing to do: B, H or Nq is 0
+    bool turns;                  // q and k are turned by RoPE here, into the workspace, or q is rotated
+    // k is not: rows of pages and rotated ones were turned before, new ones are as they are appended
+    bool keeps_keys;
+    bool empty; // nothing to do: B, H or Nq is 0
     // A copy; its host arrays are copies in `arrays`, or not looked at again. Last: what is before it starts as zero.
     clattn_attention_params params;
 } call;

@@ -16,7 +16,8 @@ static knobs knobs_of(const append *a) {
                .type_kv = (int)side->cache->type,
                .ragged = a->packed,
                .paged = a->pages != NULL,
-               .past = a->behind_past};
+               .past = a->behind_past,
+               .rotated = (a->k.rows && a->rotation[0]) || (a->v.rows && a->rotation[1])};
     if (!a->rope || !a->k.rows) return k;
     k.rope = a->rope->layout == CLATTN_ROPE_INTERLEAVED ? 2 : 1;
     if (a->turned.positions) k.positions = cla_rope_positions_knob(a->rope);
@@ -67,7 +68,9 @@ static append_args args_of(const append *a) {
                         .start = a->start,
                         .circular = a->circular,
                         .first_side = a->k.rows ? 0 : 1,
-                        .amplitude = a->turned.amplitude};
+                        .amplitude = a->turned.amplitude,
+                        .block = {a->rotation[0], a->rotation[1]},
+                        .scale = {cla_rotation_scale(a->rotation[0]), cla_rotation_scale(a->rotation[1])}};
     if (a->k.rows) {
         args.k_new = cla_tensor_view(a->k.rows), args.k = cla_tensor_view(a->k.cache);
         args.head_dim = (int)a->k.rows->shape[3];
@@ -269,6 +272,18 @@ static clattn_status take_rope(append_job *job, bool planning) {
                                     planning);
 }
 
+static clattn_status take_rotation(append_job *job) {
+    const clattn_append_params *p = &job->params;
+    append *a = &job->append;
+    if ((p->k_rotation && !a->k.rows) || (p->v_rotation && !a->v.rows))
+        return cla_context_fail(job->context, CLATTN_INVALID_ARGUMENT, "%s: is given, and %s is absent",
+                                a->k.rows ? "v_rotation" : "k_rotation", a->k.rows ? "v_new" : "k_new");
+    a->rotation[0] = p->k_rotation, a->rotation[1] = p->v_rotation;
+    if (a->k.rows) TRY(cla_rotation_check(job->context, "k_rotation", p->k_rotation, a->k.rows->shape[3]));
+    return a->v.rows ? cla_rotation_check(job->context, "v_rotation", p->v_rotation, a->v.rows->shape[3])
+                     : CLATTN_OK;
+}
+
 static clattn_status check_memory(const append_job *job) {
     call_views v;
     const clattn_append_params *p = &job->params;
@@ -303,6 +318,7 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
                                 "k_new, v_new: both are absent: there is nothing to append");
     TRY(cla_append_check_tensors(context, a, planning));
     TRY(take_rope(job, planning));
+    TRY(take_rotation(job));
     if (p->start && p->starts)
         return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
                                 "start: is given beside starts, which take its place");

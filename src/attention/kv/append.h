@@ -21,7 +21,8 @@ typedef struct append {
     const cl_mem *block_table;
     bool behind_past; // the caches are, which `past` then counts; `table` is there where it has a word
     append_past_args past;
-    int capacity; // rows of an item's cache; 0: those of the view
+    int capacity;    // rows of an item's cache; 0: those of the view
+    int rotation[2]; // of keys and of values: rows are rotated in blocks of so many columns; 0: they are not
 } append;
 
 clattn_status cla_append_prepare(clattn_context *c, const append *a);

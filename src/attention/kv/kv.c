@@ -17,6 +17,9 @@ clattn_status cla_kv_check_unbuilt(clattn_context *c, const clattn_attention_par
         {TYPE_IS_QUANTISED(kv->k.type) && p->rope.layout != CLATTN_ROPE_NONE && !cla_kv_is_paged(kv) &&
              !cla_kv_appends(kv) && !turned,
          "rope of i8 keys, float8 ones and those of blocks"},
+        {kv->k_rotation && p->rope.layout != CLATTN_ROPE_NONE && !cla_kv_is_paged(kv) &&
+             !cla_kv_appends(kv) && !turned,
+         "rope of rotated keys, which were turned before"},
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
         if (options[i].set)
@@ -109,6 +112,16 @@ static clattn_status check_pages(clattn_context *c, const clattn_kv *kv, int64_t
     return CLATTN_OK;
 }
 
+// Values that are a view of k lie in its rows, which are rotated whole.
+static clattn_status check_rotation(clattn_context *c, const clattn_kv *kv) {
+    TRY(cla_rotation_check(c, "k_rotation", kv->k_rotation, cla_tensor_width(&kv->k)));
+    TRY(cla_rotation_check(c, "v_rotation", kv->v_rotation, cla_tensor_width(&kv->v)));
+    if (kv->k_rotation == kv->v_rotation || !cla_kv_is_view(&kv->k, &kv->v)) return CLATTN_OK;
+    return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                            "v_rotation: %d: v is a view of k, whose k_rotation is %d: both must be alike",
+                            (int)kv->v_rotation, (int)kv->k_rotation);
+}
+
 static clattn_status check_places(clattn_context *c, const clattn_kv *kv, int64_t batch, bool planning) {
     TRY(check_past(c, kv, batch, planning));
     return check_pages(c, kv, batch, planning);
@@ -134,6 +147,7 @@ clattn_status cla_kv_check(clattn_context *x, const clattn_kv *kv, const int64_t
                       v_scale = {"v_scale", "[B, Hkv, Nkv]", TYPES_F32 | ANY_LAST_STRIDE, false, planning};
     TRY(cla_kv_check_scale(x, &kv->k_scale, &kv->k, &k_scale));
     TRY(cla_kv_check_scale(x, &kv->v_scale, &kv->v, &v_scale));
+    TRY(check_rotation(x, kv));
     return check_places(x, kv, items, planning);
 }
 

@@ -91,6 +91,7 @@ void cla_kv_fill_new(call *c) {
     append *a = &c->append;
     const clattn_rope *r = &c->params.rope;
     if (!cla_kv_appends(&c->params.kv)) return;
+    a->rotation[0] = c->params.kv.k_rotation, a->rotation[1] = c->params.kv.v_rotation;
     a->start = c->problem.batch ? (int32_t)rows_of(c, 0).start : 0;
     a->table = c->params.score.kv_lengths || c->params.score.q_lengths ? &c->append_table : NULL;
     if (c->params.kv.past_lengths) a->table = &c->append_table;
@@ -107,8 +108,8 @@ void cla_kv_fill_new(call *c) {
 bool cla_kv_new_views(const call *c, clattn_tensor *k, clattn_tensor *v, rope_rows *turned) {
     const clattn_kv *kv = &c->params.kv;
     const clattn_score *s = &c->params.score;
-    if (cla_kv_is_paged(kv) || cla_kv_has_past(kv) || cla_kv_is_latent_cache(kv) ||
-        c->append.turned.positions || c->empty || (s->q_lengths && !c->ragged.given))
+    if (cla_kv_is_paged(kv) || cla_kv_has_past(kv) || cla_kv_is_latent_cache(kv) || kv->k_rotation ||
+        kv->v_rotation || c->append.turned.positions || c->empty || (s->q_lengths && !c->ragged.given))
         return false;
     const int apart = c->ragged.given ? 0 : cla_call_items_apart(c);
     const new_rows first = c->ragged.given ? (new_rows){0, c->ragged.total_q} : rows_of(c, 0);

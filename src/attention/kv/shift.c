@@ -19,7 +19,9 @@ typedef struct shift_job {
 
 static clattn_status get_program(const shift_job *job, knobs *k, program **p) {
     const clattn_shift_params *from = &job->params;
-    *k = (knobs){.type_kv = (int)from->k.type, .rope = from->rope.layout == CLATTN_ROPE_INTERLEAVED ? 2 : 1};
+    *k = (knobs){.type_kv = (int)from->k.type,
+                 .rope = from->rope.layout == CLATTN_ROPE_INTERLEAVED ? 2 : 1,
+                 .rotated = from->k_rotation != 0};
     return cla_program_get_group(job->context, KERNEL_SHIFT, k, GROUP, p);
 }
 
@@ -36,6 +38,7 @@ static clattn_status check_tensors(const shift_job *job, bool planning) {
     if (s[0] > INT32_MAX || s[1] > INT32_MAX || s[0] * s[1] > INT32_MAX || s[2] > APPEND_MOST_ROWS)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "k: B * Hkv must be below 2^31, and rows at most %d", APPEND_MOST_ROWS);
+    TRY(cla_rotation_check(c, "k_rotation", p->k_rotation, cla_tensor_width(&p->k)));
     return cla_kv_check_scale(c, &p->k_scale, &p->k, &scale);
 }
 
@@ -152,7 +155,9 @@ static clattn_status enqueue(const shift_job *job, chain *steps, const cl_mem *t
                        .head_dim = (int)cla_tensor_width(&p->k),
                        .rotary_dim = job->width,
                        .flags = job->words ? ARGS_BATCH_ROWS : 0,
-                       .delta = p->delta};
+                       .delta = p->delta,
+                       .block = p->k_rotation,
+                       .scale = cla_rotation_scale(p->k_rotation)};
     knobs k;
     launch l = {.flops = flops_of(&p->k), .cuts_first = true};
     TRY(get_program(job, &k, &l.program));

@@ -1,5 +1,5 @@
-// hadamard.c: clattn_hadamard_enqueue: rows of one tensor times the Hadamard matrix, out of place or in place.
-#include <math.h>
+// hadamard.c: clattn_hadamard_enqueue: rows of one tensor times the Hadamard matrix, out of place or in place. Rows of
+// rotated caches are multiplied where they are turned or stored (rope.c, append.c, shift.c).
 #include <stddef.h>
 
 #include "attention/call/forms.h"
@@ -25,9 +25,7 @@ static clattn_status check_block(hadamard_job *job) {
     const int64_t size = job->params.x.shape[3], largest = size & -size; // power of two that divides it
     const int given = job->params.block;
     job->block = given ? given : (int)(largest < HADAMARD_MOST_BLOCK ? largest : HADAMARD_MOST_BLOCK);
-    if (job->block >= 2 && job->block <= HADAMARD_MOST_BLOCK && (job->block & (job->block - 1)) == 0 &&
-        size % job->block == 0)
-        return CLATTN_OK;
+    if (cla_rotation_divides(job->block, size)) return CLATTN_OK;
     return cla_context_fail(
         job->context, CLATTN_INVALID_ARGUMENT,
         "block: %d of D = %lld: must be a power of two that divides D, 2 to %d, or 0 for the "
@@ -73,7 +71,7 @@ static clattn_status run(void *from, chain *steps) {
                           .y = cla_tensor_view(&p->y),
                           .blocks = (int)(s[3] / job->block),
                           .block = job->block,
-                          .scale = (float)(1.0 / sqrt(job->block))};
+                          .scale = cla_rotation_scale(job->block)};
     knobs k;
     launch l = {.flops = cla_rope_turn_flops(&p->x), .cuts_first = true};
     TRY(get_program(job, &k, &l.program));

@@ -1,4 +1,5 @@
-// rope.c: rotary position embedding: frequencies, and rows of q and k, or of any tensor, turned into other memory or in place.
+// rope.c: rotary position embedding: frequencies, and rows of q and k, or of any tensor, turned into other memory or in place. Over a
+// rotated cache the same launch rotates q by the Hadamard matrix, and another the result.
 // A frequency is handed to the kernel as the fraction of a full turn that one position adds, times 2^64:
 // integer arithmetic then reduces any position's angle exactly (see rope.cl).
 #include "attention/rope/rope.h"
@@ -25,6 +26,7 @@ bool cla_rope_has_sections(const clattn_rope *r) {
     return r->sections[0] || r->sections[1] || r->sections[2];
 }
 
+#define GROUP 32 // work-items of a row that is rotated, but on a CPU
 #define TWO_PI 6.283185307179586476925
 
 static double base_of(const clattn_rope *r, int width) {
@@ -109,7 +111,32 @@ static knobs knobs_of(const rope_turn *t) {
     knobs k = {.type_q = (int)t->x->type, .type_out = (int)t->y_type, .ragged = t->sequences > 0};
     if (t->rows.positions) k.positions = cla_rope_positions_knob(t->rope);
     if (t->cos) k.cached = 1, k.type_bias = (int)t->cos->type;
+    k.rotated = t->rotation != 0;
     return k;
+}
+
+static clattn_status get_program(clattn_context *c, const rope_turn *t, knobs *k, program **p) {
+    *k = knobs_of(t);
+    return t->rotation ? cla_program_get_group(c, KERNEL_ROPE, k, GROUP, p)
+                       : cla_program_get(c, KERNEL_ROPE, k, p);
+}
+
+bool cla_rotation_divides(int block, int64_t size) {
+    return block >= 2 && block <= HADAMARD_MOST_BLOCK && (block & (block - 1)) == 0 && size % block == 0;
+}
+
+float cla_rotation_scale(int rotation) {
+    return rotation ? (float)(1.0 / sqrt(rotation)) : 1.0f;
+}
+
+clattn_status cla_rotation_check(clattn_context *c, const char *name, int rotation, int64_t size) {
+    if (rotation == 0 || (cla_rotation_divides(rotation, size) && size <= ROTATED_MOST_COLUMNS))
+        return CLATTN_OK;
+    return cla_context_fail(
+        c, CLATTN_INVALID_ARGUMENT,
+        "%s: %d of rows of %lld: must be a power of two that divides them, 2 to %d, of rows "
+        "of at most %d, or 0 for none",
+        name, rotation, (long long)size, HADAMARD_MOST_BLOCK, ROTATED_MOST_COLUMNS);
 }
 
 // [P, R/2], of each position, or [B or 1, N, R/2], of each row.
@@ -133,15 +160,28 @@ double cla_rope_turn_flops(const clattn_tensor *x) {
 }
 
 clattn_status cla_rope_turn_prepare(clattn_context *c, const rope_turn *t) {
-    const knobs k = knobs_of(t);
+    knobs k;
     program *p = NULL;
-    return cla_program_get(c, KERNEL_ROPE, &k, &p);
+    return get_program(c, t, &k, &p);
+}
+
+// An item a pair or a column that stands alone; of rows that are rotated a group a row.
+static void set_grid(const rope_turn *t, const chain *steps, const knobs *k, launch *l) {
+    const int64_t *s = t->x->shape;
+    const size_t group = (size_t)k->work_group, rows = (size_t)s[2], heads = (size_t)(s[0] * s[1]);
+    const size_t items[3] = {rows * (size_t)(s[3] - t->rows.rotary_dim / 2), heads, 1};
+    if (!t->rotation) {
+        cla_launch_items(l, steps->context, items, (const size_t[3]){64, 1, 1});
+        return;
+    }
+    l->local[0] = group, l->local[1] = l->local[2] = 1;
+    l->global[0] = rows * group, l->global[1] = heads, l->global[2] = 1;
 }
 
 clattn_status cla_rope_turn_enqueue(chain *steps, const rope_turn *t) {
     const rope_rows *r = &t->rows;
     const clattn_tensor *x = t->x;
-    const knobs k = knobs_of(t);
+    knobs k;
     const int64_t d = x->shape[3], n = x->shape[2], h = x->shape[1];
     if (cla_tensor_count(x) == 0) return CLATTN_OK;
     const rope_args a = {.x = cla_tensor_view(x),
@@ -155,12 +195,14 @@ clattn_status cla_rope_turn_enqueue(chain *steps, const rope_turn *t) {
                          .position = r->position,
                          .flags = r->flags,
                          .past_word = r->past_word,
+                         .block = t->rotation,
+                         .scale = cla_rotation_scale(t->rotation),
+                         .within = t->within,
                          .amplitude = r->amplitude};
     const rope_source_args source = source_of(t);
-    const size_t items[3] = {(size_t)n * (size_t)(d - r->rotary_dim / 2), (size_t)(x->shape[0] * h), 1};
     launch l = {.flops = cla_rope_turn_flops(x), .cuts_first = true};
-    TRY(cla_program_get(steps->context, KERNEL_ROPE, &k, &l.program));
-    cla_launch_items(&l, steps->context, items, (const size_t[3]){64, 1, 1});
+    TRY(get_program(steps->context, t, &k, &l.program));
+    set_grid(t, steps, &k, &l);
     cla_launch_buffer(&l, &x->buffer);
     cla_launch_buffer(&l, t->y);
     cla_launch_buffer(&l, &r->turns);
@@ -174,7 +216,7 @@ clattn_status cla_rope_turn_enqueue(chain *steps, const rope_turn *t) {
 }
 
 clattn_status cla_rope_frequencies(call *c, chain *steps) {
-    if (c->frequencies) return CLATTN_OK;
+    if (c->frequencies || c->params.rope.layout == CLATTN_ROPE_NONE) return CLATTN_OK;
     TRY(cla_kv_past_table(c, steps));
     return cla_rope_make_frequencies(c->context, &c->params.rope, c->problem.head_dim, steps,
                                      &c->frequencies);
@@ -186,6 +228,7 @@ rope_rows cla_rope_rows_of(const call *c, bool is_query) {
     rope_rows rows = {.rotary_dim = cla_rope_width(r, c->problem.head_dim),
                       .amplitude = (float)cla_rope_amplitude(r),
                       .interleaved = r->layout == CLATTN_ROPE_INTERLEAVED};
+    if (r->layout == CLATTN_ROPE_NONE) return (rope_rows){0}; // q is rotated alone
     const bool own = !is_query && cla_tensor_given(&r->k_positions);
     if (cla_tensor_given(&r->positions)) {
         rows.positions = own ? &r->k_positions : &r->positions;
@@ -209,9 +252,37 @@ static rope_turn turn_of(const call *c, bool is_query) {
     t.y_view = (args_view){(int64_t)(at / clattn_type_size(x->type)), h * n * d, n * d, d, 1};
     t.rows = cla_rope_rows_of(c, is_query);
     t.rows.turns = c->frequencies, t.rows.table = is_query || packed ? c->table : c->past_table;
-    if (packed && !t.rows.positions) t.sequences = c->problem.batch;
+    if (packed && !t.rows.positions && t.rows.rotary_dim) t.sequences = c->problem.batch;
     if (packed) t.y_view.batch = 0;
+    if (is_query) t.rotation = c->params.kv.k_rotation;
     return t;
+}
+
+// The result in its place. Rows that are no item's, and those past a length, are the caller's.
+static rope_turn back_of(const call *c) {
+    return (rope_turn){.rope = &c->params.rope,
+                       .x = &c->params.out,
+                       .y = &c->params.out.buffer,
+                       .y_type = c->params.out.type,
+                       .y_view = c->args.out,
+                       .sequences = c->ragged.given ? c->problem.batch : 0,
+                       .rotation = c->params.kv.v_rotation,
+                       .within = true,
+                       .rows = {.table = c->table, .flags = c->args.flags & ARGS_BATCH_ROWS}};
+}
+
+clattn_status cla_rope_back_prepare(const call *c) {
+    const rope_turn back = back_of(c);
+    return back.rotation ? cla_rope_turn_prepare(c->context, &back) : CLATTN_OK;
+}
+
+double cla_rope_back_flops(const call *c) {
+    return c->params.kv.v_rotation ? cla_rope_turn_flops(&c->params.out) : 0.0;
+}
+
+clattn_status cla_rope_back_enqueue(const call *c, chain *steps) {
+    const rope_turn back = back_of(c);
+    return back.rotation ? cla_rope_turn_enqueue(steps, &back) : CLATTN_OK;
 }
 
 clattn_status cla_rope_prepare(call *c) {

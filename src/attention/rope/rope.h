@@ -1,5 +1,5 @@
 // rope.h: rotary embedding of one tensor into another, as attention and clattn_rope_enqueue do it: what clattn_rope says,
-// checked (rope_call.c), its frequencies, and the launch (rope.c).
+// checked (rope_call.c), its frequencies, and the launch, which also rotates rows by the Hadamard matrix (rope.c).
 #ifndef CLATTN_ATTENTION_ROPE_ROPE_H
 #define CLATTN_ATTENTION_ROPE_ROPE_H
 #include "attention/call/tensor.h"
@@ -58,6 +58,8 @@ typedef struct rope_turn {
     clattn_type y_type;
     args_view y_view;
     int sequences; // of a ragged batch, which is x; 0: x is none
+    int rotation;  // rows are rotated behind that, in blocks of so many columns; 0: they are not
+    bool within;   // rows past an item's length are left alone; with a rotation
     rope_rows rows;
 } rope_turn;
 clattn_status cla_rope_turn_prepare(clattn_context *c, const rope_turn *t);
@@ -67,12 +69,21 @@ double cla_rope_turn_flops(const clattn_tensor *x);
 clattn_status cla_rope_check_rows(clattn_context *c, const clattn_tensor *from, const clattn_tensor *to,
                                   bool planning);
 
-// RoPE of a call's q and k, into the workspace.
+// Rows of `size` numbers that are rotated in blocks of so many, as `name` asks for; 0: they are not.
+clattn_status cla_rotation_check(clattn_context *c, const char *name, int rotation, int64_t size);
+bool cla_rotation_divides(int block, int64_t size); // a block that the matrix is made in
+float cla_rotation_scale(int rotation);
+
+// RoPE of a call's q and k, into the workspace, and the rotation of q behind it.
 clattn_status cla_rope_check(clattn_context *context, const clattn_attention_params *params, int head_dim,
                              bool planning);
 clattn_status cla_rope_prepare(struct call *c);
 double cla_rope_flops(const struct call *c);
 clattn_status cla_rope_enqueue(struct call *c, chain *chain);
+// The result of rotated values, rotated back. Nothing where they are not.
+clattn_status cla_rope_back_prepare(const struct call *c);
+double cla_rope_back_flops(const struct call *c);
+clattn_status cla_rope_back_enqueue(const struct call *c, chain *chain);
 // The call's RoPE for a kernel that turns rows of q, or of k, while it makes them; without buffers but positions.
 rope_rows cla_rope_rows_of(const struct call *c, bool is_query);
 // The frequencies of a call's RoPE, likewise.

@@ -27,6 +27,7 @@
 //   cascadenever cascadealways     whether a past of all is read once for all items; default the planner's choice
 //   cascadetry                     it is where the call allows it
 //   pagesN                         keys lie in pages of N rows; nkv is whole pages
+//   krotationN vrotationN          stored keys, or values, are rotated by the Hadamard matrix in blocks of N columns
 //   latent                         v is no tensor of its own but the first dv columns of k, as in multi-head latent attention
 //   dlse gradTYPE                  of a backward: lse has a derivative, too; the type of dq, dk and dv
 //   onlyLETTERS                    some gradients alone: of q k v, bias, sinks, alibi, headscales; default all that there are
@@ -152,7 +153,9 @@ struct test_case {
     int past_count;             // 0: all items have as many
     double past_length[CASE_GIVEN_MOST];
     clattn_cascade cascade;
-    int64_t page_size;  // keys lie in pages; 0: they do not
+    int64_t page_size; // keys lie in pages; 0: they do not
+    // What is stored of them is rotated in blocks of so many columns; 0: it is not.
+    int32_t k_rotation, v_rotation;
     bool device_sinks;  // sinks lie in a buffer
     bool blocks;        // a block mask is made of mask or mask_mod and given to the call
     bool mods_read;     // with numbers that they read

@@ -106,15 +106,16 @@ static double longest_key(const struct case_data *data) {
     return fmax(longest, longest_row(data->past_k, guarded_shape_numbers(&past), data->test.head_dim));
 }
 
-// How far weights may be off because q and k are stored once more after they were turned, each number with a
+// How far weights may be off because q and k, or q alone, are stored once more after they were turned, each number with a
 // relative error of at most the roundoff of its type, u_q and u_k: a score, and softcap's slope is at most 1, is then off by
 //   e <= scale * sum_d |q_d| |k_d| (u_q + u_k + u_q u_k) <= scale * |q| |k| (u_q + u_k + u_q u_k)
 // (Cauchy and Schwarz; turning keeps lengths). The logit ln(w / (1 - w)) of a weight then moves by at most 2 e, and the
 // weight, a logistic function of it, by at most tanh(e / 2), which is reached around w = 1/2.
 static double weights_moved(const struct case_data *data) {
     const struct test_case *t = &data->test;
-    if (t->rope.layout == CLATTN_ROPE_NONE || case_projects(t)) return 0;
-    const double u_q = storage_roundoff(t->q_type), u_k = storage_roundoff(t->kv_type);
+    const bool turns = t->rope.layout != CLATTN_ROPE_NONE;
+    if ((!turns && !t->k_rotation) || case_projects(t)) return 0;
+    const double u_q = storage_roundoff(t->q_type), u_k = turns ? storage_roundoff(t->kv_type) : 0;
     const float *const scales = t->score.head_scales;
     double scale = t->score.scale != 0.0f ? fabs((double)t->score.scale) : 1 / sqrt((double)t->head_dim);
     for (int64_t h = 0; scales && h < t->heads; h++) scale = fmax(h ? scale : 0, fabs((double)scales[h]));

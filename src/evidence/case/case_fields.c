@@ -72,6 +72,8 @@ const struct case_field case_fields[] = {
     FLAG("sharedpast", FIELD_ATTEND, past_shared),
     WORD("cascade", FIELD_ATTEND, cascade, names_cascades),
     NUMBER("pages", INT64, FIELD_ATTEND, page_size),
+    NUMBER("krotation", INT32, FIELD_ATTEND | FIELD_LAYER, k_rotation),
+    NUMBER("vrotation", INT32, FIELD_ATTEND | FIELD_LAYER, v_rotation),
     OTHER("window", WINDOW, FIELD_GRADED, score.window),
     OTHER("mask", MAP, FIELD_GRADED, mask),
     OTHER("bias", MAP, FIELD_GRADED, bias),

@@ -229,7 +229,9 @@ void case_kv_bind(const struct case_data *data, const struct case_data *keys, st
 static struct guarded bind_rows(const struct case_data *data, struct place *place, int tensor) {
     const struct test_case *t = &data->test;
     const int64_t size = tensor == CASE_K ? t->head_dim : t->head_dim_v, n = t->append;
-    const bool as_q = t->kv_type == t->q_type && case_v_type(t) == t->q_type;
+    const int64_t rotation = tensor == CASE_K ? t->k_rotation : t->v_rotation;
+    const bool as_q =
+        t->kv_type == t->q_type && case_v_type(t) == t->q_type && !t->k_rotation && !t->v_rotation;
     const clattn_type type = as_q ? t->q_type : CLATTN_TYPE_F32; // of both; holds whatever is stored
     struct guarded_shape shape = {type, 4, {t->batch, t->kv_heads, n, size}, t->layout};
     double *values = reference_alloc(guarded_shape_count(&shape));
@@ -240,6 +242,7 @@ static struct guarded bind_rows(const struct case_data *data, struct place *plac
                                                   case_append_start(data, b) + r)
                                     : NULL;
         for (int64_t d = 0; d < size; d++) values[c * size + d] = is_new ? from[d] : (double)NAN;
+        reference_rotate(values + c * size, size, rotation); // the call rotates them
     }
     if (t->ragged) {
         double *packed = case_ragged_rows(data, true, values, t->kv_heads, n, size);
@@ -266,7 +269,9 @@ static void fill_row(const struct case_data *data, int tensor, int64_t b, int64_
     for (int axis = 0; axis < 3; axis++) position[axis] = (double)(t->rope.position + j);
     for (int axis = 0; data->positions[1] && axis < (reference_has_sections(&t->rope) ? 3 : 1); axis++)
         position[axis] = data->positions[1][(axis * t->batch + b) * rows + j - case_places_past(data, b)];
+    reference_rotate(row, t->head_dim, t->k_rotation);
     reference_rope(&t->rope, row, t->head_dim, position);
+    reference_rotate(row, t->head_dim, t->k_rotation);
     for (int64_t d = 0; d < size; d++) row[d] = storage_round(t->kv_type, row[d]);
 }
 

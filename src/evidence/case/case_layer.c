@@ -38,6 +38,18 @@ static clattn_layer_kv_params maker_of(const clattn_layer_params *p) {
     return made;
 }
 
+// Rows that such a call has made, as a rotated cache has them.
+static void rotate(const struct test_case *t, struct place *place, const clattn_tensor *k,
+                   const clattn_tensor *v) {
+    const int32_t blocks[] = {t->k_rotation, t->v_rotation};
+    for (int n = 0; n < 2; n++) {
+        const clattn_hadamard_params p = {.x = n ? *v : *k, .y = n ? *v : *k, .block = blocks[n]};
+        if (!blocks[n]) continue;
+        const clattn_status status = clattn_hadamard_enqueue(place->context, place->queue, &p, 0, NULL, NULL);
+        if (status != CLATTN_OK) place_broken(place, "clattn_hadamard_enqueue", (cl_int)status);
+    }
+}
+
 // The layer then has them, and nothing that would make them.
 void case_layer_bind_ready(const struct case_data *data, struct place *place, struct case_arrays *a) {
     const struct test_case *t = &data->test;
@@ -58,6 +70,7 @@ void case_layer_bind_ready(const struct case_data *data, struct place *place, st
     p->rope.k_positions = absent;
     const clattn_status status = clattn_layer_kv_enqueue(place->context, place->queue, &made, 0, NULL, NULL);
     if (status != CLATTN_OK) place_broken(place, "clattn_layer_kv_enqueue", (cl_int)status);
+    rotate(t, place, &made.k, &made.v);
     clFinish(place->queue);
     p->kv.k = a->ready[0].view;
     p->kv.v = a->ready[1].view;
@@ -155,6 +168,7 @@ static void fill(const struct case_data *data, struct place *place, struct case_
     if (data->positions[1]) positions = bind_positions(data, place, n), made.rope.positions = positions.view;
     const clattn_status status = clattn_layer_kv_enqueue(place->context, place->queue, &made, 0, NULL, NULL);
     if (status != CLATTN_OK) place_broken(place, "clattn_layer_kv_enqueue", (cl_int)status);
+    rotate(&data->test, place, &made.k, &made.v);
     clFinish(place->queue);
     guarded_release(&y);
     guarded_release(&positions);

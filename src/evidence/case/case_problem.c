@@ -44,6 +44,7 @@ struct reference case_problem(const struct case_data *data, clattn_type plain,
     r.bias = data->bias;
     r.score = &t->score;
     r.rope = &t->rope;
+    if (!case_projects(t)) r.rotation[0] = t->k_rotation, r.rotation[1] = t->v_rotation;
     r.positions[0] = data->positions[0], r.positions[1] = data->positions[1];
     r.plain = plain;
     r.period = GUARDED_PERIOD, r.kv_period[0] = GUARDED_PERIOD_OF(t->kv_type);
@@ -67,8 +68,9 @@ clattn_type case_budget_type(const struct test_case *t) {
 }
 
 // The type whose budget holds before any rounding of the output: with rotary embedding q and k are rounded
-// again, and a layer stores them in between.
+// again, over rotated keys q is, and a layer stores them in between.
 clattn_type case_score_type(const struct test_case *t) {
     if (t->op == CASE_LAYER) return case_budget_type(t);
-    return t->rope.layout == CLATTN_ROPE_NONE ? CLATTN_TYPE_F32 : storage_coarser(t->q_type, t->kv_type);
+    if (t->rope.layout == CLATTN_ROPE_NONE) return t->k_rotation ? t->q_type : CLATTN_TYPE_F32;
+    return storage_coarser(t->q_type, t->kv_type);
 }

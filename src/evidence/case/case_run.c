@@ -51,6 +51,7 @@ static void fill_attention(const struct test_case *t, struct case_arrays *a) {
     p->lse = a->lse.view;
     p->weights = a->weights.view;
     p->scores = a->scores.view;
+    p->kv.k_rotation = t->k_rotation, p->kv.v_rotation = t->v_rotation;
     if (t->packed) return;
     p->q = a->q.view;
 }
@@ -66,6 +67,7 @@ static void fill_layer(const struct test_case *t, struct case_arrays *a) {
     p->kv_heads = (int32_t)t->kv_heads;
     p->projection = t->projection;
     p->precision = t->precision;
+    p->kv.k_rotation = t->k_rotation, p->kv.v_rotation = t->v_rotation;
     p->x = a->x.view;
     p->y = a->y.view;
     p->out = a->out.view;

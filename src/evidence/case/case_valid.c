@@ -152,9 +152,26 @@ static bool types_valid(const struct test_case *t, char why[256]) {
            refuse(why, "kv: the scale of a block holds no huge numbers");
 }
 
+// Rows of a cache. That keys of one were turned before is the library's to say.
+static bool rotation_valid(const struct test_case *t, char why[256]) {
+    const int32_t blocks[] = {t->k_rotation, t->v_rotation};
+    const int64_t sizes[] = {t->head_dim, t->head_dim_v};
+    for (int n = 0; n < 2; n++)
+        if (blocks[n] &&
+            (blocks[n] < 2 || (blocks[n] & (blocks[n] - 1)) || sizes[n] % blocks[n] || sizes[n] > 1024))
+            return refuse(
+                why, "krotation and vrotation: a power of two that divides d or dv, which are at most 1024");
+    if (!t->k_rotation && !t->v_rotation) return true;
+    if (case_projects(t) && !t->ready && !t->append)
+        return refuse(why, "rotation: of a layer needs ready or append");
+    if (t->latent && t->k_rotation != t->v_rotation)
+        return refuse(why, "rotation: of a latent k and v are alike");
+    return true;
+}
+
 static bool parts_valid(const struct test_case *t, char why[256]) {
     return layer_valid(t, why) && types_valid(t, why) && backward_valid(t, why) && given_fit(t, why) &&
-           places_valid(t, why) && ragged_valid(t, why);
+           places_valid(t, why) && ragged_valid(t, why) && rotation_valid(t, why);
 }
 
 bool case_valid(const struct test_case *t, char why[256]) {

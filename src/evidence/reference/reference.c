@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The last head's keys after rotary embedding, and room for a row of q.
+// The last head's keys, rotated back and after rotary embedding, and room for a row of q.
 struct turned_keys {
     int64_t head;
     double *k, *q;
@@ -107,34 +107,48 @@ struct turned_row {
     int64_t b, n, counted;
 };
 
-// A row of q or k turned to its position in `copy`, and rounded where a plain computation stores it again.
-static const double *turned(const struct reference *r, const double *row, const struct turned_row *at,
-                            double *copy) {
-    if (r->rope == NULL || r->rope->layout == CLATTN_ROPE_NONE) return row;
-    const double *given = r->positions[at->of], counted = (double)(r->rope->position + at->counted);
+static bool has_rope(const struct reference *r) {
+    return r->rope != NULL && r->rope->layout != CLATTN_ROPE_NONE;
+}
+
+// Whether keys are other numbers than those that are stored.
+static bool changes(const struct reference *r) {
+    return has_rope(r) || r->rotation[0] != 0;
+}
+
+// A plain computation stores q, and what it turned, once more, as it is multiplied: in the basis of the stored keys.
+static void round_stored(const struct reference *r, double *row) {
+    if (r->plain == CLATTN_TYPE_F32) return;
+    reference_rotate(row, r->head_dim, r->rotation[0]);
+    for (int64_t d = 0; d < r->head_dim; d++) row[d] = storage_round(r->plain, row[d]);
+    reference_rotate(row, r->head_dim, r->rotation[0]);
+}
+
+// A row of q or k turned to its position in `copy`.
+static void turned(const struct reference *r, const double *row, const struct turned_row *at, double *copy) {
+    const double *given = r->positions[at->of],
+                 counted = has_rope(r) ? (double)(r->rope->position + at->counted) : 0;
     const int64_t rows = !at->of ? r->n_q : r->places.past_k ? r->places.rows : r->n_kv;
     double position[3] = {counted, counted, counted};
     for (int axis = 0; given != NULL && axis < (reference_has_sections(r->rope) ? 3 : 1); axis++)
         position[axis] = given[(axis * r->batch + at->b) * rows + at->n];
-    memcpy(copy, row, (size_t)r->head_dim * sizeof *copy);
-    reference_rope(r->rope, copy, r->head_dim, position);
-    for (int64_t d = 0; r->plain != CLATTN_TYPE_F32 && d < r->head_dim; d++)
-        copy[d] = storage_round(r->plain, copy[d]);
-    return copy;
+    if (copy != row) memcpy(copy, row, (size_t)r->head_dim * sizeof *copy);
+    if (has_rope(r)) reference_rope(r->rope, copy, r->head_dim, position);
+    if (changes(r)) round_stored(r, copy);
 }
 
 // The keys of one head, turned once for all rows that follow one another and share them.
 static const double *turned_keys(const struct reference *r, int64_t head, struct turned_keys *kept) {
     const int64_t b = head / r->kv_heads, h = head % r->kv_heads;
-    if (r->rope == NULL || r->rope->layout == CLATTN_ROPE_NONE) return NULL;
+    if (!changes(r)) return NULL;
     for (int64_t j = 0; head != kept->head && j < r->n_kv; j++) {
         const double *k = reference_kv_row(r, false, b, h, j);
         double *to = kept->k + j * r->head_dim;
         if (k == NULL) continue;
-        if (reference_was_turned(r, b, j))
-            memcpy(to, k, (size_t)r->head_dim * sizeof *to);
-        else
-            turned(r, k, &(struct turned_row){1, b, reference_new_row(r, b, j), j}, to);
+        memcpy(to, k, (size_t)r->head_dim * sizeof *to);
+        reference_rotate(to, r->head_dim, r->rotation[0]);
+        if (has_rope(r) && !reference_was_turned(r, b, j))
+            turned(r, to, &(struct turned_row){1, b, reference_new_row(r, b, j), j}, to);
     }
     kept->head = head;
     return kept->k;
@@ -152,12 +166,12 @@ static void raw_scores(const struct reference *r, const struct reference_row *at
     const double *q = values_at(r, r->q, ((at->b * r->heads + at->h) * r->n_q + at->i) * d);
     const double *keys = turned_keys(r, head, kept);
     const double scale = reference_scale(r, at->h);
-    q = turned(r, q, &(struct turned_row){0, at->b, at->i, at->p}, kept->q);
+    turned(r, q, &(struct turned_row){0, at->b, at->i, at->p}, kept->q);
     for (int64_t j = 0; j < r->n_kv; j++) {
         const double *k = keys != NULL
                               ? keys + j * d
                               : reference_kv_row(r, false, at->b, at->h / (r->heads / r->kv_heads), j);
-        s[j] = k != NULL ? scale * reference_dot(q, k, d) : 0;
+        s[j] = k != NULL ? scale * reference_dot(kept->q, k, d) : 0;
     }
 }
 
@@ -215,8 +229,12 @@ static void weigh_values(const struct reference *r, const struct reference_row *
         if (s[j] == -(double)INFINITY) continue;
         for (int64_t d = 0; d < r->head_dim_v; d++) out[d] += weight * v[d];
     }
-    for (int64_t d = 0; r->plain != CLATTN_TYPE_F32 && d < r->head_dim_v; d++)
-        out[d] = storage_round(r->plain, out[d]);
+    // Stored once, and where values are rotated once more behind the rotation back.
+    for (int turn = 0; turn < (r->rotation[1] != 0 ? 2 : 1); turn++) {
+        if (turn) reference_rotate(out, r->head_dim_v, r->rotation[1]);
+        for (int64_t d = 0; r->plain != CLATTN_TYPE_F32 && d < r->head_dim_v; d++)
+            out[d] = storage_round(r->plain, out[d]);
+    }
 }
 
 double reference_finish(const struct reference *r, const struct reference_row *at, double *s, double *p,
@@ -255,10 +273,9 @@ struct reference_row reference_row_of(const struct reference *r, int64_t number)
 
 void reference_attention(const struct reference *r, const struct reference_result *result) {
     const int64_t count = r->rows != NULL ? r->row_count : r->batch * r->heads * r->n_q;
-    const bool turns = r->rope != NULL && r->rope->layout != CLATTN_ROPE_NONE;
     struct turned_keys kept = {.head = -1, .q = reference_alloc(r->head_dim)};
     double *scores = reference_alloc(2 * r->n_kv), *p = scores + r->n_kv;
-    kept.k = reference_alloc(turns ? r->n_kv * r->head_dim : 0);
+    kept.k = reference_alloc(changes(r) ? r->n_kv * r->head_dim : 0);
     for (int64_t n = 0; n < count; n++) {
         struct reference_row at = reference_row_of(r, r->rows != NULL ? r->rows[n] : n);
         at.at = n;

@@ -35,7 +35,9 @@ struct reference {
     const clattn_score *score;              // its scalars and host arrays; its tensors are not looked at
     const clattn_rope *rope;                // NULL: none
     const double *positions[2];             // explicit ones of rows and keys, [1 or 3, B, N]; NULL: counted
-    clattn_type plain;                      // F32: exact
+    int64_t rotation
+        [2]; // keys, values as they are stored are rotated in blocks of so many columns; 0: they are not
+    clattn_type plain; // F32: exact
     int64_t period, kv_period[2],
         map_period;      // of q; of k and of v; of mask and bias: tables that repeat; 0: whole
     const int64_t *rows; // of [B, H, Nq]; of [B, Nq] in a layer. NULL: all, in order
@@ -62,6 +64,8 @@ int64_t reference_shift(const struct reference *problem, int64_t b);
 
 // Turn a row [head_dim] in place, which has this position, or with sections these three.
 void reference_rope(const clattn_rope *rope, double *row, int64_t head_dim, const double position[3]);
+// A row times the normalised Hadamard matrix in blocks of so many columns; 0 leaves it.
+void reference_rotate(double *row, int64_t size, int64_t block);
 bool reference_has_sections(const clattn_rope *rope);
 
 // y[rows, out] = x[rows, in] w^T + b; b may be NULL.

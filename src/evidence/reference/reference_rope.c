@@ -1,4 +1,5 @@
-// reference_rope.c: rotary embedding in double precision: the turn of one row, and the frequencies of each scaling.
+// reference_rope.c: rotary embedding in double precision: the turn of one row, and the frequencies of each scaling; and a row's rotation by
+// the Hadamard matrix.
 #include "evidence/reference/reference.h"
 
 #include <math.h>
@@ -83,4 +84,14 @@ void reference_rope(const clattn_rope *rope, double *row, int64_t head_dim, cons
         *x = amplitude * (x0 * cos(angle) - y0 * sin(angle));
         *y = amplitude * (x0 * sin(angle) + y0 * cos(angle));
     }
+}
+
+void reference_rotate(double *row, int64_t size, int64_t block) {
+    const double scale = block > 0 ? 1 / sqrt((double)block) : 1;
+    for (int64_t apart = 1; apart < block; apart *= 2)
+        for (int64_t c = 0; c < size; c++) {
+            const double a = row[c], b = row[c ^ apart];
+            if ((c & apart) == 0) row[c] = a + b, row[c ^ apart] = a - b;
+        }
+    for (int64_t c = 0; c < size; c++) row[c] *= scale;
 }

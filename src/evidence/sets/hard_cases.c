@@ -113,6 +113,17 @@ const struct hard_case hard_cases[] = {
     {"q4_0-past", "attend-f16-b3-h4-hkv2-n2-nkv77-d64-dv32-causal-kvq4_0-bshd-lse-past70-sharedpast"},
     {"q8_0-latent",
      "attend-f32-b1-h20-hkv1-n3-nkv77-d96-dv64-full-kvq8_0-padded-latent-lse-softcap5-window40:m1-sinks"},
+    // Rotated by the Hadamard matrix, as they are stored.
+    {"rotated",
+     "attend-f32-b2-h4-hkv2-n15-nkv77-d64-dv32-causal-offset50-kvq4_0-lse-krotation64-vrotation16-sinks-"
+     "qlen15:4-kvlen77:25-hiddennan"},
+    {"rotated-append",
+     "decode-bf16-b2-h8-hkv2-n1-nkv300-d64-causal-lse-krotation32-vrotation64-kvlen300:17-ropehalf-append1"},
+    {"rotated-ragged",
+     "attend-f16-b3-h4-hkv2-n15-nkv60-d96-dv64-causal-lse-pages12-krotation32-vrotation64-qlen1:15:5-"
+     "kvlen60:33:9-ropehalf-positions-append15-raggedcache"},
+    {"rotated-latent", "attend-f32-b1-h20-hkv1-n3-nkv77-d96-dv64-full-kvq8_0-latent-lse-krotation32-"
+                       "vrotation32-kvlen50-hiddennan"},
     // 16-bit queries and results beside them: both products in integers.
     {"integers", "decode-bf16-b2-h8-hkv2-n3-nkv1031-d128-causal-kvi8-lse-softcap5-kvlen1031:70"},
     {"integers-blocks", "decode-f16-b2-h8-hkv2-n1-nkv300-d128-dv64-full-kvq4_0-padded-lse-window200:0-sinks"},
@@ -184,6 +195,9 @@ const struct hard_case hard_cases[] = {
     {"layer-gate", "layer-f32-b2-h4-hkv2-n9-d16-m48-causal-native-gateall-gatebias-kvlen9:4"},
     {"layer-ready",
      "layer-f32-b2-h4-hkv2-n9-nkv21-d16-m48-causal-native-biasesqv-normheads-normplain-ready-sinks-ropehalf"},
+    {"layer-rotated",
+     "layer-f32-b2-h4-hkv2-n9-nkv21-d16-m48-causal-native-normheads-normplain-ready-krotation16-vrotation8-"
+     "ropehalf-positions"},
     {"layer-ragged", "layer-f32-b3-h4-hkv2-n9-d16-m48-causal-native-normheads-normplain-gateall-qlen9:0:4-"
                      "kvlen9:0:4-ropehalf-"
                      "raggedgapsdevice"},

@@ -14,7 +14,7 @@
 
 #include "evidence/case/case.h"
 
-#define PAIRS_MOST_FACTORS 26
+#define PAIRS_MOST_FACTORS 27
 #define PAIRS_MOST_LEVELS 12
 
 // One option: its values as tokens of a case's name ("": none), the first of which goes with every value of any other; or, of one

@@ -54,6 +54,7 @@ static const struct pairs_factor attention[] = {
      COMPILED_LAID,
      {"", "pages16", "pages7", "past", "past-lengths", "past-shared", "past-cascade"}},
     {"values", COMPILED_LAID, {"", "latent"}},
+    {"rotation", RUN, {"", "krotation8-vrotation8", "krotation4", "vrotation4"}},
     {"new rows", RUN_LAID, {"", "append1", "appendall"}}, // where the others have put the keys
     {"ragged",
      COMPILED,
@@ -76,6 +77,7 @@ const struct pairs_refused pairs_refused[] = {
     {"rope", "kvi8", "rope of i8 keys", CLATTN_UNSUPPORTED},
     {"rope", "kvf8", "rope of i8 keys", CLATTN_UNSUPPORTED},
     {"rope", "kvq", "rope of i8 keys, float8 ones and those of blocks", CLATTN_UNSUPPORTED},
+    {"rope", "krotation", "rope of rotated keys", CLATTN_UNSUPPORTED},
 };
 const int pairs_refused_count = (int)(sizeof pairs_refused / sizeof pairs_refused[0]);
 
@@ -99,6 +101,10 @@ static const char *const apart[][2] = {
     {"packed", "ragged"},
     {"ragged", "append1"}, // new rows are as many as query rows
     {"ropehalf", "d33"},   // pairs of an odd number
+    {"krotation", "d33"},
+    {"vrotation", "d33"},
+    {"latent", "krotation4"}, // values that are a view of the keys
+    {"latent", "vrotation4"},
     {"cascade",
      "b1"}, // a past that is read once: what clattn_cascade says cannot be; beside past-shared it is
     {"cascade", "topleft"},
@@ -130,6 +136,8 @@ static const char *const apart[][2] = {
     {"dominant", "bias"},
     {"dominant", "alibi"},
     {"dominant", "rope"},
+    {"huge", "krotation"},
+    {"dominant", "krotation"},
 };
 
 // Where the keys of a case lie, by a word: in pages, in past rows and new ones, or as a latent, and how many of them the call

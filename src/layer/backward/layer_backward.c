@@ -22,6 +22,8 @@ static clattn_status refuse_unbuilt(clattn_context *c, const clattn_layer_params
                    {cla_tensor_given(&kv->block_table), "block_table"},
                    {cla_tensor_given(&kv->past_k) || cla_tensor_given(&kv->past_v), "past_k"},
                    {cla_tensor_given(&kv->k) || cla_tensor_given(&kv->v), "kv"},
+                   {kv->k_rotation != 0, "k_rotation"},
+                   {kv->v_rotation != 0, "v_rotation"},
                    {p->cu_seqlens_q || cla_tensor_given(&p->cu_seqlens_q_device), "cu_seqlens_q"},
                    {kv->cu_seqlens_kv || cla_tensor_given(&kv->cu_seqlens_kv_device), "cu_seqlens_kv"},
                    {cla_tensor_given(&kv->kv_lengths_device), "kv_lengths_device"},

@@ -182,6 +182,10 @@ static clattn_status check_ready(const layer *l) {
     if (p->append && !l->appends)
         return cla_context_fail(l->context, CLATTN_INVALID_ARGUMENT,
                                 "append: needs caches, kv.k and kv.v, which are absent");
+    if (!l->ready && !l->appends && (p->kv.k_rotation || p->kv.v_rotation))
+        return cla_context_fail(l->context, CLATTN_INVALID_ARGUMENT,
+                                "%s: is of rows that kv has, whose k and v are absent",
+                                p->kv.k_rotation ? "k_rotation" : "v_rotation");
     if (!l->ready && !l->appends && cla_tensor_given(&p->kv.block_table))
         return cla_context_fail(l->context, CLATTN_INVALID_ARGUMENT,
                                 "block_table: is there for pages of kv, whose k and v are absent");

@@ -131,8 +131,9 @@ static void choose_rope(layer *l) {
     const bool norms = l->norm.how != CLATTN_NORM_NONE;
     const float amplitude = (float)cla_rope_amplitude(&l->params.rope);
     l->q_norm = cla_norm_of(&l->norm, 0, &q), l->k_norm = cla_norm_of(&l->norm, 1, &k);
-    // Else attention turns appended keys on their way.
-    if (choose_new_rows(l) || l->params.rope.layout == CLATTN_ROPE_NONE || l->appends || counts_sequences(l))
+    // Else attention turns appended keys on their way, and q where it rotates it.
+    if (choose_new_rows(l) || l->params.rope.layout == CLATTN_ROPE_NONE || l->appends ||
+        counts_sequences(l) || l->params.kv.k_rotation)
         return;
     q.rope = cla_rope_rows_of(&l->call, true);
     k.rope = cla_rope_rows_of(&l->call, false);

@@ -32,6 +32,11 @@ static const option_row attend_rows[] = {
      AS_CHOICE(attend, kv_type, kv_type_names)},
     {"v-type", "TYPE", "how V is stored where it is not as K: one of --kv-type's",
      AS_CHOICE(attend, v_type, kv_type_names)},
+    {"kv-rotation", "N",
+     "K and V that --kv-type stores in 8 or 4 bits are multiplied by Hadamard's matrix before, in blocks of "
+     "N columns, and q and "
+     "the result with them",
+     AS_INTEGER(attend, kv_rotation, 2, 1024)},
     {"dtype", "TYPE", "storage type where it is not the files' own: f32, f16, bf16",
      AS_CHOICE(attend, dtype, names_types)},
 };
@@ -56,6 +61,9 @@ static int load_inputs(attend *a) {
     if (a->v_type < 0) a->v_type = a->kv_type;
     if (a->kv_type >= 0) a->quantised[0] = quantised_types[a->kv_type];
     if (a->v_type >= 0) a->quantised[1] = quantised_types[a->v_type];
+    if (status < 0 && a->kv_rotation && a->quantised[0] == CLATTN_TYPE_F32 &&
+        a->quantised[1] == CLATTN_TYPE_F32)
+        status = tool_wrong("--kv-rotation: has no effect without --kv-type of 8 or 4 bits");
     if (status < 0) status = attend_gradients_check(a);
     if (status < 0 && a->ranks.wanted) return attend_shared_find(a);
     if (status < 0) status = tensors_load("q", a->q, 4, &a->q_array);

@@ -61,8 +61,11 @@ static void swap(const attend *a, clattn_tensor *const views[], int count) {
 int attend_upload(attend *a, tensors *t) {
     clattn_attention_params *p = &a->params;
     int status = tensors_upload(t, &a->q_array, &p->q);
-    if (status < 0) status = kv_upload(t, &a->k_array, a->quantised[0], &p->kv.k, &p->kv.k_scale);
-    if (status < 0) status = kv_upload(t, &a->v_array, a->quantised[1], &p->kv.v, &p->kv.v_scale);
+    if (a->quantised[0] != CLATTN_TYPE_F32) p->kv.k_rotation = (int32_t)a->kv_rotation;
+    if (a->quantised[1] != CLATTN_TYPE_F32) p->kv.v_rotation = (int32_t)a->kv_rotation;
+    const kv_storage k = {a->quantised[0], p->kv.k_rotation}, v = {a->quantised[1], p->kv.v_rotation};
+    if (status < 0) status = kv_upload(t, &a->k_array, k, &p->kv.k, &p->kv.k_scale);
+    if (status < 0) status = kv_upload(t, &a->v_array, v, &p->kv.v, &p->kv.v_scale);
     swap(a, (clattn_tensor *[]){&p->q, &p->kv.k, &p->kv.v, &p->kv.k_scale, &p->kv.v_scale}, 5);
     if (status < 0) status = kv_options_upload(&a->kv, t, a->quantised, &p->kv);
     swap(a, (clattn_tensor *[]){&p->kv.past_k, &p->kv.past_v, &p->kv.past_k_scale, &p->kv.past_v_scale}, 4);

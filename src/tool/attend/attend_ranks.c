@@ -104,6 +104,7 @@ static const char *refused(const attend *a) {
     if (a->ragged.file && (a->score.score.score_mod || a->score.score.mask_mod))
         return "--score-mod, --mask-mod with --cu-seqlens";
     if (a->v_type != a->kv_type) return "--v-type";
+    if (a->kv_rotation) return "--kv-rotation";
     if (clattn_type_numbers(a->quantised[0]) > 1) return "--kv-type in blocks";
     if (a->quantised[0] != CLATTN_TYPE_F32 && a->rope.rope.layout != CLATTN_ROPE_NONE)
         return "--rope with a --kv-type that has scales";

@@ -23,8 +23,13 @@ int kv_options_load(kv_options *o, int64_t batch, const int types[2], bool bf16)
 int kv_options_upload(const kv_options *o, tensors *t, const clattn_type types[2], clattn_kv *kv);
 void kv_options_free(kv_options *o);
 
+// How rows of K or V are stored: quantised, where the type is not f32, and rotated before in blocks of so many columns, or not.
+typedef struct kv_storage {
+    clattn_type type;
+    int32_t rotation;
+} kv_storage;
 // K, V or past rows of them.
-int kv_upload(tensors *t, const array *x, clattn_type type, clattn_tensor *view, clattn_tensor *scale);
+int kv_upload(tensors *t, const array *x, kv_storage as, clattn_tensor *view, clattn_tensor *scale);
 // Keys of a call, past ones and new; and numbers of a row, of a view of rank 4.
 int64_t kv_count(const clattn_kv *kv);
 int64_t kv_width(const clattn_tensor *t);

@@ -4,6 +4,7 @@
 
 #include "tool/call_options/call_options.h"
 #include "evidence/limits/model.h"
+#include "evidence/reference/reference.h"
 #include "evidence/reference/storage.h"
 
 static const option_row kv_rows[] = {
@@ -82,9 +83,9 @@ int kv_options_load(kv_options *o, int64_t batch, const int types[2], bool bf16)
 
 int kv_options_upload(const kv_options *o, tensors *t, const clattn_type types[2], clattn_kv *kv) {
     int status = -1;
-    if (o->past_k) status = kv_upload(t, &o->past_k_array, types[0], &kv->past_k, &kv->past_k_scale);
-    if (status < 0 && o->past_v)
-        status = kv_upload(t, &o->past_v_array, types[1], &kv->past_v, &kv->past_v_scale);
+    const kv_storage k = {types[0], kv->k_rotation}, v = {types[1], kv->v_rotation};
+    if (o->past_k) status = kv_upload(t, &o->past_k_array, k, &kv->past_k, &kv->past_k_scale);
+    if (status < 0 && o->past_v) status = kv_upload(t, &o->past_v_array, v, &kv->past_v, &kv->past_v_scale);
     kv->past_lengths = o->lengths;
     if (status >= 0 || !o->block_table) return status;
     kv->page_size = (int32_t)(o->page_size ? o->page_size : kv->k.shape[2]);
@@ -146,8 +147,26 @@ static int quantise(const array *x, clattn_type type, const array *bytes, const 
     return -1;
 }
 
+static int rotate(const array *x, int64_t block) {
+    const int64_t size = x->shape[3], count = array_count(x);
+    float *numbers = x->data;
+    if ((block & (block - 1)) || size % block)
+        return tool_wrong(
+            "--kv-rotation %lld: rows of %lld numbers: a power of two that divides them is needed",
+            (long long)block, (long long)size);
+    double *row = reference_alloc(size);
+    for (int64_t n = 0; n < count; n += size) {
+        for (int64_t d = 0; d < size; d++) row[d] = (double)numbers[n + d];
+        reference_rotate(row, size, block);
+        for (int64_t d = 0; d < size; d++) numbers[n + d] = (float)row[d];
+    }
+    free(row);
+    return -1;
+}
+
 // Bytes travel as those of booleans.
-int kv_upload(tensors *t, const array *x, clattn_type type, clattn_tensor *view, clattn_tensor *scale) {
+int kv_upload(tensors *t, const array *x, kv_storage as, clattn_tensor *view, clattn_tensor *scale) {
+    const clattn_type type = as.type;
     array bytes = {0}, scales = {0};
     if (type == CLATTN_TYPE_F32) return tensors_upload(t, x, view);
     const int64_t numbers = clattn_type_numbers(type), elements = x->shape[3] / numbers;
@@ -158,7 +177,9 @@ int kv_upload(tensors *t, const array *x, clattn_type type, clattn_tensor *view,
                           clattn_type_name(type), (long long)x->shape[3], (int)numbers);
     const bool made =
         array_create(&bytes, ARRAY_BOOL, 4, shape) && array_create(&scales, ARRAY_F32, 3, x->shape);
-    int status = made ? quantise(x, type, &bytes, &scales) : tool_failed("no memory for rows with scales");
+    int status = made ? -1 : tool_failed("no memory for rows with scales");
+    if (status < 0 && as.rotation) status = rotate(x, as.rotation);
+    if (status < 0) status = quantise(x, type, &bytes, &scales);
     if (status < 0) status = tensors_upload(t, &bytes, view);
     if (status < 0 && numbers == 1) status = tensors_upload(t, &scales, scale);
     if (status < 0)
