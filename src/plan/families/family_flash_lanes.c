@@ -63,7 +63,8 @@ static const char *fit_integers(const plan_input *in, const problem *p, const tu
 // two numbers. On Zen 4 this predicts what was measured, 1.15 to 1.7 times the speed of floats, and 1.0 of float32 over blocks, within 8 %.
 static double integer_columns(const problem *p, const variant *v) {
     const bool wide = v->knobs.type_out == CLATTN_TYPE_F32;
-    const int digits = wide || p->type_q != CLATTN_TYPE_BF16 ? 3 : 2, weight_digits = wide ? 3 : 2,
+    const bool all = wide || p->wants_weights || p->type_q != CLATTN_TYPE_BF16;
+    const int digits = all ? 3 : 2, weight_digits = wide ? 3 : 2,
               parts = p->type_kv == CLATTN_TYPE_I8 ? 1 : p->head_dim / 32,
               parts_v = cla_problem_type_v(p) == CLATTN_TYPE_I8 ? 1 : p->head_dim_v / 32;
     return 0.5 * (digits * p->head_dim + weight_digits * p->head_dim_v) + 12.0 * parts + 17.0 * parts_v;
