@@ -239,11 +239,11 @@ END_TEST
 START_TEST(first_key_takes_all) {
     struct test_case test;
     char why[256];
-    ck_assert(case_parse(_i ? "attend-f16-b1-h1-n40-nkv1500-d64-full-flash-kvq8_0"
-                            : "attend-f16-b1-h1-n40-nkv1500-d64-full-flash-kvi8",
+    ck_assert(case_parse(_i ? "attend-f16-b1-h1-n64-nkv1500-d64-full-flash-kvq8_0"
+                            : "attend-f16-b1-h1-n64-nkv1500-d64-full-flash-kvi8",
                          &test, why));
     struct case_data *data = case_make(&test);
-    fill(data->q, 40 * 64, 1);
+    fill(data->q, 64 * 64, 1);
     fill(data->k, 64, 2);
     fill(data->v, 64, 0);
     case_kv_store(data);
