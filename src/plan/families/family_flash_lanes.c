@@ -60,7 +60,7 @@ static const char *fit_integers(const plan_input *in, const problem *p, const tu
 
 // Bytes of a query's number and of a weight, as flash_lanes_integers.clh has them: the rate of the engine is that of two. Beside its
 // products each part of a key's columns that has a scale takes six instructions, of a value's eight and a half, an instruction being
-// two numbers. On Zen 4 this predicts what was measured, 1.15 to 1.7 times the speed of floats, and 1.0 of float32 over blocks, within 8 %.
+// two numbers. On Zen 4 this predicts what was measured, 1.1 to 1.7 times the speed of floats, and 1.0 of float32 over blocks, within 8 %.
 static double integer_columns(const problem *p, const variant *v) {
     const bool wide = v->knobs.type_out == CLATTN_TYPE_F32;
     const bool all = wide || p->wants_weights || p->type_q != CLATTN_TYPE_BF16;
