@@ -155,6 +155,31 @@ void ask_for_value(const product_rows *kv, int j) {
 #endif
 #include "lanes/lanes_softmax.clh"
 
+// What a work-item has of the query rows, and how both products are made.
+#if DOT_I8
+#include "lanes/flash_lanes_integers.clh"
+#define FLASH_DECLARE_QUERY                                                                                  \
+    query_lanes q_tile[1] LANES_ALIGNED;                                                                     \
+    value_tile v_tile LANES_ALIGNED
+#define LOAD_QUERY(q_tile, q, t) load_query(q_tile, q, (t)->args->q.row, (t)->rows, (t)->scale *SCORE_UNIT)
+#define FLASH_PACKED(floats) 1
+#define SCORE_KEYS score_keys_by_integers
+#define ADD_BY_INTEGERS(...) add_values_by_integers(__VA_ARGS__)
+typedef query_lanes query_tile;
+#else
+#define FLASH_DECLARE_QUERY VEC q_tile[PRODUCT_STEPS(HEAD_DIM) * ROW_VECTORS] LANES_ALIGNED
+#if DOT_BF16
+#define LOAD_QUERY(q_tile, q, t) LOAD_ROWS(pair, q_tile, q, (t)->args->q.row, (t)->rows, HEAD_DIM)
+#else
+#define LOAD_QUERY(q_tile, q, t)                                                                             \
+    LOAD_ROWS_SCALED(TYPE_Q, q_tile, q, (t)->args->q.row, (t)->rows, HEAD_DIM, (t)->scale *SCORE_UNIT)
+#endif
+#define FLASH_PACKED(floats) (floats)
+#define SCORE_KEYS product_score_keys
+#define ADD_BY_INTEGERS(...) false
+typedef VEC query_tile;
+#endif
+
 // product_add_values where some value is not finite and some row does not see it: 0 * NaN must not reach that row.
 void add_values_selected(VEC *o_tile, const VEC *p_tile, const VEC *keep, const product_rows *kv,
                          const tile_rows *t) {
@@ -178,13 +203,9 @@ void clear_values(VEC *o_tile) {
 }
 
 // Q, transposed and scaled; no sums. The output is cleared where no block of keys writes it.
-void start_rows(VEC *q_tile, row_softmax *x, __global const ELEMENT(TYPE_Q) * q, const tile_rows *t) {
+void start_rows(query_tile *q_tile, row_softmax *x, __global const ELEMENT(TYPE_Q) * q, const tile_rows *t) {
     q += view_row(&t->args->q, t->b, t->h, t->i0);
-#if DOT_BF16
-    LOAD_ROWS(pair, q_tile, q, t->args->q.row, t->rows, HEAD_DIM);
-#else
-    LOAD_ROWS_SCALED(TYPE_Q, q_tile, q, t->args->q.row, t->rows, HEAD_DIM, t->scale * SCORE_UNIT);
-#endif
+    LOAD_QUERY(q_tile, q, t);
     for (int b = 0; b < ROW_VECTORS; b++) x->m[b] = (VEC)(-INFINITY), x->l[b] = (VEC)(0.0f);
 }
 
@@ -209,11 +230,11 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
     const int group = tiles - 1 - tile, split = group % args.splits;
     const mask_rows bounds = mask_rows_of(&args, table, b);
     const score_call call = SCORE_CALL;
-    VEC q_tile[PRODUCT_STEPS(HEAD_DIM) * ROW_VECTORS] LANES_ALIGNED,
-        o_tile[HEAD_DIM_V * ROW_VECTORS] LANES_ALIGNED, s_tile[TILE_KV * ROW_VECTORS] LANES_ALIGNED;
+    FLASH_DECLARE_QUERY;
+    VEC o_tile[HEAD_DIM_V * ROW_VECTORS] LANES_ALIGNED, s_tile[TILE_KV * ROW_VECTORS] LANES_ALIGNED;
     VEC bias_tile[TILE_BIAS_VECTORS] LANES_ALIGNED, seen_tile[TILE_SEEN_VECTORS] LANES_ALIGNED;
-    float pack_k[PRODUCT_PACK_K ? KEY_BLOCK * PRODUCT_PITCH_K : 1] LANES_ALIGNED;
-    float pack_v[PRODUCT_PACK_V ? PRODUCT_STEPS(TILE_KV) * PRODUCT_PITCH_V : 1] LANES_ALIGNED;
+    float pack_k[FLASH_PACKED(PRODUCT_PACK_K ? KEY_BLOCK * PRODUCT_PITCH_K : 1)] LANES_ALIGNED;
+    float pack_v[FLASH_PACKED(PRODUCT_PACK_V ? PRODUCT_STEPS(TILE_KV) * PRODUCT_PITCH_V : 1)] LANES_ALIGNED;
 
     tile_rows t;
     t.args = &args, t.call = &call, t.b = b, t.h = h, t.bias = bias_tile, t.seen_tile = seen_tile;
@@ -244,14 +265,16 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
 #if WEIGHTS
             ahead_ask_weights(weights, &t, j / KEY_BLOCK);
 #endif
-            product_score_keys(s_tile, m, q_tile, &kv, &t, j, &next, t.k0 + j);
+            SCORE_KEYS(s_tile, m, q_tile, &kv, &t, j, &next, t.k0 + j);
         }
 #if WEIGHTS
         store_scores(weights, &t, s_tile);
 #endif
         weigh_scores(s_tile, &x, m, keep, t.count WEIGH_VALUES);
         DROPOUT_DROP(s_tile, &t, DOT_BF16);
-        if (!tile_all_see(&t, 0, t.count) && !product_values_finite(&kv, &t)) {
+        if (ADD_BY_INTEGERS(o_tile, s_tile, keep, &v_tile, &kv, &t, empty)) {
+            // Nothing is left to do.
+        } else if (DOT_I8 || (!tile_all_see(&t, 0, t.count) && !product_values_finite(&kv, &t))) {
             if (empty) clear_values(o_tile);
             add_values_selected(o_tile, s_tile, keep, &kv, &t);
         } else {

@@ -1,6 +1,7 @@
 // test_hostile.c: NaN and infinity, seen and hidden, huge and tiny values, and identities that need no
 // reference. Leaves out ordinary numbers (tests/cases).
 #include "support/case_assert.h"
+#include "evidence/case/case_kv.h"
 #include "evidence/reference/storage.h"
 #include "support/harness.h"
 
@@ -211,23 +212,42 @@ START_TEST(infinite_scales) {
     const clattn_tensor *scale = &arrays.kv_scales[_i].view;
     const float infinite = INFINITY;
     const size_t at = (size_t)(scale->offset + 7 * scale->stride[2]) * sizeof infinite;
-    struct case_result got[2];
+    struct case_result got[3];
     ck_assert_int_eq(clEnqueueWriteBuffer(harness()->queue, scale->buffer, CL_TRUE, at, sizeof infinite,
                                           &infinite, 0, NULL, NULL),
                      CL_SUCCESS);
-    for (int n = 0; n < 2; n++) {
-        arrays.params.kernel = n ? CLATTN_KERNEL_DECODE : CLATTN_KERNEL_UNFUSED;
+    for (int n = 0; n < 3; n++) {
+        static const clattn_kernel kernels[] = {CLATTN_KERNEL_UNFUSED, CLATTN_KERNEL_DECODE,
+                                                CLATTN_KERNEL_FLASH};
+        arrays.params.kernel = kernels[n];
         ck_assert_int_eq(case_enqueue(harness()->context, harness()->queue, &arrays, NULL), CLATTN_OK);
         got[n] = case_collect(&arrays, harness()->queue, NULL);
     }
-    for (int c = 0; c < 2 * 3 * 32; c++) {
-        const double plain = got[0].out[c], other = got[1].out[c];
+    for (int c = 0; c < 2 * 2 * 3 * 32; c++) {
+        const double plain = got[0].out[c / 2], other = got[1 + c % 2].out[c / 2];
         ck_assert(!isfinite(plain));
         ck_assert_msg(isnan(plain) ? isnan(other) : plain == other, "%g, should be %g", other, plain);
     }
-    case_result_free(&got[0]);
-    case_result_free(&got[1]);
+    for (int n = 0; n < 3; n++) case_result_free(&got[n]);
     case_unbind(&arrays);
+    case_free(data);
+}
+END_TEST
+
+// A first key takes nearly all of every row's weight, and its value is nothing, as the first tokens of language models have it: the result
+// is what all others together add, though each of their weights is less than a sixteen-bit part of the largest.
+START_TEST(first_key_takes_all) {
+    struct test_case test;
+    char why[256];
+    ck_assert(case_parse(_i ? "attend-f16-b1-h1-n64-nkv1500-d64-full-flash-kvq8_0"
+                            : "attend-f16-b1-h1-n64-nkv1500-d64-full-flash-kvi8",
+                         &test, why));
+    struct case_data *data = case_make(&test);
+    fill(data->q, 64 * 64, 1);
+    fill(data->k, 64, 2);
+    fill(data->v, 64, 0);
+    case_kv_store(data);
+    case_assert_data(data);
     case_free(data);
 }
 END_TEST
@@ -287,7 +307,9 @@ int main(void) {
     const TTest *const identities[] = {ones_give_one, permuted_keys, same_bits_fifty_times, NULL};
     Suite *suite = suite_create("hostile");
     harness_add(suite, "NaN", nan);
-    tcase_add_loop_test(harness_add(suite, "huge and tiny", sizes), infinite_scales, 0, 2);
+    TCase *const scales = harness_add(suite, "huge and tiny", sizes);
+    tcase_add_loop_test(scales, infinite_scales, 0, 2);
+    tcase_add_loop_test(scales, first_key_takes_all, 0, 2);
     harness_add(suite, "identities", identities);
     return harness_run(suite);
 }

@@ -41,6 +41,10 @@ for type in 4 8 9 10; do
         lint_x86 -DTYPE_Q=1 -DTYPE_OUT=2 -DTYPE_KV=$type $how -DSCORE_OPS=15 cl/lanes/decode_lanes.cl
         lint_x86 -DTYPE_Q=1 -DTYPE_OUT=2 -DTYPE_KV=$type -DTYPE_V=$((type == 4 ? 9 : 4)) $how cl/lanes/decode_lanes.cl
     done
+    for how in -DDOT_I8=1 "-DDOT_I8=1 -DLANES=8 -DPAGED=1 -DKEY_BLOCK=2" "-DDOT_I8=2 -DPAST=1 -DDROPOUT=1" "-DDOT_I8=2 -DLANES=8 -DWEIGHTS=1"; do
+        lint_x86 -DTYPE_Q=$((type % 3)) -DTYPE_OUT=$((type % 3)) -DTYPE_KV=$type $how -DSCORE_OPS=15 cl/lanes/flash_lanes.cl
+        lint_x86 -DTYPE_Q=2 -DTYPE_OUT=2 -DTYPE_KV=$type -DTYPE_V=$((type == 4 ? 9 : 4)) $how -DHEAD_DIM=320 cl/lanes/flash_lanes.cl
+    done
 done
 # Tiles of AMX are not run here: their text must become the instructions of a CPU that has them, none with a vector in an operand.
 for kernel in probe_amx flash_matrix backward_matrix; do
@@ -204,6 +208,12 @@ refuse -DTILE_KV=60 -DROW_ITEMS=8 cl/portable/flash.cl
 refuse -DTILE_KV=60 -DKEY_BLOCK=8 cl/lanes/flash_lanes.cl
 refuse -DROW_VECTORS=8 -DTILE_KV=65536 cl/lanes/flash_lanes.cl
 refuse -DDOT_BF16=1 cl/lanes/flash_lanes.cl
+lint -DDOT_I8=1 -DTYPE_KV=4 cl/lanes/flash_lanes.cl
+for refused in -DTYPE_KV=1 "-DTYPE_KV=4 -DHEAD_DIM=80" "-DTYPE_KV=4 -DLANES=4" "-DTYPE_KV=4 -DTILE_KV=66 -DKEY_BLOCK=2" \
+    "-DTYPE_KV=4 -DTILE_KV=320" "-DTYPE_KV=4 -DTILE_KV=60 -DKEY_BLOCK=6"; do
+    # shellcheck disable=SC2086
+    refuse -DDOT_I8=1 $refused cl/lanes/flash_lanes.cl
+done
 # Past rows and pages, of rows with and without scales; not both.
 for place in PAST PAGED; do
     for kernel in $any_type; do

@@ -120,45 +120,64 @@ START_TEST(rates_decide) {
 }
 END_TEST
 
-// Integers are for few rows of 16 bits on caches that hold some, where they are proven and faster, or where a row asks for them.
+// Integers are for caches that hold some, where they are proven and faster, or where a row asks for them: decode's of 16 bits, those of
+// many rows by how many bytes a query's number and a weight take.
+enum { F32 = CLATTN_TYPE_F32, F16 = CLATTN_TYPE_F16, BF16 = CLATTN_TYPE_BF16, I8 = CLATTN_TYPE_I8 };
+enum { Q8 = CLATTN_TYPE_Q8_0, Q4_1 = CLATTN_TYPE_Q4_1, F8 = CLATTN_TYPE_F8E4M3 };
+static const char emulated[] = "decode_lanes : DOT_I8=1\nflash_lanes : DOT_I8=1",
+                  tile[] = "flash_lanes : ROW_VECTORS=2 KEY_BLOCK=8 TILE_KV=64";
+static const struct {
+    int n_q, q, kv, out, head_dim;
+    float rate;
+    const char *row;
+    int dot_i8;
+} integers[] = {
+    {1, BF16, I8, BF16, 64, 200, "", DOT_I8_VNNI},
+    {1, F16, Q4_1, BF16, 96, 200, "", DOT_I8_VNNI},
+    {1, F32, I8, BF16, 64, 200, "", 0},
+    {1, BF16, I8, F32, 64, 200, "", 0},
+    {1, BF16, F8, BF16, 64, 200, "", 0},
+    {1, BF16, I8, BF16, 80, 200, "", 0},
+    {1, BF16, I8, BF16, 64, 90, "", 0},
+    {1, BF16, I8, BF16, 64, 0, "", 0},
+    {1, BF16, Q8, BF16, 64, 0, emulated, DOT_I8_EMULATION},
+    {1, BF16, Q8, BF16, 64, 90, emulated, DOT_I8_EMULATION},
+    {1, BF16, Q8, F32, 64, 0, emulated, 0},
+    {256, F32, I8, F32, 128, 200, "", DOT_I8_VNNI},
+    {256, F32, I8, F32, 128, 150, "", 0},
+    {256, F32, Q8, F32, 128, 200, "", 0},
+    {256, F32, Q8, F32, 128, 250, "", DOT_I8_VNNI},
+    {256, F16, Q8, F16, 128, 200, "", DOT_I8_VNNI},
+    {256, F16, I8, F16, 128, 150, "", DOT_I8_VNNI},
+    {256, F16, I8, F16, 128, 120, "", 0},
+    {256, F16, I8, F32, 128, 150, "", 0},
+    {256, BF16, I8, BF16, 128, 120, "", DOT_I8_VNNI},
+    {256, BF16, I8, BF16, 128, 100, "", 0},
+    {256, F16, I8, F16, 80, 400, "", 0},
+    {256, F16, F8, F16, 128, 400, "", 0},
+    {256, F16, I8, F16, 128, 0, "", 0},
+    {256, F32, Q8, F32, 64, 0, emulated, DOT_I8_EMULATION},
+    {256, F16, I8, F16, 128, 400, tile, 0},
+};
 START_TEST(integers_chosen) {
-    static const struct {
-        clattn_type q, kv, out;
-        int head_dim;
-        float rate;
-        const char *row;
-        int dot_i8;
-    } cases[] = {
-        {CLATTN_TYPE_BF16, CLATTN_TYPE_I8, CLATTN_TYPE_BF16, 64, 200, "", DOT_I8_VNNI},
-        {CLATTN_TYPE_F16, CLATTN_TYPE_Q4_1, CLATTN_TYPE_BF16, 96, 200, "", DOT_I8_VNNI},
-        {CLATTN_TYPE_F32, CLATTN_TYPE_I8, CLATTN_TYPE_BF16, 64, 200, "", 0},
-        {CLATTN_TYPE_BF16, CLATTN_TYPE_I8, CLATTN_TYPE_F32, 64, 200, "", 0},
-        {CLATTN_TYPE_BF16, CLATTN_TYPE_F8E4M3, CLATTN_TYPE_BF16, 64, 200, "", 0},
-        {CLATTN_TYPE_BF16, CLATTN_TYPE_I8, CLATTN_TYPE_BF16, 80, 200, "", 0},
-        {CLATTN_TYPE_BF16, CLATTN_TYPE_I8, CLATTN_TYPE_BF16, 64, 90, "", 0},
-        {CLATTN_TYPE_BF16, CLATTN_TYPE_I8, CLATTN_TYPE_BF16, 64, 0, "", 0},
-        {CLATTN_TYPE_BF16, CLATTN_TYPE_Q8_0, CLATTN_TYPE_BF16, 64, 0, "decode_lanes : DOT_I8=1",
-         DOT_I8_EMULATION},
-        {CLATTN_TYPE_BF16, CLATTN_TYPE_Q8_0, CLATTN_TYPE_BF16, 64, 90, "decode_lanes : DOT_I8=1",
-         DOT_I8_EMULATION},
-        {CLATTN_TYPE_BF16, CLATTN_TYPE_Q8_0, CLATTN_TYPE_F32, 64, 0, "decode_lanes : DOT_I8=1", 0},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const unsigned both = 1u << PROBE_FMA | (cases[i].rate > 0.0f ? 1u << PROBE_DOT_I8 : 0u);
-        problem p = make_problem(1, cases[i].head_dim, cases[i].head_dim);
+    for (size_t i = 0; i < sizeof integers / sizeof integers[0]; i++) {
+        const unsigned both = 1u << PROBE_FMA | (integers[i].rate > 0.0f ? 1u << PROBE_DOT_I8 : 0u);
+        problem p = make_problem(integers[i].n_q, integers[i].head_dim, integers[i].head_dim);
         tuned_rows own = {0};
         char why[256];
-        p.type_q = cases[i].q, p.type_kv = cases[i].kv, p.type_out = cases[i].out;
-        ck_assert_msg(cla_tuned_parse(cases[i].row, &own, why, sizeof why), "%s", why);
+        p.type_q = (clattn_type)integers[i].q, p.type_kv = (clattn_type)integers[i].kv;
+        p.type_out = (clattn_type)integers[i].out;
+        ck_assert_msg(cla_tuned_parse(integers[i].row, &own, why, sizeof why), "%s", why);
         const plan_input in = {
             .device = &wide_cpu,
             .shipped = &shipped,
             .own = &own,
-            .probes = {both, both, both, {[PROBE_FMA] = 100.0f, [PROBE_DOT_I8] = cases[i].rate}}};
+            .probes = {both, both, both, {[PROBE_FMA] = 100.0f, [PROBE_DOT_I8] = integers[i].rate}}};
         variant v;
         ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
-        ck_assert_str_eq(clattn_kernel_sources[v.family->id].name, "decode_lanes");
-        ck_assert_msg(v.knobs.dot_i8 == cases[i].dot_i8, "case %zu: DOT_I8 is %d", i, v.knobs.dot_i8);
+        ck_assert_str_eq(clattn_kernel_sources[v.family->id].name,
+                         integers[i].n_q == 1 ? "decode_lanes" : "flash_lanes");
+        ck_assert_msg(v.knobs.dot_i8 == integers[i].dot_i8, "case %zu: DOT_I8 is %d", i, v.knobs.dot_i8);
         cla_tuned_free(&own);
     }
 }
@@ -185,7 +204,7 @@ START_TEST(families_review) {
                           "%s: %s", f->name, why);
         }
         ck_assert_int_eq(chosen, 1);
-        ck_assert_int_eq(seen, 17);
+        ck_assert_int_eq(seen, 18);
     }
 }
 END_TEST
@@ -202,6 +221,10 @@ static const char *const bad_rows[][2] = {
     {"decode_lanes cpu=1 : KEY_BLOCK=3", "KEY_BLOCK"},
     {"decode_lanes : ROWS=9", "ROWS"},
     {"decode_lanes : ASK_AHEAD=4", "ASK_AHEAD"},
+    {"flash_lanes : DOT_I8=3", "DOT_I8"},
+    {"flash_lanes : DOT_I8=1 TILE_KV=66 KEY_BLOCK=2", "TILE_KV"},
+    {"flash_lanes : DOT_I8=1 TILE_KV=320", "TILE_KV"},
+    {"flash_lanes : DOT_I8=1 TILE_KV=60 KEY_BLOCK=3", "KEY_BLOCK"},
     {"decode_lanes : TILE_KV=64", "not a row"}, // no knob of this kernel
     {"decode_groups : ROWS=3", "ROWS"},
     {"decode_groups : WORK_GROUP=24", "WORK_GROUP"},

@@ -266,6 +266,8 @@ START_TEST(asks_by_rate) {
         {"Zen 4, float32", CLATTN_TYPE_F32, false, 90, 55, 97, ASK_SECOND_LEVEL},
         {"Zen 4, float32 in pages", CLATTN_TYPE_F32, true, 90, 55, 97, ASK_FIRST_LEVEL},
         {"Zen 4, int8", CLATTN_TYPE_I8, false, 90, 55, 97, ASK_FIRST_LEVEL},
+        {"Zen 4, int8 by integers", CLATTN_TYPE_I8, false, 90, 55, 97, ASK_SECOND_LEVEL},
+        {"Zen 5, int8 by integers", CLATTN_TYPE_I8, false, 90, 97, 90, ASK_FIRST_LEVEL},
         {"the first-level cache is faster", CLATTN_TYPE_BF16, false, 90, 97, 90, ASK_FIRST_LEVEL},
         {"the first-level cache is faster, float32", CLATTN_TYPE_F32, false, 90, 97, 90, ASK_FIRST_LEVEL},
         {"the second is wrong", CLATTN_TYPE_BF16, false, 0, 55, 0, ASK_FIRST_LEVEL},
@@ -278,13 +280,18 @@ START_TEST(asks_by_rate) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         problem p = make_problem(1);
         plan_input in = {.device = &wide_cpu, .shipped = &shipped};
+        const bool integers = strstr(cases[i].word, "by integers") != NULL;
         variant v;
         p.type_kv = cases[i].type, p.paged = cases[i].paged;
+        if (integers) p.type_q = p.type_out = CLATTN_TYPE_F16;
+        keep(&in.probes, PROBE_FMA, 100.0f);
+        keep(&in.probes, PROBE_DOT_I8, integers ? 200.0f : 0.0f);
         keep(&in.probes, PROBE_ASK_NOTHING, cases[i].nothing);
         keep(&in.probes, PROBE_ASK_FIRST, cases[i].first);
         keep(&in.probes, PROBE_ASK_SECOND, cases[i].second);
         ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
         ck_assert_int_eq(v.family->id, KERNEL_DECODE_LANES);
+        ck_assert_int_eq(v.knobs.dot_i8, integers ? DOT_I8_VNNI : 0);
         ck_assert_msg(v.knobs.ask_ahead == cases[i].asked, "%s: %d", cases[i].word, v.knobs.ask_ahead);
     }
 }

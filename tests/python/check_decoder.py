@@ -85,6 +85,29 @@ def prepared():
         check(max(errors[1:]) < 0.5 * errors[0] < 0.05, f"{words}: {errors}")
         print(f"layer 0 of SmolLM2 over keys of {words[0]} and values of {words[1]}: NMSE {errors[0]:.2g}, through Hadamard's matrix {errors[1]:.2g}, "
               f"through scales of channels {errors[2]:.2g}")
+    smoothed(q, k, v)
+
+
+def smoothed(q, k, v):
+    """Keys of four bits less the mean of the first half of them: less than half of the error, also of log-sum-exp, and less still with
+    scales of channels."""
+    def of_queries(x):
+        return np.repeat(x, q.shape[1] // k.shape[1], axis=1)
+    half = k.shape[2] // 2
+    mean = k[:, :, :half].mean(axis=2, keepdims=True)
+    channels = np.abs((k - mean)[:, :, :half]).max(axis=2, keepdims=True)
+    want = clattn.attention(q, k, v, causal=True, lse=True)
+    errors = []
+    for keys, scales, taken in ((k, 1.0 + 0 * mean, 0 * mean), (k - mean, 1.0 + 0 * mean, mean), ((k - mean) / channels, channels, mean)):
+        cache = [clattn.Buffer.zeros((*k.shape[:3], k.shape[3] // 32), word) for word in ("q4_0", "q8_0")]
+        clattn.append(keys, v, k=cache[0], v=cache[1])
+        out, lse = clattn.attention(q * of_queries(scales), *cache, causal=True, lse=True)
+        lse = lse + (q * of_queries(taken)).sum(axis=-1) / 8  # the scale is 1 / sqrt(64)
+        errors.append([float(((got - exact) ** 2).sum() / (exact ** 2).sum()) for got, exact in zip((out, lse), want)])
+    plain, smooth, both = errors
+    check(smooth[0] < 0.5 * plain[0] < 0.01 and smooth[1] < 0.5 * plain[1] and both[0] < 0.8 * smooth[0], f"smoothed keys: {errors}")
+    print(f"layer 0 of SmolLM2 over keys of q4_0 and values of q8_0: NMSE {plain[0]:.2g}, with smoothed keys {smooth[0]:.2g}, and scales of "
+          f"channels {both[0]:.2g}; of the log-sum-exp {plain[1]:.2g}, {smooth[1]:.2g}, {both[1]:.2g}")
 
 
 if len(sys.argv) > 2:

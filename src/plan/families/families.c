@@ -203,16 +203,14 @@ const char *cla_family_dot_refusal(const problem *p) {
                : "its products are of bfloat16 q, k and v";
 }
 
-// A query has sixteen bits beside the largest number of its row, and a weight fifteen: more than results of 16 bits show.
 static bool is_integers(clattn_type type) {
     return type == CLATTN_TYPE_I8 || clattn_type_numbers(type) > 1;
 }
 const char *cla_family_integer_refusal(const problem *p) {
-    const bool halves = p->type_q != CLATTN_TYPE_F32 && p->type_out != CLATTN_TYPE_F32,
-               integers = is_integers(p->type_kv) && is_integers(cla_problem_type_v(p));
-    return halves && integers && p->head_dim % 32 == 0 && p->head_dim_v % 32 == 0
+    const bool integers = is_integers(p->type_kv) && is_integers(cla_problem_type_v(p));
+    return integers && p->head_dim % 32 == 0 && p->head_dim_v % 32 == 0
                ? NULL
-               : "its products are of int8 or blocks, with q and out of 16 bits, D and Dv multiples of 32";
+               : "its products are of int8 or blocks, D and Dv multiples of 32";
 }
 
 const char *cla_family_take_dot(const problem *p, variant *v) {
@@ -244,8 +242,10 @@ static double round_up(int n, int step) {
 double cla_family_time(const plan_input *in, const problem *p, const variant *v) {
     const family *f = v->family;
     const double rate = f->engine == PROBE_NONE ? 0.0 : (double)(in->probes.rate[f->engine] * f->reach);
-    const double work = round_up(p->n_q, v->rows_per_group) *
-                        (round_up(p->head_dim, f->head_step) + round_up(p->head_dim_v, f->head_step));
+    const double columns = f->columns
+                               ? f->columns(p, v)
+                               : round_up(p->head_dim, f->head_step) + round_up(p->head_dim_v, f->head_step);
+    const double work = round_up(p->n_q, v->rows_per_group) * columns;
     return rate > 0.0 ? work / rate : 0.0;
 }
 

@@ -36,7 +36,9 @@ struct family {
     // the planner predicts by. PROBE_NONE: by none; it is taken where it stands.
     probe_id engine;
     float reach;
-    int head_step;     // head sizes are filled up to a multiple; 0: they are not
+    int head_step; // head sizes are filled up to a multiple; 0: they are not
+    // What a query row and a key take of the engine, in multiply-adds, where it is not one for each of their D + Dv numbers; or NULL.
+    double (*columns)(const problem *p, const variant *v);
     bool shares_heads; // a group has rows of all query heads that read its key/value head
     bool subgroups;    // may use sub-groups, whose probes then run: cla_planner_input
     bool needs_row;    // taken only where a tuned row names its kernel
@@ -92,7 +94,7 @@ void cla_family_ask_subgroup(const plan_input *in, knobs *k);
 const char *cla_family_dot_refusal(const problem *p);
 // Why no product of 16 bits is for this problem, by its types: keys stay exact, and values may be rounded as weights are; or NULL.
 const char *cla_family_halves_refusal(const problem *p);
-// Why no integer dot product is for this problem, by its types and head sizes; or NULL.
+// Why no integer dot product is for this problem, by the types of its keys and values and by head sizes; or NULL.
 const char *cla_family_integer_refusal(const problem *p);
 // Families with query rows in lanes and tiles of scores: the dot product, where it is the family's engine, takes the variant.
 // All three inputs must then be bfloat16 in vectors of sixteen, and keys come in pairs; and what is wrong with a row's knobs,

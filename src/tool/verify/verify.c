@@ -145,7 +145,8 @@ static bool suits(int i, const struct test_case *test) {
     const bool terms = test->precision == CLATTN_PRECISION_SPLIT ||
                        (test->q_type == CLATTN_TYPE_BF16 && test->matrix_type == CLATTN_TYPE_BF16);
     if (variants[i].takes == TAKES_TERMS && !terms) return false;
-    const bool integers = test->q_type != CLATTN_TYPE_F32 && test->out_type != CLATTN_TYPE_F32 &&
+    const bool integers = (kernel == CLATTN_KERNEL_FLASH ||
+                           (test->q_type != CLATTN_TYPE_F32 && test->out_type != CLATTN_TYPE_F32)) &&
                           is_integers(test->kv_type) && is_integers(case_v_type(test));
     if (variants[i].takes == TAKES_INTEGERS && !integers) return false;
     if (linear || test->op == CASE_LINEAR)
