@@ -86,8 +86,8 @@ typedef struct args_view {
 #define ARGS_HEAD_WORD(flag)                                                                                 \
     ((flag) == ARGS_ALIBI ? ARGS_HEAD_SLOPE : (flag) == ARGS_SINK ? ARGS_HEAD_SINK : ARGS_HEAD_SCALE)
 typedef struct attention_args {
-    args_view q, k, v, out;        // [B, H or Hkv, N, D or Dv]
-    args_view lse;                 // [B, H, Nq], column unused
+    args_view q, k, v, out; // [B, H or Hkv, N, D or Dv]
+    args_view lse;          // [B, H, Nq], column unused
     // [B, Hkv, Nkv], and groups side by side, of keys and values that have scales; column: how far behind them their zero points lie
     args_view k_scale, v_scale;
     args_view mask, bias, weights; // [B, H, Nq, Nkv]; in the unfused path weights are the scores

@@ -64,8 +64,8 @@ CLATTN_API clattn_status clattn_append_enqueue(clattn_context *context, cl_comma
 /* Turn stored keys on, in place: a key that RoPE turned at position p is then as if it had been turned at p + delta. A decoder whose
  * context is full drops its oldest n keys, and the others move by delta = -n. Rows stay where they are; values have no positions.
  * What is not float is read as numbers, turned and quantised anew as clattn_append_enqueue does: rows of i8 and float8 get new
- * scales; of blocks, and of groups that have scales, those that have no column below R keep their bytes. So it loses up to one rounding of the type each time; a delta of
- * 0 changes nothing, not a byte.
+ * scales; of blocks, and of groups that have scales, those that have no column below R keep their bytes. So it loses up to one rounding
+ * of the type each time; a delta of 0 changes nothing, not a byte.
  * A range of rows is a view of them. Of pages the pool is k, [pages, Hkv, page_size, D], and deltas and lengths are those of pages:
  * a page that several sequences share is turned once, and one that stays has a delta of 0.
  * Source: Su et al. 2021, "RoFormer", section 3.2 (turns add up); llama.cpp's context shift, for the idea. */
@@ -79,8 +79,8 @@ typedef struct clattn_shift_params {
         lengths; /* [B], host memory: how many of its N rows each has, the others keep their bytes; NULL: all */
     /* As it was when the keys were turned, without positions: position, positions, k_positions and sections (whose three axes all
      * move by delta) are absent. YaRN's attention_factor is in the keys, and is not applied again. Dynamic scaling with a length
-     * above original_length is refused, because keys of other lengths were turned by other frequencies. R is at most 1024 of blocks, and of k
-     * with groups, with scales of 16 bits, with zero points, or of 4 bits. */
+     * above original_length is refused, because keys of other lengths were turned by other frequencies. R is at most 1024 of
+     * blocks, and of k with groups, with scales of 16 bits, with zero points, or of 4 bits. */
     clattn_rope rope;
     const clattn_progress *progress; /* optional: as in clattn_attention_params */
 } clattn_shift_params;

@@ -41,6 +41,20 @@ done
 wide --out two.npy --kv-type q8_0 --v-type q4_0 --expect wide_o.npy --tolerance 0.1 || complain "--v-type"
 cmp -s two.npy q8_0.npy && complain "--v-type changes nothing"
 wide --out two.npy --v-type q8 --expect wide_o.npy --tolerance 0.1 && ! cmp -s two.npy wide_o.npy || complain "--v-type alone"
+# Halves of a row with scales of their own, where one for both loses the smaller half; zero points for what is far from 0.
+for name in halves offset; do
+    "$clattn" attend --q halves_q.npy --k $name.npy --v $name.npy --quiet --out $name.o.npy || complain "rows of 64"
+done
+halves() { "$clattn" attend --q halves_q.npy --k halves.npy --v halves.npy --quiet --expect halves.o.npy --tolerance 0.1 "$@"; }
+offset() { "$clattn" attend --q halves_q.npy --k offset.npy --v offset.npy --quiet --expect offset.o.npy --tolerance 0.1 --out a.npy "$@"; }
+for type in q8 f8e4m3 i4; do
+    halves --out a.npy --kv-type $type --kv-group 32 && halves --out b.npy --kv-type $type --kv-group 32 --kv-scales f16 ||
+        complain "--kv-type $type --kv-group"
+    cmp -s a.npy b.npy && complain "--kv-scales of $type changes nothing"
+done
+halves --out a.npy --kv-type i4 2>stderr && complain "--kv-type i4 loses nothing without --kv-group"
+for type in i4 u4; do offset --kv-type $type --kv-group 32 --kv-zeros || complain "--kv-type $type --kv-zeros"; done
+offset --kv-type i4 --kv-group 32 2>stderr && complain "--kv-type i4 loses nothing without --kv-zeros"
 past --kv-type q8 --v-type f16 --out p.npy && past --kv-type q8 --v-type f32 --out p32.npy --expect p.npy --tolerance 1e-3 ||
     complain "past rows of two types"
 wide --out q4.npy --kv-type q4 --expect q4_0.npy --tolerance 0 || complain "--kv-type q4"
