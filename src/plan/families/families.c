@@ -209,7 +209,7 @@ const char *cla_family_dot_refusal(const problem *p) {
 
 // A query has sixteen bits beside the largest number of its row, and a weight fifteen: more than results of 16 bits show.
 static bool is_integers(clattn_type type) {
-    return type == CLATTN_TYPE_I8 || clattn_type_numbers(type) > 1;
+    return type == CLATTN_TYPE_I8 || clattn_type_numbers(type) > 2; // blocks
 }
 const char *cla_family_integer_refusal(const problem *p) {
     const bool halves = p->type_q != CLATTN_TYPE_F32 && p->type_out != CLATTN_TYPE_F32,
