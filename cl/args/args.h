@@ -87,9 +87,10 @@ typedef struct args_view {
 #define ARGS_HEAD_WORD(flag)                                                                                 \
     ((flag) == ARGS_ALIBI ? ARGS_HEAD_SLOPE : (flag) == ARGS_SINK ? ARGS_HEAD_SINK : ARGS_HEAD_SCALE)
 typedef struct attention_args {
-    args_view q, k, v, out;        // [B, H or Hkv, N, D or Dv]
-    args_view lse;                 // [B, H, Nq], column unused
-    args_view k_scale, v_scale;    // [B, Hkv, Nkv], column unused; of keys and values that have scales
+    args_view q, k, v, out; // [B, H or Hkv, N, D or Dv]
+    args_view lse;          // [B, H, Nq], column unused
+    // [B, Hkv, Nkv], and groups side by side, of keys and values that have scales; column: how far behind them their zero points lie
+    args_view k_scale, v_scale;
     args_view mask, bias, weights; // [B, H, Nq, Nkv]; in the unfused path weights are the scores
     args_view blocks;              // of the block mask: [B, H, row blocks, key blocks]
     args_i32 batch, heads, kv_heads, group;
@@ -269,7 +270,7 @@ ARGS_SIZE(rope_source_args, 136);
 #define APPEND_ITEM_WORDS 2
 typedef struct append_args {
     args_view k_new, v_new, k, v; // [B, Hkv, n or capacity, D or Dv]
-    args_view k_scale, v_scale;   // [B, Hkv, capacity], of int8
+    args_view k_scale, v_scale;   // [B, Hkv, capacity], as those of attention_args
     args_i64 position;            // of row 0 of the cache, for RoPE
     args_i32 batch, heads, n, capacity;
     args_i32 head_dim, head_dim_v, rotary_dim, flags;

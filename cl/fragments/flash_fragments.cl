@@ -37,6 +37,9 @@
 #if (KEY_CONVERTS && (STORE_IS_FLOAT(TYPE_KV) || TYPE_KV == STORE_Q4_1)) || HEAD_DIM > 256 || HEAD_DIM_V > 256
 #error "k is of q's type, of int8, float8, q8_0 or q4_0; heads of at most 256"
 #endif
+#if SCALE_GROUP || SCALE_GROUP_V
+#error "scales are of whole rows, or of blocks"
+#endif
 #if VALUE_CONVERTS && STORE_IS_FLOAT(TYPE_V) && TYPE_FRAGMENT != STORE_BF16
 #error "values of other floating types become bfloat16, which holds all that they may be"
 #endif

@@ -1,7 +1,8 @@
 // append.cl: new rows of keys and values into the rows of a cache: converted to its type, keys turned by RoPE on the way, and rows rotated
 // by the Hadamard matrix, in local memory, where the cache is.
 // A row of int8 or float8 is divided by the scale that becomes its own: the largest magnitude of the row over the largest number
-// of the type. A work-group has a row, because that largest one is of all of it. Of a row in blocks a work-item has a block.
+// of the type. A work-group has a row, because that largest one is of all of it. Of a row in blocks a work-item has a block, and of one
+// in groups that have scales a group.
 #include "call/rope.clh"
 #include "call/items.clh"
 #include "steps/hadamard.clh"
@@ -66,7 +67,7 @@ float2 new_unit(const new_row *row, int u TURN_PARAMETERS) {
 #define STORED_COLUMN(c) new_column(&row, c TURN_ARGUMENTS)
 #endif
 
-#if STORE_IS_BLOCKS(TYPE_KV) && !ROTATED
+#if (STORE_IS_BLOCKS(TYPE_KV) || SCALE_GROUP) && !ROTATED
 // One column, turned: the others of its pair are made again.
 float new_column(const new_row *row, int c TURN_PARAMETERS) {
     if (c >= 2 * row->pairs) return LOAD(TYPE_Q, row->x, c);
@@ -127,7 +128,10 @@ void take_page(append_place *p, __global const int *block_table, const page_args
 __kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) void
 append(new_pointer k_new, new_pointer v_new, cache_pointer k, cache_pointer v,
 #if STORE_IS_SCALED(TYPE_KV)
-       __global float *k_scale, __global float *v_scale,
+       scale_memory k_scale, scale_memory v_scale,
+#endif
+#if ZEROS
+       scale_memory k_zero, scale_memory v_zero,
 #endif
 #if ROPE
        __global const ulong *turns,
@@ -176,10 +180,10 @@ append(new_pointer k_new, new_pointer v_new, cache_pointer k, cache_pointer v,
     rotate_line(numbers, row.size, args.block[side]);
     row.pairs = 0;
 #endif
-#if !STORE_IS_BLOCKS(TYPE_KV)
+#if !STORE_IS_BLOCKS(TYPE_KV) && !SCALE_GROUP
     const int units = row.size - row.pairs;
 #endif
-#if STORE_IS_SCALED(TYPE_KV)
+#if STORE_IS_SCALED(TYPE_KV) && !SCALE_GROUP
     __local float part[WORK_GROUP];
     float largest = 0.0f;
     for (int u = lane; u < units; u += WORK_GROUP) {
@@ -198,6 +202,18 @@ append(new_pointer k_new, new_pointer v_new, cache_pointer k, cache_pointer v,
         float x[32];
         for (int c = 0; c < 32; c++) x[c] = STORED_COLUMN(32 * n + c);
         store_block(line + n, x);
+    }
+#elif SCALE_GROUP
+    const args_view *scales = is_key ? &args.k_scale : &args.v_scale;
+    scale_place at = {is_key ? k_scale : v_scale};
+    const long first_scale = has_row ? view_row(scales, place.b, h, (int)place.row) : 0;
+#if ZEROS
+    at.zero = (is_key ? k_zero : v_zero) + scales->column;
+#endif
+    const int size = SCALE_GROUP > 1 ? SCALE_GROUP : row.size;
+    for (int first = lane * size; first < row.size; first += WORK_GROUP * size) {
+        at.at = first_scale + first / size;
+        STORE_GROUP(line, &at, first, first + size, STORED_COLUMN);
     }
 #else
     for (int u = lane; u < units; u += WORK_GROUP) {

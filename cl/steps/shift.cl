@@ -1,8 +1,9 @@
 // shift.cl: keys of a cache turned on by RoPE where they lie, by a number of positions: turns add up, so that a key that was turned
 // at p is then one that was turned at p + delta (Su et al. 2021). What is quantised is read as numbers, turned and quantised anew.
 // A work-group has a row, as in append.cl. No element is written before all that need it have read it: of a pair both are one
-// work-item's, of int8 and float8 the old scale is read before a barrier, of blocks the turned numbers wait in local memory. Rows of a
-// cache that is rotated by the Hadamard matrix (ROTATED) are rotated back there, turned, and rotated again, as far as RoPE reaches.
+// work-item's, of int8 and float8 the old scale is read before a barrier, of blocks and of groups that have scales the turned numbers
+// wait in local memory. Rows of a cache that is rotated by the Hadamard matrix (ROTATED) are rotated back there, turned, and rotated
+// again, as far as RoPE reaches.
 #ifndef ROPE
 #define ROPE 1
 #endif
@@ -23,16 +24,33 @@ typedef struct turned_row {
 #if ROTATED
     __local float *line; // the row, turned, and `pairs` is 0
 #endif
+#if SCALE_GROUP
+    scale_place place;
+    long scales; // of its first group, there
+    int group;
+#endif
 } turned_row;
+
+// A number as it is stored.
+float number_of(const turned_row *row, int c) {
+#if SCALE_GROUP
+    scale_place place = row->place;
+    place.at = row->scales + c / row->group;
+    const group_scale s = scale_of_group(&place);
+    return (LOAD(TYPE_KV, row->x, c) - s.zero) * s.scale;
+#else
+    return LOAD(TYPE_KV, row->x, c) * row->factor;
+#endif
+}
 
 // Both columns of unit u, or the one that it has.
 float2 turned_unit(const turned_row *row, int u, __global const ulong *turns) {
 #if ROTATED
     return (float2)(row->line[u], 0.0f);
 #else
-    const float x0 = LOAD(TYPE_KV, row->x, unit_column(row->pairs, u)) * row->factor;
+    const float x0 = number_of(row, unit_column(row->pairs, u));
     if (u >= row->pairs) return (float2)(x0, 0.0f);
-    const float x1 = LOAD(TYPE_KV, row->x, unit_partner(row->pairs, u)) * row->factor;
+    const float x1 = number_of(row, unit_partner(row->pairs, u));
     const float angle = rope_half_turns(row->delta, turns[u]);
     const float c = cospi(angle), s = sinpi(angle);
     return (float2)(x0 * c - x1 * s, x1 * c + x0 * s);
@@ -45,7 +63,7 @@ void turn_line(const turned_row *row, const shift_args *a, int pairs, int width,
                __global const ulong *turns) {
     const int lane = (int)get_local_id(0);
     for (int d = lane; d < row->units; d += WORK_GROUP)
-        row->line[d] = LOAD(TYPE_KV, row->x, d) * row->factor * (d < width ? a->scale : 1.0f);
+        row->line[d] = number_of(row, d) * (d < width ? a->scale : 1.0f);
     rotate_line(row->line, width, a->block);
     for (int pair = lane; pair < pairs; pair += WORK_GROUP) {
         const float angle = rope_half_turns(row->delta, turns[pair]);
@@ -64,7 +82,10 @@ void turn_line(const turned_row *row, const shift_args *a, int pairs, int width,
 // in a dimension behind the first.
 __kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) void shift(cache_pointer k,
 #if STORE_IS_SCALED(TYPE_KV)
-                                                                            __global float *k_scale,
+                                                                            scale_memory k_scale,
+#endif
+#if ZEROS
+                                                                            scale_memory k_zero,
 #endif
                                                                             __global const ulong *turns,
                                                                             __global const int *table,
@@ -77,7 +98,13 @@ __kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) void shift(cach
     const int pairs = turns_on ? args.rotary_dim / 2 : 0; // not a return before a barrier
     turned_row row = {k + view_row(&args.k, b, h, n), pairs, turns_on ? args.head_dim - pairs : 0, delta,
                       1.0f};
-#if STORE_IS_SCALED(TYPE_KV)
+#if SCALE_GROUP
+    row.scales = view_row(&args.k_scale, b, h, n), row.place.scale = k_scale;
+#if ZEROS
+    row.place.zero = k_zero + args.k_scale.column;
+#endif
+    row.group = SCALE_GROUP > 1 ? SCALE_GROUP : args.head_dim;
+#elif STORE_IS_SCALED(TYPE_KV)
     const long scale_at = view_row(&args.k_scale, b, h, n);
     row.factor = k_scale[scale_at];
 #endif
@@ -87,10 +114,10 @@ __kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) void shift(cach
     row.line = line, row.units += pairs;
     turn_line(&row, &args, pairs, changed, turns);
     row.pairs = 0;
-#elif !STORE_IS_SCALED(TYPE_KV)
+#elif !STORE_IS_SCALED(TYPE_KV) || SCALE_GROUP
     const int changed = 2 * pairs; // columns alone stay as they are
 #endif
-#if STORE_IS_SCALED(TYPE_KV)
+#if STORE_IS_SCALED(TYPE_KV) && !SCALE_GROUP
     __local float part[WORK_GROUP];
     float largest = 0.0f;
     for (int u = lane; u < row.units; u += WORK_GROUP) {
@@ -100,10 +127,10 @@ __kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) void shift(cach
     const float scale = largest_of_group(largest, part) / LARGEST_STORED;
     if (lane == 0 && turns_on) k_scale[scale_at] = scale;
     const int last = row.units;
-#elif !(STORE_IS_BLOCKS(TYPE_KV) && ROTATED)
+#elif !((STORE_IS_BLOCKS(TYPE_KV) || SCALE_GROUP) && ROTATED)
     const int last = changed - row.pairs;
 #endif
-#if STORE_IS_BLOCKS(TYPE_KV) && !ROTATED
+#if (STORE_IS_BLOCKS(TYPE_KV) || SCALE_GROUP) && !ROTATED
     __local float line[SHIFT_MOST_BLOCK_WIDTH];
     for (int u = lane; u < last; u += WORK_GROUP) {
         const float2 x = turned_unit(&row, u, turns);
@@ -111,7 +138,15 @@ __kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) void shift(cach
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE); // all pairs are read, and are in the line
 #endif
-#if STORE_IS_BLOCKS(TYPE_KV)
+#if SCALE_GROUP
+    // Columns alone that share a group with turned ones are read by the scale that was there.
+    for (int first = lane * row.group; first < changed; first += WORK_GROUP * row.group) {
+        row.place.at = row.scales + first / row.group;
+        const group_scale old = scale_of_group(&row.place);
+#define SHIFTED_NUMBER(c) ((c) < changed ? line[c] : (LOAD(TYPE_KV, row.x, c) - old.zero) * old.scale)
+        STORE_GROUP(row.x, &row.place, first, first + row.group, SHIFTED_NUMBER);
+    }
+#elif STORE_IS_BLOCKS(TYPE_KV)
     for (int block = lane; block < (changed + 31) / 32; block += WORK_GROUP) {
         float x[32];
         for (int c = 0; c < 32; c++) {

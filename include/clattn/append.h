@@ -17,17 +17,23 @@ extern "C" {
  * has scale 0; the scale of one that holds an infinity or a NaN is none either, so that it is read as NaN. [ONNX TensorScatter]
  * Blocks are made by ggml's rule, but for ties of q8_0, which go to even: q8_0's d is max|x| / 127; q4_0's the number of the largest
  * size, with its sign, / -8; of q4_1 m is the least number, d the range / 15; d and m are then rounded to f16. A block that holds an
- * infinity or a NaN is read as NaN. [ggml] */
+ * infinity or a NaN is read as NaN. [ggml]
+ * i4, and any type with groups, scales of 16 bits or zero points: of each group, symmetric as int8 with the type's largest number, 7 of
+ * i4; with zero points scale = (largest - least) / (H - L) of what the type holds, L to H, such as -8 to 7 or 0 to 15, or |x| where all
+ * are alike, and zero = L - least / scale. Both are rounded to their type before numbers are divided by them. A group whose scale or zero
+ * point is then infinite is read as NaN. [KIVI, Liu et al. 2024] */
 typedef struct clattn_append_params {
     /* [B, Hkv, n, D] and [B, Hkv, n, Dv], of one type, f32, f16 or bf16. Keys or values may be absent with
      * their cache. Without elements they need no buffer: they have their axes, and count as given. */
     clattn_tensor k_new, v_new;
     clattn_tensor k,
         v; /* [B, Hkv, capacity, D] and [..., Dv], each of any type that k and v have in clattn_kv */
-    clattn_tensor k_scale, v_scale; /* f32 [B, Hkv, capacity]: with i8 and float8, and only then */
-    int32_t start;                  /* of every batch item, 0 to capacity - n */
-    const int32_t *starts;          /* [B], host memory, read during the call: of each; start then is 0 */
-    const int32_t *lengths;         /* [B], host memory: how many of its n rows each appends; NULL: all */
+    clattn_tensor k_scale, v_scale; /* as clattn_kv's, but that each has a type of its own */
+    /* Optional, as clattn_kv's: with them numbers are quantised between the least and the largest of a group. u4 needs them. */
+    clattn_tensor k_zero, v_zero;
+    int32_t start;          /* of every batch item, 0 to capacity - n */
+    const int32_t *starts;  /* [B], host memory, read during the call: of each; start then is 0 */
+    const int32_t *lengths; /* [B], host memory: how many of its n rows each appends; NULL: all */
     bool circular; /* rows go to (start + r) modulo capacity, start is any from 0; n is at most capacity */
     /* Optional: of k_new, whose row r has position rope.position + start + r, not wrapped, or rope.positions[b, r];
      * k_positions is absent. */
@@ -60,21 +66,23 @@ CLATTN_API clattn_status clattn_append_enqueue(clattn_context *context, cl_comma
 /* Turn stored keys on, in place: a key that RoPE turned at position p is then as if it had been turned at p + delta. A decoder whose
  * context is full drops its oldest n keys, and the others move by delta = -n. Rows stay where they are; values have no positions.
  * What is not float is read as numbers, turned and quantised anew as clattn_append_enqueue does: rows of i8 and float8 get new
- * scales; of blocks those that have no column below R keep their bytes. So it loses up to one rounding of the type each time; a delta of
- * 0 changes nothing, not a byte.
+ * scales; of blocks, and of groups that have scales, those that have no column below R keep their bytes. So it loses up to one rounding
+ * of the type each time; a delta of 0 changes nothing, not a byte.
  * A range of rows is a view of them. Of pages the pool is k, [pages, Hkv, page_size, D], and deltas and lengths are those of pages:
  * a page that several sequences share is turned once, and one that stays has a delta of 0.
  * Source: Su et al. 2021, "RoFormer", section 3.2 (turns add up); llama.cpp's context shift, for the idea. */
 typedef struct clattn_shift_params {
     clattn_tensor k;       /* [B, Hkv, N, D], of any type that k has in clattn_kv */
-    clattn_tensor k_scale; /* f32 [B, Hkv, N]: with i8 and float8, and only then */
+    clattn_tensor k_scale; /* as clattn_kv's */
+    clattn_tensor k_zero;  /* likewise; u4 needs them */
     int32_t delta;         /* positions, of every batch item: -2^24 to 2^24 */
     const int32_t *deltas; /* [B], host memory, read during the call: of each; delta then is 0 */
     const int32_t *
         lengths; /* [B], host memory: how many of its N rows each has, the others keep their bytes; NULL: all */
     /* As it was when the keys were turned, without positions: position, positions, k_positions and sections (whose three axes all
      * move by delta) are absent. YaRN's attention_factor is in the keys, and is not applied again. Dynamic scaling with a length
-     * above original_length is refused, because keys of other lengths were turned by other frequencies. R is at most 1024 of blocks. */
+     * above original_length is refused, because keys of other lengths were turned by other frequencies. R is at most 1024 of
+     * blocks, and of k with groups, with scales of 16 bits, with zero points, or of 4 bits. */
     clattn_rope rope;
     /* As in clattn_kv: rows are rotated back, turned and rotated again, in blocks that have a column below R. */
     int32_t k_rotation;

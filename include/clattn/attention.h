@@ -189,23 +189,33 @@ typedef struct clattn_score {
  * which is the plain form, k = [c W_UK, k_rope] and v = c W_UV for each head, up to rounding. Its scale is the plain head's,
  * 1/sqrt(128 + 64), and must be given, since D is 576 here; with YaRN as DeepSeek's models have it, times mscale^2, mscale =
  * 0.1 mscale_all_dim ln(factor) + 1 (cosines and sines then have mscale / mscale_all_dim, which is 1, as attention_factor).
- * k_rope lies turned in the cache, and q_rope is turned by the caller. With i8 and float8, v_scale is k_scale. A kernel for many query
+ * k_rope lies turned in the cache, and q_rope is turned by the caller. Scales and zero points are the same views of k's, of as
+ * many groups as Dv has. A kernel for many query
  * heads on one key/value head then reads each row once, for its key and its value. */
 typedef struct clattn_kv {
     clattn_tensor k; /* see the table */
     clattn_tensor v; /* as k, with Dv in place of D; its type may be another than k's */
-    /* f32, k's shape without D, what the numbers of a row are multiplied by: each with i8 and float8, and only then. A stride
-     * of 0 is one scale of many rows. A key that is stored so, or in blocks (q8_0, q4_0, q4_1: D and Dv are multiples of 32),
-     * was turned before: RoPE of such keys is UNSUPPORTED but with k_new or pages, where it turns no key that is stored. */
+    /* What stored numbers are multiplied by: each with i8, float8, i4 and u4, and only then; both of one type, f32, f16 or bf16.
+     *   k's shape without D      a scale of all numbers of a row
+     *   k's shape with D / G     one of each G that follow one another: G is a multiple of 32 that divides D. The last axis is
+     *                            contiguous. Of v it may be another G.
+     * A stride of 0 is one scale of many rows. A key that is stored so, or in blocks (q8_0, q4_0, q4_1: D and Dv are multiples of 32),
+     * was turned before: RoPE of such keys is UNSUPPORTED but with k_new or pages, where it turns no key that is stored.
+     * [KIVI, Liu et al. 2024, values by token; ONNX DequantizeLinear with block_size] */
     clattn_tensor k_scale, v_scale;
+    /* Optional, zero points: a number is (stored - zero) * scale. Each has the type, shape and strides of its scales, and is any real
+     * number. [KIVI; ONNX DequantizeLinear, whose zero points are whole] */
+    clattn_tensor k_zero, v_zero;
 
     /* Past keys and values, such as a cache or a prefix: the keys of item b are its past rows [0, past_length[b]) and then the rows
      * of k, read where they lie. A size of 1 in B repeats: a prefix that all items share. Key j of an item is its past row j below
      * past_length[b], else row j - past_length[b] of k. A kv_length below past_length[b] ends within the past. Rows that are no
      * item's keys are not read. The past was turned before it was stored; row n of k has position `rope.position` + past_length[b] + n. */
     clattn_tensor past_k, past_v; /* [B or 1, Hkv, P, D or Dv], of k's and of v's type; rank 0: none */
-    clattn_tensor past_k_scale, past_v_scale; /* f32 [B or 1, Hkv, P], with i8 and float8 */
-    const int32_t *past_lengths;              /* [B], host memory, 0 to P; NULL: P */
+    clattn_tensor past_k_scale,
+        past_v_scale; /* [B or 1, Hkv, P], or with D / G behind, of the type and G of k_scale and v_scale */
+    clattn_tensor past_k_zero, past_v_zero; /* with k_zero and v_zero; also at the offset of their scales */
+    const int32_t *past_lengths;            /* [B], host memory, 0 to P; NULL: P */
 
     /* Pages: k and v are pools, and key j of item b is row j % page_size of the page block_table[b][j / page_size]. Items may share
      * pages, and a number outside the pool reads its first or last page. [vLLM's PagedAttention, Kwon et al. 2023] */

@@ -13,9 +13,9 @@ typedef enum clattn_type {
     CLATTN_TYPE_F16 = 1,  /* IEEE binary16; needs no half arithmetic on the device */
     CLATTN_TYPE_BF16 = 2, /* the upper half of a binary32 */
     CLATTN_TYPE_BOOL = 3, /* one byte, nonzero is true */
-    CLATTN_TYPE_I8 = 4,   /* a signed byte: k and v alone, with a scale for each row */
+    CLATTN_TYPE_I8 = 4,   /* a signed byte: k and v alone, with scales beside them (clattn_kv) */
     CLATTN_TYPE_I32 = 5,  /* a signed 32-bit integer: clattn_score.mod_buffers and positions of clattn_rope */
-    /* k and v alone, with a scale for each row, as i8 [OCP 8-bit Floating Point Specification (OFP8) 1.0, 2023] */
+    /* k and v alone, with scales beside them, as i8 [OCP 8-bit Floating Point Specification (OFP8) 1.0, 2023] */
     CLATTN_TYPE_F8E4M3 = 6, /* a byte: 4 bits of exponent, 3 of mantissa, up to 448, NaN and no infinity */
     CLATTN_TYPE_F8E5M2 = 7, /* a byte: the upper half of a binary16, up to 57344 */
     /* Weights of projections, tables of embeddings, and k and v. An element is a block of 32 numbers, so that shapes, strides and
@@ -25,14 +25,19 @@ typedef enum clattn_type {
     CLATTN_TYPE_Q8_0 = 8,  /* 34 bytes; a number is d * n, n a signed byte */
     CLATTN_TYPE_Q4_0 = 9,  /* 18 bytes; d * (n - 8), n of 4 bits */
     CLATTN_TYPE_Q4_1 = 10, /* 20 bytes; d * n + m */
+    /* k and v alone, with scales beside them, as i8. An element is a byte of two numbers, the first in its lower half, so that shapes,
+     * strides and offsets count bytes: a cache of keys is [B, Hkv, Nkv, D / 2]. [ONNX, INT4 and UINT4] */
+    CLATTN_TYPE_I4 = 11, /* two's complement, -8 to 7 */
+    CLATTN_TYPE_U4 = 12, /* 0 to 15 */
     CLATTN_TYPE_COUNT
 } clattn_type;
 
-/* Whether rows of k and v of the type have scales. */
+/* Whether k and v of the type have scales in tensors of their own. */
 #define CLATTN_TYPE_IS_SCALED(type)                                                                          \
-    ((type) == CLATTN_TYPE_I8 || (type) == CLATTN_TYPE_F8E4M3 || (type) == CLATTN_TYPE_F8E5M2)
+    ((type) == CLATTN_TYPE_I8 || (type) == CLATTN_TYPE_F8E4M3 || (type) == CLATTN_TYPE_F8E5M2 ||             \
+     (type) == CLATTN_TYPE_I4 || (type) == CLATTN_TYPE_U4)
 
-/* Bytes of one element, and numbers that it holds: 1, or 32 of a block; 0 for a number that is no type. */
+/* Bytes of one element, and numbers that it holds: 1, 32 of a block, 2 of i4 and u4; 0 for a number that is no type. */
 CLATTN_API size_t clattn_type_size(clattn_type type);
 CLATTN_API int clattn_type_numbers(clattn_type type);
 
@@ -45,7 +50,7 @@ CLATTN_API const char *clattn_type_name(clattn_type type);
  * elements. Strides are not negative; 0 repeats (allowed on inputs); that of an axis of one element is not looked at. The last
  * axis is contiguous, with a stride of 1, or the call is refused. These alone take any last stride: boolean
  * masks (mask, block_mask, that of dropout), bias, mod_buffers, sinks_device, lse, dlse, gradients of bias
- * and of one axis, scales of rows, cos and sin, and what is of i32 (positions, block_table, cu_seqlens,
+ * and of one axis, scales of whole rows, cos and sin, and what is of i32 (positions, block_table, cu_seqlens,
  * lengths). Every element of the view lies inside the buffer, or the call is refused. A view with buffer ==
  * NULL is absent, whatever else it says; only the functions that plan or prepare take views without
  * buffers, and there one of rank 0 is absent. Buffers (no images) are made from the context's cl_context

@@ -42,7 +42,7 @@ void cla_pointers_find(clattn_context *c) {
 
 // Bytes of which an address is a multiple: an element's; of a block, which the address keeps whole, those that its last bits count.
 static size_t alignment_of(clattn_type type) {
-    return clattn_type_numbers(type) > 1 ? 4 : clattn_type_size(type);
+    return clattn_type_size(type) > 4 ? 4 : clattn_type_size(type); // of blocks
 }
 
 static bool can_take(const clattn_context *c, const clattn_tensor *t) {

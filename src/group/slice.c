@@ -53,7 +53,7 @@ static void take_part(const group_call *c, const box *b, const view_rule *rule, 
     const bool paged = rule->use == VIEW_CACHE && cla_kv_is_paged(&c->host.forward.kv),
                output = rule->use & VIEW_WRITE;
     for (int a = 0; a < t->rank; a++) {
-        char letter = rule->axes[CLATTN_MAX_RANK - t->rank + a];
+        char letter = cla_view_axis(rule, t, a);
         if (paged && letter != 'g') letter = '.';
         range r = range_of(c, b, letter);
         if (t->shape[a] <= 1 || r.size < 0) r = (range){0, t->shape[a]};
@@ -113,7 +113,7 @@ static bool is_shared(const group_call *c, const box *b, const view_rule *rule, 
     for (int axis = 0; axis < BOX_AXES; axis++) {
         bool has = cla_deal_is_whole(&c->problem, b, axis);
         for (int a = 0; a < t->rank && !has; a++) {
-            const char letter = rule->axes[CLATTN_MAX_RANK - t->rank + a];
+            const char letter = cla_view_axis(rule, t, a);
             has = letter != '.' && strchr(letters[axis], letter) && t->shape[a] > 1;
             if (letter == 'g')
                 has = has && b->at[axis] % c->problem.group == 0 && b->size[axis] % c->problem.group == 0;

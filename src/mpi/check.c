@@ -48,7 +48,12 @@ static clattn_status check_tensors(clattn_mpi *w, const clattn_mpi_attention_par
             clattn_type_name(p->k.type), clattn_type_name(p->v.type));
     if (CLATTN_TYPE_IS_SCALED(p->k.type) != (p->k_scale.rank == 3) ||
         CLATTN_TYPE_IS_SCALED(p->v.type) != (p->v_scale.rank == 3))
-        return FAIL("k_scale, v_scale: must be given with i8 or float8, and only then");
+        return FAIL(
+            "k_scale, v_scale: must be given with i8 or float8, of whole rows, [B, Hkv, nkv], and only "
+            "then");
+    if ((p->k_scale.rank && p->k_scale.type != CLATTN_TYPE_F32) ||
+        (p->v_scale.rank && p->v_scale.type != CLATTN_TYPE_F32))
+        return FAIL("k_scale, v_scale: their type must be f32 where several ranks share keys");
     if (p->k_scale.rank) TRY(check_shape(w, &p->k_scale, "k_scale", 3, keys));
     if (p->v_scale.rank) TRY(check_shape(w, &p->v_scale, "v_scale", 3, keys));
     if (k[1] == 0 ? q[1] != 0 : q[1] % k[1] != 0)

@@ -10,6 +10,8 @@ typedef struct problem {
     int batch, heads, kv_heads, n_q, n_kv, head_dim, head_dim_v;
     clattn_type type_q, type_kv, type_out, type_bias, type_weights;
     int type_v; // as the knob TYPE_V: of values that are stored in another way than keys; 0: as those
+    // As the knobs SCALE_GROUP, SCALE_GROUP_V, TYPE_SCALE and ZEROS.
+    int scale_group, scale_group_v, type_scale, zeros;
     // Elements to which every row of the tensor is aligned in its buffer: a power of two, at most 16.
     int align_q, align_k, align_v;
     bool past;      // the first keys lie in a second pair of views

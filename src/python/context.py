@@ -90,7 +90,7 @@ def _attention(g):
     outputs = [_out(g, "out", q.shape[:3] + (_width("v", v),), q.dtype)]
     outputs += _extras(g, q.shape[:3], (batch, q.shape[1], rows, _keys(g, own)))
     appends = g.get("k_new") is not None or g.get("v_new") is not None
-    return _Form(clattn_attention_params(), _sizes(batch, q.shape[1]), q, outputs, ("k", "v", "k_scale", "v_scale") * appends)
+    return _Form(clattn_attention_params(), _sizes(batch, q.shape[1]), q, outputs, ("k", "v", "k_scale", "v_scale", "k_zero", "v_zero") * appends)
 
 
 # Gradients: their names, those of what they are gradients of, and whether they are asked for where nothing is said.
@@ -129,7 +129,7 @@ def _layer(g):
     own = rows if g.get("k") is None and g.get("y") is None else own
     outputs = [_out(g, "out", x.shape[:2] + wo.shape[:1], x.dtype)]
     outputs += _extras(g, (x.shape[0], heads, x.shape[1]), (batch, heads, rows, _keys(g, own)))
-    written = ("k", "v", "k_scale", "v_scale") * _bool("append", g.get("append") or False)
+    written = ("k", "v", "k_scale", "v_scale", "k_zero", "v_zero") * _bool("append", g.get("append") or False)
     return _Form(clattn_layer_params(), _sizes(batch, heads), x, outputs, written)
 
 
@@ -180,12 +180,12 @@ def _hadamard(g):
 
 def _append(g):
     new = _given(g, "k_new" if g.get("k_new") is not None else "v_new", "[B, Hkv, n, D]")
-    return _Form(clattn_append_params(), _sizes(new.shape[0]), new, written=("k", "v", "k_scale", "v_scale"))
+    return _Form(clattn_append_params(), _sizes(new.shape[0]), new, written=("k", "v", "k_scale", "v_scale", "k_zero", "v_zero"))
 
 
 def _shift(g):
     k = _given(g, "k", "[B, Hkv, N, D]")
-    return _Form(clattn_shift_params(), _sizes(k.shape[0]), k, written=("k", "k_scale"))
+    return _Form(clattn_shift_params(), _sizes(k.shape[0]), k, written=("k", "k_scale", "k_zero"))
 
 
 def _merge(g):

@@ -48,6 +48,7 @@ for _struct in HEADER.values():
     _struct.kinds = dict(_struct._fields_)
 BF16 = np.dtype([("bf16", "<u2")])  # the upper half of a float32
 F8E4M3, F8E5M2 = np.dtype([("f8e4m3", "u1")]), np.dtype([("f8e5m2", "u1")])  # bytes of k and v, beside k_scale and v_scale
+I4, U4 = np.dtype([("i4", "u1")]), np.dtype([("u4", "u1")])  # likewise, of two numbers, the first in the lower half: a row of D has D / 2
 # Blocks of 32 weights, or of k's and v's numbers, as ggml and GGUF files lay them: an array of them has K / 32 where a matrix has K columns.
 BLOCKS = {"q8_0": np.dtype([("d", "<f2"), ("n", "i1", 32)]), "q4_0": np.dtype([("d", "<f2"), ("n", "u1", 16)]),
           "q4_1": np.dtype([("d", "<f2"), ("m", "<f2"), ("n", "u1", 16)])}
@@ -57,9 +58,10 @@ STORAGE = {"float32": (CLATTN_TYPE_F32, np.dtype(np.float32)), "float16": (CLATT
            "uint8": (CLATTN_TYPE_BOOL, np.dtype(np.uint8)), "int8": (CLATTN_TYPE_I8, np.dtype(np.int8)),
            "int32": (CLATTN_TYPE_I32, np.dtype(np.int32)),
            "float8_e4m3fn": (CLATTN_TYPE_F8E4M3, F8E4M3), "float8_e5m2": (CLATTN_TYPE_F8E5M2, F8E5M2), "q8_0": (CLATTN_TYPE_Q8_0, BLOCKS["q8_0"]),
-           "q4_0": (CLATTN_TYPE_Q4_0, BLOCKS["q4_0"]), "q4_1": (CLATTN_TYPE_Q4_1, BLOCKS["q4_1"])}
+           "q4_0": (CLATTN_TYPE_Q4_0, BLOCKS["q4_0"]), "q4_1": (CLATTN_TYPE_Q4_1, BLOCKS["q4_1"]),
+           "int4": (CLATTN_TYPE_I4, I4), "uint4": (CLATTN_TYPE_U4, U4)}
 SHORT = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "i8": "int8", "i32": "int32",
-         "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
+         "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2", "i4": "int4", "u4": "uint4"}
 CL_MEM_READ_WRITE, CL_MEM_READ_ONLY, CL_MEM_USE_HOST_PTR, CL_MEM_COPY_HOST_PTR = 1, 4, 8, 32
 _P, _N, _U = c.c_void_p, c.c_size_t, c.c_uint32
 OPENCL = {"clCreateBuffer": (_P, [_P, c.c_uint64, _N, _P, _P]), "clReleaseMemObject": (c.c_int32, [_P]),

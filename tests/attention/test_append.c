@@ -309,6 +309,80 @@ START_TEST(hostile_blocks) {
 }
 END_TEST
 
+// Rows of 64 numbers in groups with scales of their own, and zero points. Each number is what the scale and the zero point that were
+// written make of it, and these follow from the group; one group has a NaN. Rows that are not appended keep what they have.
+enum { GROUPED = 64, GROUPED_ROWS = 3 };
+
+static void check_group(const double *x, int group, clattn_type type, clattn_type scale_type, bool zeros,
+                        const double *n, double scale, double zero) {
+    const double low = storage_least(type), high = storage_largest(type);
+    double least = INFINITY, most = -INFINITY;
+    bool is_nan = false;
+    for (int d = 0; d < group; d++) least = fmin(least, x[d]), most = fmax(most, x[d]), is_nan |= isnan(x[d]);
+    const double range = least == most ? fabs(most) : (most - least) / (high - low),
+                 want = zeros ? range : fmax(-least, most) / high,
+                 rounding = 2 * storage_roundoff(scale_type);
+    for (int d = 0; d < group; d++) {
+        const double number = (n[d] - zero) * scale, y = (double)((float)x[d] / (float)scale + (float)zero);
+        ck_assert_msg(is_nan ? isnan(number) != 0
+                             : n[d] == (scale == 0 ? 0
+                                        : zeros    ? storage_from_zero(type, y)
+                                                   : storage_unscaled(type, y)),
+                      "%s: number %d, %g, is stored as %g", clattn_type_name(type), d, x[d], n[d]);
+    }
+    if (is_nan) return;
+    ck_assert_msg(fabs(scale - want) <= rounding * want, "scale %g, should be %g", scale, want);
+    const double of_zero = scale > 0 && zeros ? low - least / scale : 0;
+    ck_assert_msg(fabs(zero - of_zero) <= rounding * fabs(of_zero), "zero %g, should be %g", zero, of_zero);
+}
+
+START_TEST(groups) {
+    static const clattn_type types[] = {CLATTN_TYPE_I8, CLATTN_TYPE_I4, CLATTN_TYPE_U4, CLATTN_TYPE_F8E4M3};
+    const clattn_type type = types[_i % 4], scale_type = (clattn_type)(_i / 4 % 3);
+    const bool zeros = _i >= 12;
+    for (int group = 32; group <= GROUPED && (zeros || type != CLATTN_TYPE_U4); group *= 2) {
+        const int64_t per_row = GROUPED / group, elements = GROUPED / clattn_type_numbers(type);
+        const enum layout layout = (enum layout)(_i % LAYOUT_COUNT);
+        const struct guarded_shape rows = {CLATTN_TYPE_F32, 4, {1, 2, 2, GROUPED}, layout},
+                                   cache = {type, 4, {1, 2, GROUPED_ROWS, elements}, layout},
+                                   of = {scale_type, 4, {1, 2, GROUPED_ROWS, per_row}, layout};
+        double x[2 * 2 * GROUPED], n[2 * GROUPED_ROWS * GROUPED], s[12], z[12] = {0},
+                                                                         before[2 * GROUPED_ROWS * GROUPED];
+        struct random random = {(uint64_t)_i + 7};
+        for (int d = 0; d < 2 * 2 * GROUPED; d++) x[d] = (double)(float)random_uniform(&random, -1, 3);
+        for (int d = 0; d < group; d++) x[d] = 0, x[GROUPED + d] = -2.5; // of zeros, and of equal numbers
+        x[2 * GROUPED + 5] = (double)NAN;
+        for (int d = 0; d < 2 * GROUPED_ROWS * GROUPED; d++) before[d] = d % 3;
+        for (int d = 0; d < 12; d++) s[d] = 7;
+        struct guarded from = guarded_input(harness_place(), &rows, x),
+                       to = guarded_in_out(harness_place(), &cache, before),
+                       scale = guarded_in_out(harness_place(), &of, s), zero = {.bytes = 0};
+        clattn_tensor view = scale.view;
+        view.buffer = NULL, view.svm = view.usm = NULL, view.offset += 3;
+        zero = guarded_view(harness_place(), &view, s, true);
+        clattn_append_params p = {.k_new = from.view, .k = to.view, .k_scale = scale.view, .start = 1};
+        if (zeros) p.k_zero = zero.view;
+        ck_assert_msg(clattn_append_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL) ==
+                          CLATTN_OK,
+                      "%s", harness_log_text());
+        ck_assert(guarded_read(&to, harness()->queue, n) && guarded_read(&scale, harness()->queue, s));
+        ck_assert(guarded_read(&zero, harness()->queue, z));
+        for (int64_t line = 0; line < 2 * GROUPED_ROWS; line++)
+            for (int64_t g = 0; g < per_row; g++) {
+                const int64_t head = line / GROUPED_ROWS, row = line % GROUPED_ROWS,
+                              at = line * GROUPED + g * group;
+                const double of_zero = zeros ? z[line * per_row + g] : 0;
+                if (row == 0)
+                    for (int64_t d = at; d < at + group; d++) ck_assert_double_eq(n[d], before[d]);
+                else
+                    check_group(x + (head * 2 + row - 1) * GROUPED + g * group, group, type, scale_type,
+                                zeros, n + at, s[line * per_row + g], of_zero);
+            }
+        guarded_release(&from), guarded_release(&to), guarded_release(&scale), guarded_release(&zero);
+    }
+}
+END_TEST
+
 // Every byte of float8 as a value, by the definition of OFP8: of one key, which has all of the weight. Dv is one of whole vectors, and
 // one that leaves parts of them.
 START_TEST(every_float8) {
@@ -404,5 +478,6 @@ int main(void) {
     tcase_add_loop_test(group, hostile_rows, 0, 3);
     tcase_add_loop_test(group, hostile_blocks, 0, 3);
     tcase_add_loop_test(group, every_float8, 0, 4);
+    tcase_add_loop_test(group, groups, 0, 24);
     return harness_run(suite);
 }

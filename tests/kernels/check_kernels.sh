@@ -128,6 +128,22 @@ done
 for kernel in cl/portable/scores.cl $any_type; do
     for type in 4 6 7; do lint -DTYPE_KV=$type -DHEAD_DIM=77 -DHEAD_DIM_V=33 "$kernel"; done
 done
+# Scales of groups, of 16 bits, with zero points, and numbers of 4 bits; of whole 32 numbers, and where there are scales.
+for kernel in $any_type; do
+    lint -DTYPE_KV=11 -DSCALE_GROUP=32 -DSCALE_GROUP_V=64 -DTYPE_SCALE=1 "$kernel"
+    lint -DTYPE_KV=4 -DTYPE_V=12 -DSCALE_GROUP=1 -DSCALE_GROUP_V=32 -DTYPE_SCALE=2 -DZEROS=2 -DPAST=1 "$kernel"
+    lint -DTYPE_KV=12 -DSCALE_GROUP=1 -DSCALE_GROUP_V=1 -DZEROS=3 -DPAGED=1 -DHEAD_DIM=78 -DHEAD_DIM_V=34 "$kernel"
+    refuse -DTYPE_KV=4 -DSCALE_GROUP=48 "$kernel"
+    refuse -DTYPE_KV=1 -DSCALE_GROUP=32 "$kernel"
+    refuse -DTYPE_KV=4 -DZEROS=1 "$kernel"
+done
+refuse -DTYPE_KV=4 -DTYPE_Q=1 -DSCALE_GROUP=32 cl/fragments/flash_fragments.cl
+refuse -DTYPE_KV=4 -DTYPE_Q=1 -DDOT_I8=1 -DSCALE_GROUP=32 cl/lanes/decode_lanes.cl
+for step in append shift; do
+    lint -DTYPE_KV=4 -DSCALE_GROUP=32 -DTYPE_SCALE=1 cl/steps/$step.cl
+    lint -DROPE=2 -DTYPE_KV=11 -DSCALE_GROUP=1 -DZEROS=1 -DWORK_GROUP=32 cl/steps/$step.cl
+    lint -DTYPE_KV=6 -DSCALE_GROUP=64 -DTYPE_SCALE=2 -DZEROS=1 cl/steps/$step.cl
+done
 # Dropout leaves no code where it is off.
 for kernel in cl/portable/softmax.cl $any_type; do
     lint -DDROPOUT=1 -DTYPE_Q=1 -DTYPE_KV=1 -DHEAD_DIM=77 -DHEAD_DIM_V=33 "$kernel"

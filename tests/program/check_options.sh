@@ -48,6 +48,20 @@ for type in q8 q4_0; do
 done
 refused 2 'has no effect' attend --q wide.npy --k wide.npy --v wide.npy --out refused.npy --kv-type f16 --kv-rotation 32
 refused 2 'power of two that divides' attend --q wide.npy --k wide.npy --v wide.npy --out refused.npy --kv-type q8 --kv-rotation 12
+# Halves of a row with scales of their own, where one for both loses the smaller half; zero points for what is far from 0.
+for name in halves offset; do
+    "$clattn" attend --q halves_q.npy --k $name.npy --v $name.npy --quiet --out $name.o.npy || complain "rows of 64"
+done
+halves() { "$clattn" attend --q halves_q.npy --k halves.npy --v halves.npy --quiet --expect halves.o.npy --tolerance 0.1 "$@"; }
+offset() { "$clattn" attend --q halves_q.npy --k offset.npy --v offset.npy --quiet --expect offset.o.npy --tolerance 0.1 --out a.npy "$@"; }
+for type in q8 f8e4m3 i4; do
+    halves --out a.npy --kv-type $type --kv-group 32 && halves --out b.npy --kv-type $type --kv-group 32 --kv-scales f16 ||
+        complain "--kv-type $type --kv-group"
+    cmp -s a.npy b.npy && complain "--kv-scales of $type changes nothing"
+done
+halves --out a.npy --kv-type i4 2>stderr && complain "--kv-type i4 loses nothing without --kv-group"
+for type in i4 u4; do offset --kv-type $type --kv-group 32 --kv-zeros || complain "--kv-type $type --kv-zeros"; done
+offset --kv-type i4 --kv-group 32 2>stderr && complain "--kv-type i4 loses nothing without --kv-zeros"
 past --kv-type q8 --v-type f16 --out p.npy && past --kv-type q8 --v-type f32 --out p32.npy --expect p.npy --tolerance 1e-3 ||
     complain "past rows of two types"
 wide --out q4.npy --kv-type q4 --expect q4_0.npy --tolerance 0 || complain "--kv-type q4"

@@ -52,6 +52,11 @@ refused 2 'none of the' devices --device nonesuch
 refused 2 'jsonl' bench --case plain --save refused.txt
 refused 2 'one is accepted' bench --case plain --json -o csv
 no 'multiple of 32' --kv-type q8_0
+stored() { refused 2 "$1" attend --q x.npy --k x.npy --v x.npy --out refused.npy --kv-type "$2" "$3" $4; }
+stored 'multiple of 32 that divides' q8 --kv-group 64
+stored 'needs --kv-zeros' u4 --kv-scales f16
+stored 'has no effect without a --kv-type' q4_0 --kv-zeros ''
+no 'has no effect without a --kv-type' --kv-group 32
 refused 2 'one is accepted' verify --only flash/plain --case plain
 refused 2 'one of both' verify --backward --only flash
 refused 2 'took no case: of decode_portable' verify --only decode --family flash

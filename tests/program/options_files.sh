@@ -47,6 +47,11 @@ npy("items.npy", (2, 2, 4, 8), 2 * rows([(0, range(4)), (1, range(4))]))
 npy("items_new.npy", (2, 2, 1, 8), 2 * rows([(0, (3,)), (1, (3,))]))
 npy("pool.npy", (2, 2, 2, 8), rows([(0, (2, 3)), (1, (2, 3)), (0, (0, 1)), (1, (0, 1))]))
 npy("cache.npy", (1, 2, 4, 8), [x(h, n, d) if n < 3 else 9 for h in range(2) for n in range(4) for d in range(8)])
+# Rows of 64 whose first half is far larger, queries that do not look at it, and rows that are far from 0.
+halves = lambda large, more: [large * (-1) ** d if d < 32 else more + x(h, n, d) for h in range(2) for n in range(4) for d in range(64)]
+npy("halves_q.npy", (1, 2, 4, 64), halves(0, 0))
+npy("halves.npy", (1, 2, 4, 64), halves(64, 0))
+npy("offset.npy", (1, 2, 4, 64), [10 + v for v in halves(0, 0)])
 # Of a layer whose weights change nothing: all rows, and the last one, alone and twice.
 whole = lambda n: [x(h, n, d) for h in range(2) for d in range(8)]
 npy("eye.npy", (16, 16), [float(i == j) for i in range(16) for j in range(16)])

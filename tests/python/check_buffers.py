@@ -186,10 +186,13 @@ def layouts():
 
 
 def caches():
-    for dtype, tolerance in (("float32", 2e-6), ("bfloat16", 2e-2), ("int8", 3e-2), ("float8_e4m3fn", 0.2), ("f8e5m2", 0.4)):
+    for dtype, tolerance in (("float32", 2e-6), ("bfloat16", 2e-2), ("int8", 3e-2), ("float8_e4m3fn", 0.2), ("f8e5m2", 0.4),
+                             ("int4", 0.5), ("u4", 0.4)):
         rows, new = numbers(2, 2, 9, 16), numbers(2, 2, 3, 16)
-        k, v = (clattn.Buffer.zeros((2, 2, 16, 16), dtype) for _ in "kv")
+        k, v = (clattn.Buffer.zeros((2, 2, 16, 8 if "4" in dtype[-2:] else 16), dtype) for _ in "kv")
         scales = {"k_scale": clattn.Buffer.zeros((2, 2, 16)), "v_scale": clattn.Buffer.zeros((2, 2, 16))} if "8" in dtype else {}
+        if "4" in dtype[-2:]:
+            scales = {name: clattn.Buffer.zeros((2, 2, 16, 1), "float16") for name in ("k_scale", "v_scale", "k_zero", "v_zero")[:2 if dtype == "int4" else 4]}
         clattn.append(rows, -rows, k=k, v=v, **scales)
         clattn.append(k_new=clattn.Buffer(new), v_new=clattn.Buffer(-new), k=k, v=v, starts=[9, 9], lengths=[3, 2], **scales)
         q = numbers(2, 4, 1, 16)
@@ -201,13 +204,17 @@ def caches():
     refused("clattn.Buffer", clattn.append, new, new, k=rows, v=rows)
     refused("starts: shape (1,) was given, [B] is wanted, (2,)", clattn.append, new, new, k=k, v=v, starts=[0])
     # Keys that were turned and are moved by -3 are those that stand 3 places before; rows behind an item's are left alone.
-    for dtype, tolerance in (("float32", 2e-6), ("bfloat16", 4e-2), ("int8", 6e-2), ("float8_e4m3fn", 0.5), ("q8_0", 6e-2)):
-        rows, how = numbers(2, 2, 5, 32), {"layout": "half", "base": 500.0}
-        k = clattn.Buffer(rows, dtype) if dtype == "q8_0" else clattn.Buffer.zeros((2, 2, 5, 32), dtype)
+    for dtype, tolerance in (("float32", 2e-6), ("bfloat16", 4e-2), ("int8", 6e-2), ("float8_e4m3fn", 0.5), ("i8 in groups", 6e-2), ("q8_0", 6e-2)):
+        groups = dtype == "i8 in groups"  # of which one is turned in part
+        rows, how = numbers(2, 2, 5, 64 if groups else 32), {"layout": "half", "base": 500.0, "rotary_dim": 20 * groups}
+        dtype = "int8" if groups else dtype
+        k = clattn.Buffer(rows, dtype) if dtype == "q8_0" else clattn.Buffer.zeros(rows.shape, dtype)
         scales = {"k_scale": clattn.Buffer.zeros((2, 2, 5))} if dtype in ("int8", "float8_e4m3fn") else {}
+        if groups:
+            scales = {name: clattn.Buffer.zeros((2, 2, 5, 2), "float16") for name in ("k_scale", "k_zero")}
         clattn.append(rows, k=k, rope={**how, "position": 9}, **scales)
         clattn.shift(k, deltas=[-3, 0], lengths=[4, 5], rope=how, **scales)
-        got = clattn.attention(rows[:, :, :1], k, k, kv_lengths=[1, 1], **scales, **{"v_scale": x for x in scales.values()})
+        got = clattn.attention(rows[:, :, :1], k, k, kv_lengths=[1, 1], **scales, **{"v" + name[1:]: x for name, x in scales.items()})
         close(got[0], clattn.rope(rows[:1, :, :1], position=6, **how)[0], f"a shifted key of {dtype}", tolerance)
         close(got[1], clattn.rope(rows[1:, :, :1], position=9, **how)[0], f"a key of {dtype} that stays", tolerance)
     refused("clattn.Buffer", clattn.shift, rows, delta=1, rope=how)

@@ -49,6 +49,28 @@ static clattn_kv *grown(clattn_attention_params *p) {
     return &p->kv;
 }
 
+// Keys and values of i8 with a scale a row, of memory that is there.
+static clattn_kv *scaled(clattn_attention_params *p) {
+    static const int64_t rows[] = {2, 2, 7, 1};
+    p->kv.k.type = p->kv.v.type = CLATTN_TYPE_I8;
+    p->kv.k_scale = p->kv.v_scale = clattn_tensor_dense(p->kv.k.buffer, CLATTN_TYPE_F16, 3, rows);
+    return &p->kv;
+}
+
+// Those of groups, of which rows of 8 numbers have one.
+static clattn_kv *grouped(clattn_attention_params *p) {
+    scaled(p)->k_scale.rank = 4;
+    p->kv.k_scale.shape[3] = p->kv.k_scale.stride[3] = 1;
+    return &p->kv;
+}
+
+// And the same behind a past.
+static clattn_kv *past(clattn_attention_params *p) {
+    scaled(p)->past_k = p->kv.k, p->kv.past_v = p->kv.v;
+    p->kv.past_k_scale = p->kv.past_v_scale = p->kv.k_scale;
+    return &p->kv;
+}
+
 static const float any_floats[] = {0, 0, 0, 0, 0, 0, 0, 0};
 static clattn_tensor five(const clattn_attention_params *p) {
     static const int64_t count[] = {5};
@@ -92,6 +114,26 @@ static clattn_tensor five(const clattn_attention_params *p) {
     X(q_no_type, "q", p->q.type = (clattn_type)77)                                                           \
     X(k_no_type, "k", p->kv.k.type = (clattn_type)(-1))                                                      \
     X(v_without_scale, "v_scale: ", p->kv.v.type = CLATTN_TYPE_I8)                                           \
+    X(scale_type, "k_scale: type i32", scaled(p)->k_scale.type = CLATTN_TYPE_I32)                            \
+    X(two_scale_types, "v_scale: type bf16", scaled(p)->v_scale.type = CLATTN_TYPE_BF16)                     \
+    X(groups_of_four, "k_scale: 2 groups of rows of 8 numbers", grouped(p)->k_scale.shape[3] = 2)            \
+    X(groups_that_repeat, "k_scale: last stride 0",                                                          \
+      (grouped(p)->k_scale.shape[3] = 2, p->kv.k_scale.stride[3] = 0))                                       \
+    X(no_groups, "k_scale: 0 groups", grouped(p)->k_scale.shape[3] = 0)                                      \
+    X(i4_without_scale, "k_scale: is absent",                                                                \
+      (p->kv.k.type = CLATTN_TYPE_I4, p->kv.k.shape[3] = p->kv.k.stride[2] = 4))                             \
+    X(zero_of_floats, "k_zero: is for i8", p->kv.k_zero = p->kv.k)                                           \
+    X(zero_type, "v_zero: its type, shape and strides",                                                      \
+      (scaled(p), p->kv.v_zero = p->kv.v_scale, p->kv.v_zero.type = CLATTN_TYPE_F32))                        \
+    X(zero_stride, "k_zero: its type, shape and strides",                                                    \
+      (scaled(p), p->kv.k_zero = p->kv.k_scale, p->kv.k_zero.stride[1] = 70))                                \
+    X(zero_rank, "k_zero: rank 3", (grouped(p), p->kv.k_zero = p->kv.v_scale))                               \
+    X(past_zero_alone, "past_k_zero, past_v_zero: is given without past_k", p->kv.past_k_zero = p->q)        \
+    X(past_scale_type, "past_v_scale: must have the type and the groups of v_scale",                         \
+      past(p)->past_v_scale.type = CLATTN_TYPE_F32)                                                          \
+    X(past_without_zero, "past_k_zero: is given with k_zero", (past(p), p->kv.k_zero = p->kv.k_scale))       \
+    X(past_zero_elsewhere, "past_v_zero: offset 3: must be that of past_v_scale",                            \
+      (past(p), p->kv.v_zero = p->kv.past_v_zero = p->kv.v_scale, p->kv.past_v_zero.offset += 3))            \
     X(out_bool, "out", p->out.type = CLATTN_TYPE_BOOL)                                                       \
     X(lse_f16, "lse", p->lse.type = CLATTN_TYPE_F16)                                                         \
     X(weights_bool, "weights", p->weights.type = CLATTN_TYPE_BOOL)                                           \

@@ -47,7 +47,10 @@ static const clattn_tensor absent;
     X(no_scale, "k_scale", p->k.type = p->v.type = CLATTN_TYPE_I8)                                           \
     X(needless_scale, "k_scale", (integers(p), p->k.type = p->v.type = CLATTN_TYPE_F16))                     \
     X(scale_rows, "v_scale", integers(p)->v_scale.shape[2] = 12)                                             \
-    X(scale_type, "k_scale", integers(p)->k_scale.type = CLATTN_TYPE_F16)                                    \
+    X(scale_type, "k_scale", integers(p)->k_scale.type = CLATTN_TYPE_I32)                                    \
+    X(zero_shape, "v_zero: its type, shape and strides",                                                     \
+      (integers(p), p->v_zero = p->v_scale, p->v_zero.stride[0]++))                                          \
+    X(u4_without_zero, "k_zero: is absent", (integers(p)->k.type = CLATTN_TYPE_U4, p->k.shape[3] /= 2))      \
     X(start_before, "start", p->start = -1)                                                                  \
     X(start_beyond, "start", p->start = CAPACITY - ROWS + 1)                                                 \
     X(start_wraps, "start", p->start = INT32_MAX)                                                            \

@@ -44,7 +44,10 @@ static const int32_t good_deltas[] = {-1, 8}, far_before[] = {0, -(1 << 24) - 1}
     X(no_scale, "k_scale: is absent", p->k.type = CLATTN_TYPE_I8)                                            \
     X(needless_scale, "k_scale: is for i8", integers(p)->k.type = CLATTN_TYPE_F16)                           \
     X(scale_rows, "k_scale: size 4", integers(p)->k_scale.shape[2] = ROWS - 1)                               \
-    X(scale_type, "k_scale: type f16", integers(p)->k_scale.type = CLATTN_TYPE_F16)                          \
+    X(scale_type, "k_scale: type i32", integers(p)->k_scale.type = CLATTN_TYPE_I32)                          \
+    X(zero_type, "k_zero: its type, shape and strides",                                                      \
+      (integers(p), p->k_zero = p->k_scale, p->k_zero.type = CLATTN_TYPE_F16))                               \
+    X(zero_alone, "k_zero: is for i8", p->k_zero = p->k)                                                     \
     X(both_deltas, "delta: is given beside", (p->delta = 1, p->deltas = good_deltas))                        \
     X(delta_before, "delta: -16777217 of item 0", p->delta = -(1 << 24) - 1)                                 \
     X(delta_least, "delta: -2147483648", p->delta = INT32_MIN)                                               \
@@ -69,6 +72,7 @@ static const int32_t good_deltas[] = {-1, 8}, far_before[] = {0, -(1 << 24) - 1}
 #define INVALID_BUFFERS(X)                                                                                   \
     X(k_absent, "k: its buffer is NULL", p->k.buffer = NULL)                                                 \
     X(k_leaves, "k: its last element", p->k.stride[0] = 100000)                                              \
+    X(zero_over_scale, "overlaps", (integers(p), p->k_zero = p->k_scale))                                    \
     X(scale_over_k, "overlaps", integers(p)->k_scale.offset = 0)                                             \
     X(scale_leaves, "k_scale: its last element", integers(p)->k_scale.offset = 1000000)
 

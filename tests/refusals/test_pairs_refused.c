@@ -89,6 +89,10 @@ static void set_f8(clattn_attention_params *p) {
     set_i8(p);
     p->kv.k.type = p->kv.v.type = CLATTN_TYPE_F8E4M3;
 }
+static void set_i4(clattn_attention_params *p) {
+    set_i8(p);
+    p->kv.k = p->kv.v = view(CLATTN_TYPE_I4, 4, 1, HEADS, ROWS, SIZE / 2);
+}
 static void set_blocks(clattn_attention_params *p) {
     p->kv.k = p->kv.v =
         view(CLATTN_TYPE_Q8_0, 4, 1, HEADS, ROWS, SIZE / clattn_type_numbers(CLATTN_TYPE_Q8_0));
@@ -110,6 +114,7 @@ static const struct {
     void (*set)(clattn_attention_params *params);
 } options[] = {{"kvi8", set_i8},
                {"kvf8", set_f8},
+               {"kvi4", set_i4},
                {"kvq", set_blocks},
                {"krotation", set_rotation},
                {"rope", set_rope},

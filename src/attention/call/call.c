@@ -103,6 +103,7 @@ static void fill_problem(call *c) {
         .kernel = p->kernel,
         .splits = p->splits,
     };
+    cla_kv_fill_groups(&p->kv, &c->problem);
     const clattn_tensor *weights = &p->weights;
     c->problem.sums_weights =
         cla_tensor_given(weights) && weights->rank == 4 && weights->shape[2] == 1 && c->problem.n_q > 1;

@@ -40,21 +40,33 @@ bool cla_kv_is_view(const clattn_tensor *k, const clattn_tensor *v) {
     return k->type == v->type && dv <= d && (k->buffer || dv < d) && same_place(k, v, 3);
 }
 
+// Of as many numbers each.
+static bool same_scales(const clattn_tensor *a, const clattn_tensor *b, const clattn_tensor *k,
+                        const clattn_tensor *v) {
+    const bool groups = a->rank == 4;
+    return same_place(a, b, 3) && groups == (b->rank == 4) &&
+           (!groups || a->shape[3] * v->shape[3] == b->shape[3] * k->shape[3]);
+}
+
 static bool is_shared(const clattn_tensor *k, const clattn_tensor *v, const clattn_tensor *k_scale,
-                      const clattn_tensor *v_scale) {
-    return cla_kv_is_view(k, v) && (!CLATTN_TYPE_IS_SCALED(k->type) || same_place(k_scale, v_scale, 3));
+                      const clattn_tensor *v_scale, const clattn_tensor *k_zero,
+                      const clattn_tensor *v_zero) {
+    return cla_kv_is_view(k, v) && (!CLATTN_TYPE_IS_SCALED(k->type) ||
+                                    (same_scales(k_scale, v_scale, k, v) && k_zero->rank == v_zero->rank &&
+                                     same_place(k_zero, v_zero, k_zero->rank ? 3 : 0)));
 }
 
 // New rows go to a cache whose values are a view of its keys.
 bool cla_kv_is_latent_cache(const clattn_kv *kv) {
-    return cla_kv_appends(kv) && kv->k.buffer && is_shared(&kv->k, &kv->v, &kv->k_scale, &kv->v_scale);
+    return cla_kv_appends(kv) && kv->k.buffer &&
+           is_shared(&kv->k, &kv->v, &kv->k_scale, &kv->v_scale, &kv->k_zero, &kv->v_zero);
 }
 
 // Whether a value is the first numbers of its key's row, as in latent attention, in the past, too.
 bool cla_kv_is_shared(const clattn_kv *kv) {
-    return is_shared(&kv->k, &kv->v, &kv->k_scale, &kv->v_scale) &&
-           (!cla_kv_has_past(kv) ||
-            is_shared(&kv->past_k, &kv->past_v, &kv->past_k_scale, &kv->past_v_scale));
+    return is_shared(&kv->k, &kv->v, &kv->k_scale, &kv->v_scale, &kv->k_zero, &kv->v_zero) &&
+           (!cla_kv_has_past(kv) || is_shared(&kv->past_k, &kv->past_v, &kv->past_k_scale, &kv->past_v_scale,
+                                              &kv->past_k_zero, &kv->past_v_zero));
 }
 
 bool cla_ragged_on_device(const clattn_attention_params *p) {

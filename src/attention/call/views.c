@@ -2,6 +2,7 @@
 #include "attention/call/views.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "attention/call/forms.h"
 #include "attention/call/tensor.h"
@@ -15,6 +16,11 @@ const view_rule cla_view_rules[VIEW_RULES] = {
 
 clattn_tensor *cla_view_of(clattn_attention_params *p, size_t field) {
     return (clattn_tensor *)((char *)p + field);
+}
+
+char cla_view_axis(const view_rule *rule, const clattn_tensor *t, int axis) {
+    const size_t more = strlen(rule->axes) - CLATTN_MAX_RANK; // 1 where there is a fifth letter
+    return rule->axes[CLATTN_MAX_RANK - t->rank + axis + (t->rank == CLATTN_MAX_RANK ? (int)more : 0)];
 }
 
 void cla_given_views(const given_views *g, bool optional, clattn_tensor *const views[], int count) {
@@ -69,7 +75,7 @@ void cla_views_add_attention(call_views *v, const clattn_attention_params *p) {
     const bool appends = cla_kv_appends(&p->kv), latent = cla_kv_is_latent_cache(&p->kv);
     for (const view_rule *rule = cla_view_rules; rule < cla_view_rules + VIEW_RULES; rule++) {
         const clattn_tensor *t = cla_view_of((clattn_attention_params *)p, rule->field);
-        if (latent && (t == &p->kv.v || t == &p->kv.v_scale)) continue;
+        if (latent && (t == &p->kv.v || t == &p->kv.v_scale || t == &p->kv.v_zero)) continue;
         cla_views_add(v, rule->name, t,
                       rule->use != VIEW_CACHE ? rule->use
                       : appends               ? VIEW_BOTH

@@ -27,6 +27,7 @@ enum {
 };
 extern const view_rule cla_view_rules[VIEW_RULES];
 clattn_tensor *cla_view_of(clattn_attention_params *p, size_t field);
+char cla_view_axis(const view_rule *rule, const clattn_tensor *t, int axis); // the letter of its axes
 
 // The views of a call's own copy of what the caller gave: addresses are taken (device/pointer.h), and where buffers are needed,
 // optional views without one are absent, whatever else they say.

@@ -10,10 +10,19 @@
 
 #define GROUP 32 // work-items of a row, but on a CPU
 
+static int group_of(const append_side *s) {
+    static const clattn_tensor none;
+    return s->scale ? cla_kv_scale_group(s->cache, s->scale, s->zero ? s->zero : &none) : 0;
+}
+
 static knobs knobs_of(const append *a) {
     const append_side *side = a->k.rows ? &a->k : &a->v;
+    const int group = group_of(side);
     knobs k = {.type_q = (int)side->rows->type,
                .type_kv = (int)side->cache->type,
+               .scale_group = group,
+               .type_scale = group ? (int)side->scale->type : 0,
+               .zeros = side->zero ? 1 : 0,
                .ragged = a->packed,
                .paged = a->pages != NULL,
                .past = a->behind_past,
@@ -29,9 +38,14 @@ static clattn_status get_program(clattn_context *c, const append *a, knobs *k, p
     return cla_program_get_group(c, KERNEL_APPEND, k, GROUP, p);
 }
 
-// Caches of two types are written by two launches, of which each has one of them. False: one has both.
+static bool alike(const append_side *k, const append_side *v) {
+    return k->cache->type == v->cache->type && group_of(k) == group_of(v) && !k->zero == !v->zero &&
+           (!k->scale || k->scale->type == v->scale->type);
+}
+
+// Caches of two types, or with two kinds of scales, are written by two launches, of which each has one of them. False: one has both.
 static bool take_apart(const append *a, append apart[2]) {
-    if (!a->k.rows || !a->v.rows || a->k.cache->type == a->v.cache->type) return false;
+    if (!a->k.rows || !a->v.rows || alike(&a->k, &a->v)) return false;
     apart[0] = apart[1] = *a;
     apart[0].v = apart[1].k = (append_side){0};
     return true;
@@ -74,12 +88,12 @@ static append_args args_of(const append *a) {
     if (a->k.rows) {
         args.k_new = cla_tensor_view(a->k.rows), args.k = cla_tensor_view(a->k.cache);
         args.head_dim = (int)a->k.rows->shape[3];
-        if (a->k.scale) args.k_scale = cla_tensor_view(a->k.scale);
+        if (a->k.scale) args.k_scale = cla_kv_scale_view(a->k.scale, a->k.zero);
     }
     if (a->v.rows) {
         args.v_new = cla_tensor_view(a->v.rows), args.v = cla_tensor_view(a->v.cache);
         args.head_dim_v = (int)a->v.rows->shape[3];
-        if (a->v.scale) args.v_scale = cla_tensor_view(a->v.scale);
+        if (a->v.scale) args.v_scale = cla_kv_scale_view(a->v.scale, a->v.zero);
     }
     return args;
 }
@@ -102,6 +116,7 @@ static clattn_status enqueue_sides(chain *steps, const append *a) {
     add_buffer(&l, a->k.rows), add_buffer(&l, a->v.rows);
     add_buffer(&l, a->k.cache), add_buffer(&l, a->v.cache);
     if (side->scale) add_buffer(&l, a->k.scale), add_buffer(&l, a->v.scale);
+    if (side->zero) add_buffer(&l, a->k.zero), add_buffer(&l, a->v.zero);
     if (k.rope) cla_launch_buffer(&l, &a->turned.turns);
     if (k.positions) add_buffer(&l, a->turned.positions);
     cla_launch_buffer(&l, a->table ? a->table : &none);
@@ -124,7 +139,7 @@ clattn_status cla_append_enqueue(chain *steps, const append *a) {
 }
 
 typedef struct side_names {
-    const char *rows, *cache, *scale, *rows_axes, *cache_axes;
+    const char *rows, *cache, *scale, *zero, *rows_axes, *cache_axes;
 } side_names;
 
 // New rows and their cache are alike but for their number, and for the batch of packed rows and of pages; a scale for each
@@ -134,8 +149,11 @@ static clattn_status check_side(clattn_context *c, const append *a, const append
     static const clattn_tensor none;
     const tensor_rule rows = {names->rows, names->rows_axes, TYPES_FLOAT, false, planning};
     const tensor_rule kept = {names->cache, names->cache_axes, TYPES_KV, true, planning};
-    const tensor_rule scale = {names->scale, "[B, Hkv, capacity]", TYPES_F32 | ANY_LAST_STRIDE, true,
-                               planning};
+    const kv_scales scales = {
+        s->scale ? s->scale : &none,
+        s->zero,
+        {names->scale, "[B, Hkv, capacity] or [B, Hkv, capacity, groups]", KV_SCALE_TYPES, true, planning},
+        names->zero};
     const int64_t *x = s->rows->shape, batch = a->packed || a->pages ? -1 : x[0];
     TRY(cla_tensor_check(c, s->rows, 4, &rows));
     TRY(cla_tensor_check(c, s->cache, 4, &kept));
@@ -150,12 +168,19 @@ static clattn_status check_side(clattn_context *c, const append *a, const append
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "%s: B * Hkv must be below 2^31, and rows at most %d", names->cache,
                                 APPEND_MOST_ROWS);
-    return cla_kv_check_scale(c, s->scale ? s->scale : &none, s->cache, &scale);
+    if (s->cache->type == CLATTN_TYPE_U4 && !s->zero)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "%s: is absent: u4 has no numbers below 0 without zero points", names->zero);
+    return cla_kv_check_scales(c, s->cache, &scales);
 }
 
 clattn_status cla_append_check_tensors(clattn_context *c, const append *a, bool planning) {
-    static const side_names k = {"k_new", "k", "k_scale", "[B, Hkv, n, D]", "[B, Hkv, capacity, D]"},
-                            v = {"v_new", "v", "v_scale", "[B, Hkv, n, Dv]", "[B, Hkv, capacity, Dv]"};
+    static const side_names k = {"k_new",          "k",
+                                 "k_scale",        "k_zero",
+                                 "[B, Hkv, n, D]", "[B, Hkv, capacity, D]"},
+                            v = {"v_new",           "v",
+                                 "v_scale",         "v_zero",
+                                 "[B, Hkv, n, Dv]", "[B, Hkv, capacity, Dv]"};
     if (a->k.rows) TRY(check_side(c, a, &a->k, &k, planning));
     if (a->v.rows) TRY(check_side(c, a, &a->v, &v, planning));
     if (!a->k.rows || !a->v.rows) return CLATTN_OK;
@@ -195,10 +220,11 @@ static const clattn_tensor *if_given(const clattn_tensor *t) {
 }
 
 // A side is whole or absent.
-static clattn_status take_side(clattn_context *c, append_side *to, const clattn_tensor *rows,
-                               const clattn_tensor *kept, const clattn_tensor *scale, const char *name) {
-    *to = (append_side){if_given(rows), if_given(kept), if_given(scale)};
-    if (!to->rows == !to->cache && (to->rows || !to->scale)) return CLATTN_OK;
+static clattn_status take_side(clattn_context *c, append_side *to, const append_side *from,
+                               const char *name) {
+    *to = (append_side){if_given(from->rows), if_given(from->cache), if_given(from->scale),
+                        if_given(from->zero)};
+    if (!to->rows == !to->cache && (to->rows || (!to->scale && !to->zero))) return CLATTN_OK;
     return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: is %s, and %s_new is %s: both or neither", name,
                             to->cache ? "given" : "absent", name, to->rows ? "given" : "absent");
 }
@@ -294,6 +320,8 @@ static clattn_status check_memory(const append_job *job) {
     cla_views_add(&v, "v", &p->v, VIEW_WRITE);
     cla_views_add(&v, "k_scale", &p->k_scale, VIEW_WRITE);
     cla_views_add(&v, "v_scale", &p->v_scale, VIEW_WRITE);
+    cla_views_add(&v, "k_zero", &p->k_zero, VIEW_WRITE);
+    cla_views_add(&v, "v_zero", &p->v_zero, VIEW_WRITE);
     if (job->append.rope) cla_views_add(&v, "rope.positions", &p->rope.positions, VIEW_READ);
     return cla_views_check(&v);
 }
@@ -309,10 +337,10 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     const given_views all = {context, planning, .inner = false};
     CLA_GIVEN(&all, !cla_tensor_is_empty(&p->k_new), &p->k_new);
     CLA_GIVEN(&all, !cla_tensor_is_empty(&p->v_new), &p->v_new);
-    CLA_GIVEN(&all, true, &p->k, &p->v, &p->k_scale, &p->v_scale);
+    CLA_GIVEN(&all, true, &p->k, &p->v, &p->k_scale, &p->v_scale, &p->k_zero, &p->v_zero);
     cla_given_rope(&all, &p->rope);
-    TRY(take_side(context, &a->k, &p->k_new, &p->k, &p->k_scale, "k"));
-    TRY(take_side(context, &a->v, &p->v_new, &p->v, &p->v_scale, "v"));
+    TRY(take_side(context, &a->k, &(append_side){&p->k_new, &p->k, &p->k_scale, &p->k_zero}, "k"));
+    TRY(take_side(context, &a->v, &(append_side){&p->v_new, &p->v, &p->v_scale, &p->v_zero}, "v"));
     if (!a->k.rows && !a->v.rows)
         return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
                                 "k_new, v_new: both are absent: there is nothing to append");

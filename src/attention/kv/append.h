@@ -6,7 +6,8 @@
 
 // Checked. A side whose `rows` are NULL is absent.
 typedef struct append_side {
-    const clattn_tensor *rows, *cache, *scale; // scale: with int8
+    const clattn_tensor *rows, *cache, *scale,
+        *zero; // scale: with types that have some; zero: NULL where none are made
 } append_side;
 typedef struct append {
     append_side k, v;

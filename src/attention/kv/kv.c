@@ -16,7 +16,7 @@ clattn_status cla_kv_check_unbuilt(clattn_context *c, const clattn_attention_par
     } options[] = {
         {TYPE_IS_QUANTISED(kv->k.type) && p->rope.layout != CLATTN_ROPE_NONE && !cla_kv_is_paged(kv) &&
              !cla_kv_appends(kv) && !turned,
-         "rope of i8 keys, float8 ones and those of blocks"},
+         "rope of i8 keys, float8 ones, those of 4 bits and of blocks"},
         {kv->k_rotation && p->rope.layout != CLATTN_ROPE_NONE && !cla_kv_is_paged(kv) &&
              !cla_kv_appends(kv) && !turned,
          "rope of rotated keys, which were turned before"},
@@ -28,21 +28,66 @@ clattn_status cla_kv_check_unbuilt(clattn_context *c, const clattn_attention_par
     return CLATTN_OK;
 }
 
-// Both scales with types that have them, neither without: one of each row of `of`.
-clattn_status cla_kv_check_scale(clattn_context *x, const clattn_tensor *t, const clattn_tensor *of,
-                                 const tensor_rule *rule) {
-    if (!CLATTN_TYPE_IS_SCALED(of->type) && !cla_tensor_given(t)) return CLATTN_OK;
-    if (!CLATTN_TYPE_IS_SCALED(of->type))
-        return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
-                                "%s: is for i8 and float8 keys and values, these are %s", rule->name,
-                                clattn_type_name(of->type));
-    TRY(cla_tensor_check(x, t, 3, rule));
+// A scale of each row, or of each group of a row's numbers.
+static clattn_status check_scale_shape(clattn_context *x, const clattn_tensor *of, const kv_scales *s) {
+    const clattn_tensor *t = s->scale;
+    const int64_t width = cla_tensor_width(of), groups = t->rank == 4 ? t->shape[3] : 1;
     for (int i = 0; i < 3; i++)
         if (t->shape[i] != of->shape[i])
             return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
-                                    "%s: size %lld of axis %d does not fit: %s has %lld", rule->name,
-                                    (long long)t->shape[i], i, rule->axes, (long long)of->shape[i]);
-    return CLATTN_OK;
+                                    "%s: size %lld of axis %d does not fit: %s has %lld", s->rule.name,
+                                    (long long)t->shape[i], i, s->rule.axes, (long long)of->shape[i]);
+    if (groups >= 1 && width % groups == 0 && (groups == 1 || width / groups % 32 == 0)) return CLATTN_OK;
+    return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
+                            "%s: %lld groups of rows of %lld numbers: each must have a multiple of 32",
+                            s->rule.name, (long long)groups, (long long)width);
+}
+
+static clattn_status check_zero(clattn_context *x, const kv_scales *s) {
+    const clattn_tensor *t = s->zero, *scale = s->scale;
+    tensor_rule rule = s->rule;
+    rule.name = s->zero_name;
+    TRY(cla_tensor_check(x, t, scale->rank, &rule));
+    bool same = t->type == scale->type;
+    for (int i = 0; i < t->rank; i++)
+        same =
+            same && t->shape[i] == scale->shape[i] && (t->shape[i] <= 1 || t->stride[i] == scale->stride[i]);
+    return same ? CLATTN_OK
+                : cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
+                                   "%s: its type, shape and strides must be those of %s", s->zero_name,
+                                   s->rule.name);
+}
+
+clattn_status cla_kv_check_scales(clattn_context *x, const clattn_tensor *of, const kv_scales *s) {
+    const clattn_tensor *t = s->scale;
+    const bool scaled = CLATTN_TYPE_IS_SCALED(of->type), zero = s->zero && cla_tensor_given(s->zero);
+    tensor_rule rule = s->rule;
+    if (!scaled && !cla_tensor_given(t) && !zero) return CLATTN_OK;
+    if (!scaled)
+        return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
+                                "%s: is for i8, float8, i4 and u4 keys and values, these are %s",
+                                cla_tensor_given(t) ? rule.name : s->zero_name, clattn_type_name(of->type));
+    if (t->rank == 4) rule.types &= ~ANY_LAST_STRIDE;
+    TRY(cla_tensor_check(x, t, t->rank == 4 ? 4 : 3, &rule));
+    TRY(check_scale_shape(x, of, s));
+    return zero ? check_zero(x, s) : CLATTN_OK;
+}
+
+int cla_kv_scale_group(const clattn_tensor *of, const clattn_tensor *scale, const clattn_tensor *zero) {
+    if (!CLATTN_TYPE_IS_SCALED(of->type)) return 0;
+    if (scale->rank == 4 && scale->shape[3] > 1) return (int)(cla_tensor_width(of) / scale->shape[3]);
+    return scale->type != CLATTN_TYPE_F32 || clattn_type_numbers(of->type) > 1 || cla_tensor_given(zero);
+}
+
+void cla_kv_fill_groups(const clattn_kv *kv, problem *p) {
+    const int of_k = cla_kv_scale_group(&kv->k, &kv->k_scale, &kv->k_zero),
+              of_v = cla_kv_scale_group(&kv->v, &kv->v_scale, &kv->v_zero);
+    const bool k = CLATTN_TYPE_IS_SCALED(kv->k.type), v = CLATTN_TYPE_IS_SCALED(kv->v.type);
+    if (!of_k && !of_v) return;
+    p->scale_group = k && !of_k ? 1 : of_k;
+    p->scale_group_v = v && !of_v ? 1 : of_v;
+    p->type_scale = (int)(k ? kv->k_scale.type : kv->v_scale.type);
+    p->zeros = (cla_tensor_given(&kv->k_zero) ? 1 : 0) | (cla_tensor_given(&kv->v_zero) ? 2 : 0);
 }
 
 // One of the past views: its rows in `axes`, as those of its new ones, `of`. A size of 1 repeats along the batch.
@@ -61,6 +106,32 @@ static clattn_status refuse_without(clattn_context *c, const char *name, const c
     return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: is given without %s", name, without);
 }
 
+// Those of past rows are as those of the others. A launch has no room for another offset of their zero points.
+static clattn_status check_past_scales(clattn_context *c, const clattn_kv *kv, bool keys, bool planning) {
+    const clattn_tensor *own = keys ? &kv->k_scale : &kv->v_scale, *zero = keys ? &kv->k_zero : &kv->v_zero;
+    const kv_scales past = {.scale = keys ? &kv->past_k_scale : &kv->past_v_scale,
+                            .zero = keys ? &kv->past_k_zero : &kv->past_v_zero,
+                            .rule = {keys ? "past_k_scale" : "past_v_scale",
+                                     "[B or 1, Hkv, P] or [B or 1, Hkv, P, groups]", KV_SCALE_TYPES, false,
+                                     planning},
+                            .zero_name = keys ? "past_k_zero" : "past_v_zero"};
+    const clattn_tensor *of = keys ? &kv->past_k : &kv->past_v;
+    TRY(cla_kv_check_scales(c, of, &past));
+    if (!CLATTN_TYPE_IS_SCALED(of->type)) return CLATTN_OK;
+    if (past.scale->type != own->type || past.scale->rank != own->rank ||
+        (own->rank == 4 && past.scale->shape[3] != own->shape[3]))
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: must have the type and the groups of %s",
+                                past.rule.name, past.rule.name + strlen("past_"));
+    if (cla_tensor_given(past.zero) != cla_tensor_given(zero))
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: is given with %s, and only then",
+                                past.zero_name, past.zero_name + strlen("past_"));
+    if (cla_tensor_given(zero) && past.zero->offset != past.scale->offset)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: offset %lld: must be that of %s, %lld",
+                                past.zero_name, (long long)past.zero->offset, past.rule.name,
+                                (long long)past.scale->offset);
+    return CLATTN_OK;
+}
+
 static clattn_status check_past(clattn_context *c, const clattn_kv *kv, int64_t batch, bool planning) {
     const unsigned types = TYPES_KV;
     const tensor_rule k = {"past_k", "[B or 1, Hkv, P, D]", types, false, planning},
@@ -69,6 +140,8 @@ static clattn_status check_past(clattn_context *c, const clattn_kv *kv, int64_t 
         if (cla_tensor_given(&kv->past_v)) return refuse_without(c, "past_v", "past_k");
         if (cla_tensor_given(&kv->past_k_scale) || cla_tensor_given(&kv->past_v_scale))
             return refuse_without(c, "past_k_scale, past_v_scale", "past_k");
+        if (cla_tensor_given(&kv->past_k_zero) || cla_tensor_given(&kv->past_v_zero))
+            return refuse_without(c, "past_k_zero, past_v_zero", "past_k");
         return kv->past_lengths ? refuse_without(c, "past_lengths", "past_k") : CLATTN_OK;
     }
     if (!cla_tensor_given(&kv->past_v)) return refuse_without(c, "past_k", "past_v");
@@ -78,12 +151,8 @@ static clattn_status check_past(clattn_context *c, const clattn_kv *kv, int64_t 
             "block_table: not with past_k: a prefix is pages that the block table repeats");
     TRY(check_past_view(c, &kv->past_k, &kv->k, &k, batch, -1));
     TRY(check_past_view(c, &kv->past_v, &kv->v, &v, batch, kv->past_k.shape[2]));
-    const tensor_rule k_scale = {"past_k_scale", "[B or 1, Hkv, P]", TYPES_F32 | ANY_LAST_STRIDE, false,
-                                 planning},
-                      v_scale = {"past_v_scale", "[B or 1, Hkv, P]", TYPES_F32 | ANY_LAST_STRIDE, false,
-                                 planning};
-    TRY(cla_kv_check_scale(c, &kv->past_k_scale, &kv->past_k, &k_scale));
-    return cla_kv_check_scale(c, &kv->past_v_scale, &kv->past_v, &v_scale);
+    TRY(check_past_scales(c, kv, true, planning));
+    return check_past_scales(c, kv, false, planning);
 }
 
 static clattn_status check_pages(clattn_context *c, const clattn_kv *kv, int64_t batch, bool planning) {
@@ -127,6 +196,20 @@ static clattn_status check_places(clattn_context *c, const clattn_kv *kv, int64_
     return check_pages(c, kv, batch, planning);
 }
 
+static clattn_status check_scales(clattn_context *x, const clattn_kv *kv, bool planning) {
+    const char *axes = "[B, Hkv, Nkv] or [B, Hkv, Nkv, groups]";
+    const kv_scales
+        k = {&kv->k_scale, &kv->k_zero, {"k_scale", axes, KV_SCALE_TYPES, false, planning}, "k_zero"},
+        v = {&kv->v_scale, &kv->v_zero, {"v_scale", axes, KV_SCALE_TYPES, false, planning}, "v_zero"};
+    TRY(cla_kv_check_scales(x, &kv->k, &k));
+    TRY(cla_kv_check_scales(x, &kv->v, &v));
+    if (!CLATTN_TYPE_IS_SCALED(kv->k.type) || !CLATTN_TYPE_IS_SCALED(kv->v.type) ||
+        kv->k_scale.type == kv->v_scale.type)
+        return CLATTN_OK;
+    return cla_context_fail(x, CLATTN_INVALID_ARGUMENT, "v_scale: type %s: that of k_scale, %s, is needed",
+                            clattn_type_name(kv->v_scale.type), clattn_type_name(kv->k_scale.type));
+}
+
 // The shapes follow from q's [B, H, Nq, D] but for Hkv, Nkv and Dv. `items`: B of what is never packed.
 clattn_status cla_kv_check(clattn_context *x, const clattn_kv *kv, const int64_t q[4], int64_t items,
                            bool planning) {
@@ -143,10 +226,7 @@ clattn_status cla_kv_check(clattn_context *x, const clattn_kv *kv, const int64_t
     TRY(cla_tensor_elements(x, "k", kv->k.type, q[3], &k_shape[3]));
     TRY(cla_tensor_check_shape(x, &kv->k, k_shape, &k));
     TRY(cla_tensor_check_shape(x, &kv->v, v_shape, &v));
-    const tensor_rule k_scale = {"k_scale", "[B, Hkv, Nkv]", TYPES_F32 | ANY_LAST_STRIDE, false, planning},
-                      v_scale = {"v_scale", "[B, Hkv, Nkv]", TYPES_F32 | ANY_LAST_STRIDE, false, planning};
-    TRY(cla_kv_check_scale(x, &kv->k_scale, &kv->k, &k_scale));
-    TRY(cla_kv_check_scale(x, &kv->v_scale, &kv->v, &v_scale));
+    TRY(check_scales(x, kv, planning));
     TRY(check_rotation(x, kv));
     return check_places(x, kv, items, planning);
 }
@@ -186,36 +266,44 @@ static void fill_places(call *c) {
     if (CLATTN_TYPE_IS_SCALED(kv->v.type)) c->past_scales.v = rows_of(&kv->past_v_scale, c->problem.batch);
 }
 
+args_view cla_kv_scale_view(const clattn_tensor *scale, const clattn_tensor *zero) {
+    args_view v = cla_tensor_view(scale);
+    v.column = zero && cla_tensor_given(zero) ? zero->offset - scale->offset : 0;
+    return v;
+}
+
 void cla_kv_fill(call *c) {
     const clattn_kv *kv = &c->params.kv;
     c->args.k = cla_tensor_view(&kv->k);
     c->args.v = cla_tensor_view(&kv->v);
     if (c->ragged.packed_keys) c->args.k.batch = c->args.v.batch = 0;
-    if (CLATTN_TYPE_IS_SCALED(kv->k.type)) c->args.k_scale = cla_tensor_view(&kv->k_scale);
-    if (CLATTN_TYPE_IS_SCALED(kv->v.type)) c->args.v_scale = cla_tensor_view(&kv->v_scale);
+    if (CLATTN_TYPE_IS_SCALED(kv->k.type)) c->args.k_scale = cla_kv_scale_view(&kv->k_scale, &kv->k_zero);
+    if (CLATTN_TYPE_IS_SCALED(kv->v.type)) c->args.v_scale = cla_kv_scale_view(&kv->v_scale, &kv->v_zero);
     if (c->ragged.packed_keys) c->args.k_scale.batch = c->args.v_scale.batch = 0;
     c->k = kv->k.buffer;
     c->v = kv->v.buffer;
     fill_places(c);
 }
 
-// Rows, their scales, and the same of the past.
-static void set_rows(const call *c, launch *l, bool scaled, const cl_mem *rows, const clattn_tensor *scale,
-                     const clattn_tensor *past, const clattn_tensor *past_scale) {
+// Rows, their scales and zero points, and the same of the past.
+static void set_rows(launch *l, const cl_mem *rows, const clattn_tensor *scale, const clattn_tensor *zero) {
     cla_launch_buffer(l, rows);
-    if (scaled) cla_launch_buffer(l, &scale->buffer);
-    if (c->problem.past) cla_launch_buffer(l, &past->buffer);
-    if (c->problem.past && scaled) cla_launch_buffer(l, &past_scale->buffer);
+    if (scale) cla_launch_buffer(l, &scale->buffer);
+    if (scale && cla_tensor_given(zero)) cla_launch_buffer(l, &zero->buffer);
 }
 
 void cla_kv_key_arguments(const call *c, launch *l) {
     const clattn_kv *kv = &c->params.kv;
-    set_rows(c, l, CLATTN_TYPE_IS_SCALED(kv->k.type), &c->k, &kv->k_scale, &kv->past_k, &kv->past_k_scale);
+    const bool scaled = CLATTN_TYPE_IS_SCALED(kv->k.type);
+    set_rows(l, &c->k, scaled ? &kv->k_scale : NULL, &kv->k_zero);
+    if (c->problem.past) set_rows(l, &kv->past_k.buffer, scaled ? &kv->past_k_scale : NULL, &kv->past_k_zero);
 }
 
 void cla_kv_value_arguments(const call *c, const cl_mem *v, launch *l) {
     const clattn_kv *kv = &c->params.kv;
-    set_rows(c, l, CLATTN_TYPE_IS_SCALED(kv->v.type), v, &kv->v_scale, &kv->past_v, &kv->past_v_scale);
+    const bool scaled = CLATTN_TYPE_IS_SCALED(kv->v.type);
+    set_rows(l, v, scaled ? &kv->v_scale : NULL, &kv->v_zero);
+    if (c->problem.past) set_rows(l, &kv->past_v.buffer, scaled ? &kv->past_v_scale : NULL, &kv->past_v_zero);
 }
 
 void cla_kv_place_arguments(const call *c, bool keys, bool values, launch *l) {

@@ -7,8 +7,21 @@
 clattn_status cla_kv_check_unbuilt(clattn_context *context, const clattn_attention_params *p, bool turned);
 clattn_status cla_kv_check(clattn_context *context, const clattn_kv *kv, const int64_t q[4], int64_t items,
                            bool planning);
-clattn_status cla_kv_check_scale(clattn_context *context, const clattn_tensor *t, const clattn_tensor *of,
-                                 const tensor_rule *rule);
+
+// Scales and zero points of stored rows, with the rule of the scales; a zero point has their axes and places.
+typedef struct kv_scales {
+    const clattn_tensor *scale, *zero;
+    tensor_rule rule;
+    const char *zero_name;
+} kv_scales;
+#define KV_SCALE_TYPES (TYPES_FLOAT | ANY_LAST_STRIDE)
+// Both with types that have them: of each row of `of`, or of groups of its numbers.
+clattn_status cla_kv_check_scales(clattn_context *context, const clattn_tensor *of, const kv_scales *s);
+// The knob SCALE_GROUP of such rows alone; their scales as kernels see them.
+int cla_kv_scale_group(const clattn_tensor *of, const clattn_tensor *scale, const clattn_tensor *zero);
+args_view cla_kv_scale_view(const clattn_tensor *scale, const clattn_tensor *zero);
+// What the planner knows of them.
+void cla_kv_fill_groups(const clattn_kv *kv, problem *p);
 void cla_kv_fill(call *c);
 // Arguments of a launch in the order of kv.clh.
 void cla_kv_key_arguments(const call *c, launch *l);

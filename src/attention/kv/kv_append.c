@@ -19,8 +19,10 @@ static new_rows rows_of(const call *c, int b) {
     return (new_rows){keys - count, count};
 }
 
-static append_side side_of(const clattn_tensor *rows, const clattn_tensor *kept, const clattn_tensor *scale) {
-    return (append_side){rows, kept, cla_tensor_given(scale) ? scale : NULL};
+static append_side side_of(const clattn_tensor *rows, const clattn_tensor *kept, const clattn_tensor *scale,
+                           const clattn_tensor *zero) {
+    return (append_side){rows, kept, cla_tensor_given(scale) ? scale : NULL,
+                         cla_tensor_given(zero) ? zero : NULL};
 }
 
 // Packed rows lie as those of q do.
@@ -57,8 +59,8 @@ clattn_status cla_kv_check_new(call *c, bool planning) {
                                 cla_kv_appends(kv) ? "v_new" : "k_new",
                                 cla_kv_appends(kv) ? "k_new" : "v_new");
     if (!cla_kv_appends(kv)) return CLATTN_OK;
-    a->k = side_of(&kv->k_new, &kv->k, &kv->k_scale);
-    a->v = side_of(&kv->v_new, &kv->v, &kv->v_scale);
+    a->k = side_of(&kv->k_new, &kv->k, &kv->k_scale, &kv->k_zero);
+    a->v = side_of(&kv->v_new, &kv->v, &kv->v_scale, &kv->v_zero);
     a->packed = c->ragged.given, a->sequences = c->ragged.sequences;
     if (cla_kv_is_paged(kv)) a->pages = &c->pages, a->block_table = &kv->block_table.buffer;
     a->behind_past = cla_kv_has_past(kv);

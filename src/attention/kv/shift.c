@@ -19,7 +19,11 @@ typedef struct shift_job {
 
 static clattn_status get_program(const shift_job *job, knobs *k, program **p) {
     const clattn_shift_params *from = &job->params;
+    const int group = cla_kv_scale_group(&from->k, &from->k_scale, &from->k_zero);
     *k = (knobs){.type_kv = (int)from->k.type,
+                 .scale_group = group,
+                 .type_scale = group ? (int)from->k_scale.type : 0,
+                 .zeros = cla_tensor_given(&from->k_zero) ? 1 : 0,
                  .rope = from->rope.layout == CLATTN_ROPE_INTERLEAVED ? 2 : 1,
                  .rotated = from->k_rotation != 0};
     return cla_program_get_group(job->context, KERNEL_SHIFT, k, GROUP, p);
@@ -29,7 +33,11 @@ static clattn_status check_tensors(const shift_job *job, bool planning) {
     clattn_context *c = job->context;
     const clattn_shift_params *p = &job->params;
     const tensor_rule k = {"k", "[B, Hkv, N, D]", TYPES_KV, true, planning};
-    const tensor_rule scale = {"k_scale", "[B, Hkv, N]", TYPES_F32 | ANY_LAST_STRIDE, true, planning};
+    const kv_scales scales = {
+        &p->k_scale,
+        &p->k_zero,
+        {"k_scale", "[B, Hkv, N] or [B, Hkv, N, groups]", KV_SCALE_TYPES, true, planning},
+        "k_zero"};
     const int64_t *s = p->k.shape;
     TRY(cla_tensor_check(c, &p->k, 4, &k));
     if (s[3] < 1 || cla_tensor_width(&p->k) > INT32_MAX)
@@ -39,7 +47,10 @@ static clattn_status check_tensors(const shift_job *job, bool planning) {
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "k: B * Hkv must be below 2^31, and rows at most %d", APPEND_MOST_ROWS);
     TRY(cla_rotation_check(c, "k_rotation", p->k_rotation, cla_tensor_width(&p->k)));
-    return cla_kv_check_scale(c, &p->k_scale, &p->k, &scale);
+    if (p->k.type == CLATTN_TYPE_U4 && !cla_tensor_given(&p->k_zero))
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "k_zero: is absent: u4 has no numbers below 0 without zero points");
+    return cla_kv_check_scales(c, &p->k, &scales);
 }
 
 // How keys turn. All pairs turn by the delta, whatever positions they had.
@@ -70,10 +81,11 @@ static clattn_status check_rope(shift_job *job) {
             "own: keys that were all turned by one are shifted by NTK with its factor",
             r->length, r->original_length);
     job->width = cla_rope_width(r, (int)cla_tensor_width(&job->params.k));
-    if (clattn_type_numbers(job->params.k.type) == 1 || job->width <= SHIFT_MOST_BLOCK_WIDTH)
-        return CLATTN_OK;
+    const bool waits = clattn_type_numbers(job->params.k.type) > 1 ||
+                       cla_kv_scale_group(&job->params.k, &job->params.k_scale, &job->params.k_zero);
+    if (!waits || job->width <= SHIFT_MOST_BLOCK_WIDTH) return CLATTN_OK;
     return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                            "rope.rotary_dim: %d: of keys in blocks at most %d turn", job->width,
+                            "rope.rotary_dim: %d: of keys in blocks or groups at most %d turn", job->width,
                             SHIFT_MOST_BLOCK_WIDTH);
 }
 
@@ -110,6 +122,7 @@ static clattn_status check_memory(const shift_job *job) {
     cla_views_begin(&v, job->context);
     cla_views_add(&v, "k", &job->params.k, VIEW_BOTH);
     cla_views_add(&v, "k_scale", &job->params.k_scale, VIEW_BOTH);
+    cla_views_add(&v, "k_zero", &job->params.k_zero, VIEW_BOTH);
     return cla_views_check(&v);
 }
 
@@ -122,7 +135,7 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     clattn_shift_params *p = &job->params;
     const given_views all = {context, planning, .inner = false};
     CLA_GIVEN(&all, false, &p->k);
-    CLA_GIVEN(&all, true, &p->k_scale);
+    CLA_GIVEN(&all, true, &p->k_scale, &p->k_zero);
     cla_given_rope(&all, &p->rope);
     TRY(check_tensors(job, planning));
     TRY(check_rope(job));
@@ -162,7 +175,9 @@ static clattn_status enqueue(const shift_job *job, chain *steps, const cl_mem *t
     launch l = {.flops = flops_of(&p->k), .cuts_first = true};
     TRY(get_program(job, &k, &l.program));
     cla_launch_buffer(&l, &p->k.buffer);
-    if (scaled) args.k_scale = cla_tensor_view(&p->k_scale), cla_launch_buffer(&l, &p->k_scale.buffer);
+    if (scaled)
+        args.k_scale = cla_kv_scale_view(&p->k_scale, &p->k_zero), cla_launch_buffer(&l, &p->k_scale.buffer);
+    if (scaled && k.zeros) cla_launch_buffer(&l, &p->k_zero.buffer);
     cla_launch_buffer(&l, turns);
     cla_launch_buffer(&l, table);
     cla_launch_value(&l, &args, sizeof args);

@@ -91,14 +91,19 @@ static int prefix_of(const call *c) {
 }
 
 static clattn_kv of_past(const clattn_kv *kv, int prefix) {
-    clattn_kv past = {
-        .k = kv->past_k, .v = kv->past_v, .k_scale = kv->past_k_scale, .v_scale = kv->past_v_scale};
+    clattn_kv past = {.k = kv->past_k,
+                      .v = kv->past_v,
+                      .k_scale = kv->past_k_scale,
+                      .v_scale = kv->past_v_scale,
+                      .k_zero = kv->past_k_zero,
+                      .v_zero = kv->past_v_zero};
     past.k.shape[2] = past.v.shape[2] = prefix;
     return past;
 }
 static clattn_kv without_past(const clattn_kv *kv) {
     clattn_kv own = *kv;
-    own.past_k = own.past_v = own.past_k_scale = own.past_v_scale = (clattn_tensor){0};
+    own.past_k = own.past_v = own.past_k_scale = own.past_v_scale = own.past_k_zero = own.past_v_zero =
+        (clattn_tensor){0};
     own.past_lengths = NULL;
     return own;
 }
@@ -179,6 +184,7 @@ static void prefix_arguments(const call *c, call *part) {
     }
     a->k = rows_view(&c->past.k), a->v = rows_view(&c->past.v);
     a->k_scale = rows_view(&c->past_scales.k), a->v_scale = rows_view(&c->past_scales.v);
+    a->k_scale.column = a->v_scale.column = 0; // zero points of the past lie as its scales
     a->batch = m->batch, a->heads = a->group = m->heads, a->kv_heads = 1;
     a->n_q = a->call_rows = m->n_q, a->n_kv = a->split_keys = m->n_kv;
     a->shift = 0, a->window_left = a->window_right = -1;

@@ -10,13 +10,13 @@
 #include "plan/families/family.h"
 #include "plan/planner.h"
 
-// Buffers: q, k, v and their past, out, lse, table, weights, mask, bias, block mask, four of expressions; or with i8 four scales
-// and their past, and no expressions then (CAN_PAST_MODS of plan/families/family.h).
+// Buffers: q, k, v and their past, out, lse, table, weights, mask, bias, block mask, four of expressions; or with i8 the scales and zero
+// points of k, v and their past, and no expressions then (CAN_PAST_MODS of plan/families/family.h).
 _Static_assert(sizeof(attention_args) + sizeof(mod_args) + sizeof(past_args) + sizeof(dropout_args) +
                            16 * sizeof(cl_mem) <=
                        LAUNCH_MAX_BYTES &&
                    sizeof(attention_args) + sizeof(past_args) + sizeof(past_scale_args) +
-                           16 * sizeof(cl_mem) <=
+                           sizeof(dropout_args) + 20 * sizeof(cl_mem) <=
                        LAUNCH_MAX_BYTES,
                "the arguments of a launch fit every device");
 

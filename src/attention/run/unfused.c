@@ -7,7 +7,8 @@
 #include "attention/score/score.h"
 #include "plan/planner.h"
 
-#define BUFFERS_MOST 13 // q, k and its past, their scales, scores, table, mask, bias, four of expressions
+// q, k and its past, their scales and zero points, scores, table, mask, bias, four of expressions.
+#define BUFFERS_MOST 15
 _Static_assert(sizeof(attention_args) + sizeof(chunk_args) + sizeof(mod_args) + sizeof(past_args) +
                        sizeof(past_scale_args) + BUFFERS_MOST * sizeof(cl_mem) <=
                    LAUNCH_MAX_BYTES,
@@ -25,6 +26,9 @@ static clattn_status get_programs(call *c, unfused *u) {
     const program_spec scores = {.id = KERNEL_SCORES,
                                  .knobs = {.type_q = (int)m->type_q,
                                            .type_kv = (int)m->type_kv,
+                                           .scale_group = m->scale_group,
+                                           .type_scale = m->scale_group ? m->type_scale : 0,
+                                           .zeros = m->zeros & 1,
                                            .past = m->past,
                                            .paged = m->paged,
                                            .type_bias = (int)m->type_bias,
@@ -41,6 +45,10 @@ static clattn_status get_programs(call *c, unfused *u) {
     const program_spec sums = {.id = KERNEL_WEIGHT_SUMS, .knobs = {.ragged = m->ragged}};
     const program_spec values = {.id = KERNEL_VALUES,
                                  .knobs = {.type_kv = (int)cla_problem_type_v(m),
+                                           .scale_group = m->scale_group_v,
+                                           .scale_group_v = m->scale_group_v,
+                                           .type_scale = m->scale_group_v ? m->type_scale : 0,
+                                           .zeros = m->zeros & 2,
                                            .type_out = (int)m->type_out,
                                            .past = m->past,
                                            .paged = m->paged,

@@ -13,6 +13,8 @@
 //   clblast native                 who projects in a layer or linear; of attend and decode clblast is its composition
 //   topleft bottomright offsetN    the alignment (N keys before row 0)
 //   kvTYPE valuesTYPE outTYPE matrixTYPE vectorTYPE    types of k and v, of v alone, of out, of weight matrices, of a projection's bias
+//   groupsN valuegroupsN           of types with scales: numbers that share one, 1 all of a row; of v alone, default as k
+//   scalesTYPE zeros               the type of scales, default f32; zero points beside them
 //   myN moN                        width of y (cross-attention; m where nkv is not n), of out (m)
 //   split packed                   of the projections: the precision; weights that were packed before
 //   biases biases[q][k][v][o]      of the projections, all or some
@@ -119,10 +121,14 @@ struct test_case {
     int64_t width_y, width_out; // of a layer; width_y 0: self-attention; width_out 0: width
     clattn_type q_type, kv_type, out_type; // a layer's and a linear's x, y and out have q_type
     int32_t values;                        // 1 and the type of v where it is not k's; 0: it is
-    clattn_type matrix_type, bias_type;    // of the projections
-    enum layout layout;                    // of every tensor
-    bool packed;                           // q, k and v are views of one buffer [B, N, H + 2 Hkv, D]
-    bool latent;                           // v is a view of k's rows
+    int64_t scale_group,
+        value_group; // numbers that share a scale, 0 and 1: all of a row; value_group 0: as scale_group
+    clattn_type scale_type;             // of the scales of k and v
+    bool zeros;                         // these have zero points
+    clattn_type matrix_type, bias_type; // of the projections
+    enum layout layout;                 // of every tensor
+    bool packed;                        // q, k and v are views of one buffer [B, N, H + 2 Hkv, D]
+    bool latent;                        // v is a view of k's rows
     bool composed;    // attention as a program makes it of CLBlast's products: a baseline of the bench alone
     int biases;       // bit LAYER_Q...: that projection has a bias
     clattn_norm norm; // of q and k; its weights have bias_type

@@ -30,6 +30,7 @@ void case_group_open(const struct case_arrays *a, cl_command_queue queue, struct
     take_all(to, a->caches, 2, queue);
     take_all(to, a->new_rows, 2, queue);
     take_all(to, a->kv_scales, 4, queue);
+    take_all(to, a->kv_zeros, 4, queue);
     take(to, &a->block_table, queue);
     take_all(to, a->mods, CLATTN_MOD_BUFFERS, queue);
     take_all(to, a->positions, 2, queue);

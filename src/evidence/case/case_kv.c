@@ -1,5 +1,6 @@
-// case_kv.c: see case_kv.h. Types whose every element says its own number need nothing here; rows of i8 have a scale,
-// such that their largest number is 127 of it. A row with a NaN is one of NaN: its scale is.
+// case_kv.c: see case_kv.h. Types whose every element says its own number need nothing here; rows of i8, or groups of
+// their numbers, have a scale, such that their largest number is 127 of it, or their range is that of the type. A group with a NaN is one
+// of NaN: its scale is.
 #include "evidence/case/case_kv.h"
 
 #include <math.h>
@@ -98,34 +99,54 @@ void case_kv_free(struct case_data *data) {
     free(data->block_table);
 }
 
-// Rows of a tensor of k or v, or of the table that repeats in its place, where one scale serves all.
-typedef struct kv_rows {
+// Groups of numbers of a tensor of k or v that share a scale, such as its rows, or of the table that repeats in its place, where one
+// scale serves all.
+typedef struct kv_groups {
     int64_t count, size;
-} kv_rows;
+} kv_groups;
 
-static kv_rows rows_of(const struct test_case *t, int tensor) {
+static int64_t group_size(const struct test_case *t, int tensor, int64_t width) {
+    const bool value = tensor == CASE_V || tensor == CASE_PAST_V;
+    const int64_t group = value && t->value_group ? t->value_group : t->scale_group;
+    return group > 1 ? group : width;
+}
+
+static kv_groups groups_of(const struct test_case *t, int tensor) {
     const struct guarded_shape shape = case_shape(t, tensor);
-    const int64_t count = guarded_shape_count(&shape), size = shape.shape[3];
-    if (count > GUARDED_PERIOD) return (kv_rows){1, GUARDED_PERIOD + size};
-    return (kv_rows){size > 0 ? count / size : 0, size};
+    const int64_t count = guarded_shape_numbers(&shape), period = GUARDED_PERIOD_OF(shape.type),
+                  width = shape.shape[3] * clattn_type_numbers(shape.type),
+                  size = group_size(t, tensor, width);
+    if (count > period) return (kv_groups){1, period + width};
+    return (kv_groups){size > 0 ? count / size : 0, size};
 }
 
-static float scale_of(clattn_type type, const double *row, int64_t size) {
-    double largest = 0;
-    for (int64_t d = 0; d < size; d++) largest = isnan(row[d]) ? row[d] : fmax(largest, fabs(row[d]));
-    for (int64_t d = 0; d < size; d++)
-        if (isnan(row[d])) return NAN;
-    return (float)(largest / storage_largest(type));
+typedef struct kv_scale {
+    double scale, zero;
+} kv_scale;
+
+static kv_scale scale_of(const struct test_case *t, clattn_type type, const double *x, int64_t size) {
+    double least = INFINITY, most = -INFINITY;
+    for (int64_t d = 0; d < size; d++) {
+        if (isnan(x[d])) return (kv_scale){(double)NAN, 0};
+        least = fmin(least, x[d]), most = fmax(most, x[d]);
+    }
+    const double low = storage_least(type), high = storage_largest(type),
+                 largest = fmax(0, low < 0 ? fmax(-least, most) : most),
+                 scale = storage_round(t->scale_type, !t->zeros       ? largest / high
+                                                      : least == most ? fabs(most)
+                                                                      : (most - least) / (high - low));
+    return (kv_scale){scale, t->zeros && scale > 0 ? storage_round(t->scale_type, low - least / scale) : 0};
 }
 
-static double stored(clattn_type type, double x, float scale) {
-    return scale > 0 ? storage_unscaled(type, x / (double)scale) : 0;
+static double stored(const struct test_case *t, clattn_type type, double x, kv_scale s) {
+    if (!(s.scale > 0)) return 0;
+    return t->zeros ? storage_from_zero(type, x / s.scale + s.zero) : storage_unscaled(type, x / s.scale);
 }
 
-static float make_stored(clattn_type type, double *row, int64_t size) {
-    const float scale = scale_of(type, row, size);
-    for (int64_t d = 0; d < size; d++) row[d] = stored(type, row[d], scale);
-    return scale;
+static kv_scale make_stored(const struct test_case *t, clattn_type type, double *x, int64_t size) {
+    const kv_scale s = scale_of(t, type, x, size);
+    for (int64_t d = 0; d < size; d++) x[d] = stored(t, type, x[d], s);
+    return s;
 }
 
 // Those of a table that repeats were made of whole blocks.
@@ -142,37 +163,64 @@ void case_kv_store(struct case_data *data) {
         const struct guarded_shape shape = case_shape(&data->test, tensor);
         const clattn_type type = shape.type;
         if (shape.rank == 0 || !(CLATTN_TYPE_IS_SCALED(type) || clattn_type_numbers(type) > 1)) continue;
-        if (clattn_type_numbers(type) > 1) {
+        if (!CLATTN_TYPE_IS_SCALED(type)) {
             store_blocks(&data->test, tensor, data->input[tensor]);
             continue;
         }
-        const kv_rows rows = rows_of(&data->test, tensor);
+        const kv_groups groups = groups_of(&data->test, tensor);
         double *x = data->input[tensor];
-        for (int64_t r = 0; r < rows.count; r++, x += rows.size) {
-            const float scale = scale_of(type, x, rows.size);
-            for (int64_t d = 0; d < rows.size; d++)
-                x[d] = isnan(scale) ? (double)NAN : stored(type, x[d], scale) * (double)scale;
+        for (int64_t r = 0; r < groups.count; r++, x += groups.size) {
+            const kv_scale s = make_stored(&data->test, type, x, groups.size);
+            for (int64_t d = 0; d < groups.size; d++) x[d] = (x[d] - s.zero) * s.scale;
         }
     }
 }
 
+// Scales beside a tensor, one of each row or of each group; zero points, where there are some, as far from one another, and of rows
+// that are no past elsewhere in their buffer.
+static void bind_scales(const struct case_data *data, struct place *place, int tensor, const kv_scale *each,
+                        struct case_arrays *a) {
+    const struct test_case *t = &data->test;
+    const struct guarded_shape of = case_shape(t, tensor);
+    const bool past = tensor == CASE_PAST_K || tensor == CASE_PAST_V, written = t->append && !past;
+    const int n = (past ? 2 : 0) + (tensor == CASE_V || tensor == CASE_PAST_V);
+    const int64_t width = of.shape[3] * clattn_type_numbers(of.type), size = group_size(t, tensor, width);
+    struct guarded_shape shape = {
+        t->scale_type, 3, {of.shape[0], of.shape[1], of.shape[2]}, layout_loose(t->layout)};
+    if (size < width || (t->scale_group == width && size == width))
+        shape.rank = 4, shape.shape[3] = width / size, shape.layout = t->layout;
+    const int64_t count = guarded_shape_count(&shape);
+    double *numbers = reference_alloc(count);
+    for (int64_t i = 0; i < count; i++) numbers[i] = each[i].scale;
+    a->kv_scales[n] =
+        written ? guarded_in_out(place, &shape, numbers) : guarded_input(place, &shape, numbers);
+    if (t->zeros) {
+        clattn_tensor view = a->kv_scales[n].view;
+        view.buffer = NULL, view.svm = view.usm = NULL;
+        view.offset += past ? 0 : 5;
+        for (int64_t i = 0; i < count; i++) numbers[i] = each[i].zero;
+        a->kv_zeros[n] = guarded_view(place, &view, numbers, written);
+    }
+    free(numbers);
+}
+
 // The numbers of a tensor as they are stored, and its scales beside it.
 static struct guarded bind_scaled(const struct case_data *data, struct place *place, int tensor,
-                                  struct guarded *scales) {
-    const struct guarded_shape shape = case_shape(&data->test, tensor);
-    const clattn_type type = shape.type;
-    const kv_rows rows = rows_of(&data->test, tensor);
-    const struct guarded_shape one_less = {
-        CLATTN_TYPE_F32, 3, {shape.shape[0], shape.shape[1], shape.shape[2]}, layout_loose(shape.layout)};
-    const int64_t scale_count = guarded_shape_count(&one_less);
-    double *integers = reference_alloc(rows.count * rows.size), *each = reference_alloc(scale_count);
-    for (int64_t r = 0; r < rows.count; r++) {
-        const double *x = data->input[tensor] + r * rows.size;
-        const float scale = scale_of(type, x, rows.size);
-        for (int64_t d = 0; d < rows.size; d++) integers[r * rows.size + d] = stored(type, x[d], scale);
-        for (int64_t n = r; n < scale_count; n += rows.count) each[n] = (double)scale;
+                                  struct case_arrays *a) {
+    const struct test_case *t = &data->test;
+    const struct guarded_shape shape = case_shape(t, tensor);
+    const kv_groups groups = groups_of(t, tensor);
+    const int64_t numbers = guarded_shape_numbers(&shape),
+                  width = shape.shape[3] * clattn_type_numbers(shape.type),
+                  size = group_size(t, tensor, width), count = size > 0 ? numbers / size : 0;
+    double *integers = reference_alloc(groups.count * groups.size);
+    kv_scale *each = evidence_zeros((size_t)count + 1, sizeof *each);
+    memcpy(integers, data->input[tensor], (size_t)(groups.count * groups.size) * sizeof *integers);
+    for (int64_t r = 0; r < groups.count; r++) {
+        const kv_scale s = make_stored(t, shape.type, integers + r * groups.size, groups.size);
+        for (int64_t n = r; n < count; n += groups.count) each[n] = s;
     }
-    *scales = guarded_input(place, &one_less, each);
+    bind_scales(data, place, tensor, each, a);
     const struct guarded tensor_of = guarded_input(place, &shape, integers);
     free(integers);
     free(each);
@@ -180,20 +228,30 @@ static struct guarded bind_scaled(const struct case_data *data, struct place *pl
 }
 
 static struct guarded bind_tensor(const struct case_data *data, struct place *place, int tensor,
-                                  struct guarded *scales) {
+                                  struct case_arrays *a) {
     const struct guarded_shape shape = case_shape(&data->test, tensor);
-    if (CLATTN_TYPE_IS_SCALED(shape.type)) return bind_scaled(data, place, tensor, scales);
+    if (CLATTN_TYPE_IS_SCALED(shape.type)) return bind_scaled(data, place, tensor, a);
     return guarded_input(place, &shape, data->input[tensor]);
+}
+
+// The scales of a latent's values are the first of its keys'.
+static void view_scales(const struct case_data *data, const struct case_arrays *a, int past, int side,
+                        clattn_tensor *scale, clattn_tensor *zero) {
+    const struct test_case *t = &data->test;
+    const int n = past + (t->latent ? 0 : side);
+    *scale = a->kv_scales[n].view, *zero = a->kv_zeros[n].view;
+    if (t->latent && side == 1 && scale->rank == 4)
+        scale->shape[3] = zero->shape[3] = t->head_dim_v / t->scale_group;
 }
 
 // A latent's values are the first columns of its keys.
 static void bind_pair(const struct case_data *data, struct place *place, int tensor, struct case_arrays *a,
-                      struct guarded scales[2], clattn_tensor *const views[4]) {
-    const int v = data->test.latent ? 0 : 1;
+                      clattn_tensor *const views[6]) {
+    const int v = data->test.latent ? 0 : 1, past = tensor == CASE_PAST_K ? 2 : 0;
     struct guarded *const pair = a->all + tensor;
-    for (int n = 0; n <= v; n++) pair[n] = bind_tensor(data, place, tensor + n, &scales[n]);
+    for (int n = 0; n <= v; n++) pair[n] = bind_tensor(data, place, tensor + n, a);
     *views[0] = pair[0].view, *views[1] = pair[v].view;
-    *views[2] = scales[0].view, *views[3] = scales[v].view;
+    for (int n = 0; n < 2; n++) view_scales(data, a, past, n, views[2 + n], views[4 + n]);
     views[1]->shape[3] = data->test.head_dim_v / clattn_type_numbers(views[1]->type);
 }
 
@@ -213,16 +271,17 @@ static void bind_places(const struct case_data *data, struct place *place, struc
 static void bind_past(const struct case_data *data, struct place *place, struct case_arrays *a) {
     clattn_kv *kv = &a->params.kv;
     if (data->test.has_past)
-        bind_pair(data, place, CASE_PAST_K, a, a->kv_scales + 2,
-                  (clattn_tensor *[]){&kv->past_k, &kv->past_v, &kv->past_k_scale, &kv->past_v_scale});
+        bind_pair(data, place, CASE_PAST_K, a,
+                  (clattn_tensor *[]){&kv->past_k, &kv->past_v, &kv->past_k_scale, &kv->past_v_scale,
+                                      &kv->past_k_zero, &kv->past_v_zero});
     bind_places(data, place, a);
 }
 
 void case_kv_bind(const struct case_data *data, const struct case_data *keys, struct place *place,
                   struct case_arrays *a) {
     clattn_kv *kv = &a->params.kv;
-    bind_pair(keys, place, CASE_K, a, a->kv_scales,
-              (clattn_tensor *[]){&kv->k, &kv->v, &kv->k_scale, &kv->v_scale});
+    bind_pair(keys, place, CASE_K, a,
+              (clattn_tensor *[]){&kv->k, &kv->v, &kv->k_scale, &kv->v_scale, &kv->k_zero, &kv->v_zero});
     bind_past(data, place, a);
 }
 
@@ -276,12 +335,13 @@ static void fill_row(const struct case_data *data, int tensor, int64_t b, int64_
 }
 
 static struct guarded bind_cache(const struct case_data *data, struct place *place, int tensor,
-                                 struct guarded *scales) {
+                                 struct case_arrays *a) {
     const struct test_case *t = &data->test;
     const struct guarded_shape shape = case_shape(t, tensor);
     const int64_t *n = shape.shape, rows = n[0] * n[1] * n[2], size = n[3] * clattn_type_numbers(shape.type);
-    const struct guarded_shape of_rows = {CLATTN_TYPE_F32, 3, {n[0], n[1], n[2]}, layout_loose(t->layout)};
-    double *values = reference_alloc(rows * size), *each = reference_alloc(rows);
+    const int64_t group = group_size(t, tensor, size), groups = group > 0 ? rows * size / group : 0;
+    double *values = reference_alloc(rows * size);
+    kv_scale *each = evidence_zeros((size_t)groups + 1, sizeof *each);
     memcpy(values, data->input[tensor], (size_t)(rows * size) * sizeof *values);
     for (int64_t c = 0; c < t->batch * t->kv_heads * t->n_kv; c++) {
         const int64_t head = c / t->n_kv, b = head / t->kv_heads, j = c % t->n_kv;
@@ -289,9 +349,9 @@ static struct guarded bind_cache(const struct case_data *data, struct place *pla
         const double *row = case_kv_row(data, tensor == CASE_V, b, head % t->kv_heads, j);
         if (row != NULL) fill_row(data, tensor, b, j, values + (row - data->input[tensor]));
     }
-    for (int64_t c = 0; c < rows && CLATTN_TYPE_IS_SCALED(shape.type); c++)
-        each[c] = (double)make_stored(shape.type, values + c * size, size);
-    if (CLATTN_TYPE_IS_SCALED(shape.type)) *scales = guarded_in_out(place, &of_rows, each);
+    for (int64_t c = 0; c < groups && CLATTN_TYPE_IS_SCALED(shape.type); c++)
+        each[c] = make_stored(t, shape.type, values + c * group, group);
+    if (CLATTN_TYPE_IS_SCALED(shape.type)) bind_scales(data, place, tensor, each, a);
     const struct guarded to = guarded_in_out(place, &shape, values);
     free(values);
     free(each);
@@ -302,17 +362,18 @@ static struct guarded bind_cache(const struct case_data *data, struct place *pla
 void case_kv_bind_append(const struct case_data *data, struct place *place, struct case_arrays *a) {
     clattn_kv *kv = &a->params.kv;
     clattn_tensor *const views[] = {&kv->k, &kv->v}, *const rows[] = {&kv->k_new, &kv->v_new},
-                         *const scales[] = {&kv->k_scale, &kv->v_scale};
+                         *const scales[] = {&kv->k_scale, &kv->v_scale},
+                         *const zeros[] = {&kv->k_zero, &kv->v_zero};
     const bool latent = data->test.latent;
     for (int n = 0; n < 2; n++) {
         const int from = latent ? 0 : n;
         if (n == from) {
-            a->caches[n] = bind_cache(data, place, CASE_K + n, &a->kv_scales[n]);
+            a->caches[n] = bind_cache(data, place, CASE_K + n, a);
             a->new_rows[n] = bind_rows(data, place, CASE_K + n);
         }
         *views[n] = a->caches[from].view;
         *rows[n] = a->new_rows[from].view;
-        *scales[n] = a->kv_scales[from].view;
+        view_scales(data, a, 0, n, scales[n], zeros[n]);
     }
     if (latent) kv->v_new.shape[3] = data->test.head_dim_v;
     if (latent) kv->v.shape[3] = data->test.head_dim_v / clattn_type_numbers(data->test.kv_type);

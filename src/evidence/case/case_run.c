@@ -181,7 +181,7 @@ void case_unbind(struct case_arrays *a) {
         guarded_release(&a->caches[n]);
         guarded_release(&a->new_rows[n]);
     }
-    for (int n = 0; n < 4; n++) guarded_release(&a->kv_scales[n]);
+    for (int n = 0; n < 4; n++) guarded_release(&a->kv_scales[n]), guarded_release(&a->kv_zeros[n]);
     guarded_release(&a->block_table);
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) guarded_release(&a->mods[n]);
     guarded_release(&a->blocks);

@@ -138,17 +138,40 @@ static bool layer_valid(const struct test_case *t, char why[256]) {
     return no == NULL;
 }
 
+// Scales in groups, of 16 bits, and zero points, such that a group's numbers tell its scale again.
+static bool scales_valid(const struct test_case *t, char why[256]) {
+    const bool k = CLATTN_TYPE_IS_SCALED(t->kv_type), v = CLATTN_TYPE_IS_SCALED(case_v_type(t)),
+               huge = t->contents == CASE_HUGE || t->contents == CASE_HUGE_NEGATIVE;
+    const int64_t of_k = t->scale_group > 1 ? t->scale_group : 32,
+                  group_v = t->value_group ? t->value_group : t->scale_group,
+                  of_v = group_v > 1 ? group_v : 32;
+    if (!k && !v && (t->scale_group || t->value_group || t->scale_type || t->zeros))
+        return refuse(why, "groups, scales, zeros: of k or v of i8, float8, i4 or u4");
+    if (of_k % 32 || of_v % 32 || (k && t->scale_group > 1 && t->head_dim % of_k) ||
+        (v && group_v > 1 && t->head_dim_v % of_v))
+        return refuse(why, "groups: multiples of 32 that divide d, and dv, or 1");
+    if (t->value_group && (t->latent || !v)) return refuse(why, "valuegroups: v is a tensor of its own");
+    if (huge && (t->scale_type || t->zeros))
+        return refuse(why, "scales, zeros: of 16 bits, and zero points, hold no huge numbers");
+    if (t->zeros && t->scale_type == CLATTN_TYPE_BF16 &&
+        (t->kv_type == CLATTN_TYPE_I8 || case_v_type(t) == CLATTN_TYPE_I8))
+        return refuse(why, "zeros: of bf16 are too coarse for i8");
+    return !t->append || t->zeros || (t->kv_type != CLATTN_TYPE_U4 && case_v_type(t) != CLATTN_TYPE_U4) ||
+           refuse(why, "append: u4 needs zeros");
+}
+
 // Values of a type of their own; k and v in blocks, whose scales are float16.
 static bool types_valid(const struct test_case *t, char why[256]) {
     const int of_k = clattn_type_numbers(t->kv_type), of_v = clattn_type_numbers(case_v_type(t));
     if (t->values && (t->packed || t->latent))
         return refuse(why, "values: v is a tensor of its own, without packed and latent");
+    if (!scales_valid(t, why)) return false;
     if ((of_k == 1 && of_v == 1) || case_projects(t)) return true;
     if (t->head_dim % of_k != 0 || t->head_dim_v % of_v != 0)
-        return refuse(why, "kv: of blocks d and dv are multiples of 32");
+        return refuse(why, "kv: of blocks d and dv are multiples of 32, of 4 bits even");
     if (t->append && t->rope.layout != CLATTN_ROPE_NONE)
         return refuse(why, "append: keys that are turned show the rounding of a cache in blocks");
-    return (t->contents != CASE_HUGE && t->contents != CASE_HUGE_NEGATIVE) ||
+    return (t->contents != CASE_HUGE && t->contents != CASE_HUGE_NEGATIVE) || (of_k <= 2 && of_v <= 2) ||
            refuse(why, "kv: the scale of a block holds no huge numbers");
 }
 

@@ -44,14 +44,31 @@ static double f8_value(clattn_type type, uint8_t bits) {
     return bits & 0x80 ? -y : y;
 }
 
+static bool is_nibbles(clattn_type type) {
+    return type == CLATTN_TYPE_I4 || type == CLATTN_TYPE_U4;
+}
+
+static bool is_whole(clattn_type type) {
+    return type == CLATTN_TYPE_I8 || is_nibbles(type);
+}
+
 double storage_largest(clattn_type type) {
+    if (is_nibbles(type)) return type == CLATTN_TYPE_I4 ? 7.0 : 15.0;
     return type == CLATTN_TYPE_F8E4M3 ? 448.0 : type == CLATTN_TYPE_F8E5M2 ? 57344.0 : 127.0;
 }
 
+double storage_least(clattn_type type) {
+    if (type == CLATTN_TYPE_U4) return 0.0;
+    return is_whole(type) ? -storage_largest(type) - 1.0 : -storage_largest(type);
+}
+
+double storage_from_zero(clattn_type type, double x) {
+    const double y = is_whole(type) ? nearbyint(x) : f8_round(type, x);
+    return fmin(fmax(y, storage_least(type)), storage_largest(type));
+}
+
 double storage_unscaled(clattn_type type, double x) {
-    const double largest = storage_largest(type),
-                 y = type == CLATTN_TYPE_I8 ? nearbyint(x) : f8_round(type, x);
-    return fmin(fmax(y, -largest), largest);
+    return fmax(storage_from_zero(type, x), -storage_largest(type));
 }
 
 double storage_round(clattn_type type, double x) {
@@ -160,6 +177,7 @@ static int number_of(const block_scale *s, double x) {
 }
 
 void storage_round_blocks(clattn_type type, double *values, int64_t count) {
+    if (is_nibbles(type)) return; // no blocks
     for (double *x = values; x < values + count; x += BLOCK) {
         const block_scale s = scale_of(type, x);
         for (int n = 0; n < BLOCK; n++) x[n] = s.d * number_of(&s, x[n]) + s.m;
@@ -172,6 +190,10 @@ void storage_store_numbers(clattn_type type, void *base, int64_t index, const do
         return;
     }
     uint8_t *to = (uint8_t *)base + (size_t)index * clattn_type_size(type);
+    if (is_nibbles(type)) {
+        *to = (uint8_t)(((int)values[0] & 15) | ((int)values[1] & 15) << 4);
+        return;
+    }
     const block_scale s = scale_of(type, values);
     const uint16_t d = half_bits(s.d), m = half_bits(s.m);
     memcpy(to, &d, sizeof d), to += sizeof d;
@@ -194,6 +216,11 @@ void storage_load_numbers(clattn_type type, const void *base, int64_t index, dou
         *values = storage_load(type, base, index);
         return;
     }
+    for (int n = 0; is_nibbles(type) && n < 2; n++) {
+        const int nibble = *from >> 4 * n & 15;
+        values[n] = type == CLATTN_TYPE_I4 && nibble > 7 ? nibble - 16 : nibble;
+    }
+    if (is_nibbles(type)) return;
     memcpy(&d, from, sizeof d), from += sizeof d;
     if (type == CLATTN_TYPE_Q4_1) memcpy(&m, from, sizeof m), from += sizeof m;
     const int zero = type == CLATTN_TYPE_Q4_0 ? 8 : 0;
@@ -206,7 +233,8 @@ void storage_load_numbers(clattn_type type, const void *base, int64_t index, dou
 
 void storage_poison(clattn_type type, void *base, int64_t count) {
     if (clattn_type_numbers(type) > 1)
-        memset(base, 0xff, (size_t)count * clattn_type_size(type)); // scales of NaN
+        memset(base, is_nibbles(type) ? 0x88 : 0xff,
+               (size_t)count * clattn_type_size(type)); // 0xff: scales of NaN
     for (int64_t n = 0; n < count && clattn_type_numbers(type) == 1; n++) {
         if (type == CLATTN_TYPE_F32 || type == CLATTN_TYPE_I32) {
             ((uint32_t *)base)[n] = POISON_F32;

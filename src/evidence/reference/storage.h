@@ -12,9 +12,12 @@
 // The nearest value of the type, ties to even; overflow gives infinity.
 double storage_round(clattn_type type, double x);
 
-// The number that a type with scales keeps of one that its row's scale has divided; and its largest.
+// The number that a type with scales keeps of one that its scale has divided, as many below 0 as above, or with `zeros` of all that it
+// has; and its largest and its least.
 double storage_unscaled(clattn_type type, double x);
+double storage_from_zero(clattn_type type, double x);
 double storage_largest(clattn_type type);
+double storage_least(clattn_type type);
 
 double storage_load(clattn_type type, const void *base, int64_t index);
 void storage_store(clattn_type type, void *base, int64_t index, double x);

@@ -124,6 +124,33 @@ const struct hard_case hard_cases[] = {
      "kvlen60:33:9-ropehalf-positions-append15-raggedcache"},
     {"rotated-latent", "attend-f32-b1-h20-hkv1-n3-nkv77-d96-dv64-full-kvq8_0-latent-lse-krotation32-"
                        "vrotation32-kvlen50-hiddennan"},
+    {"rotated-groups", "decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal-kvi4-groups32-scalesf16-lse-krotation64-"
+                       "vrotation32-kvlen300:17-"
+                       "append1-hiddennan"},
+    // Scales of groups of a row's numbers, zero points, and numbers of 4 bits.
+    {"i4-groups", "attend-f32-b2-h4-hkv2-n33-nkv65-d64-full-kvi4-groups32-scalesf16-lse"},
+    {"i4-groups-decode", "decode-f32-b2-h8-hkv2-n1-nkv1031-d128-full-kvi4-groups32-scalesf16-lse"},
+    {"u4-zeros-decode",
+     "decode-bf16-b2-h8-hkv2-n2-nkv300-d128-causal-kvu4-groups64-scalesf16-zeros-padded-lse"},
+    {"i4-rows", "attend-f16-b1-h2-n13-nkv67-d42-dv22-causal-kvi4-padded-lse-kvlen40-hiddennan"},
+    {"i8-groups",
+     "attend-bf16-b1-h4-hkv2-n13-nkv67-d96-dv64-causal-kvi8-groups32-valuegroups64-scattered-lse-softcap5-"
+     "kvlen40-hiddennan"},
+    {"f8-zeros-past",
+     "attend-f16-b3-h4-hkv2-n2-nkv77-d64-dv32-causal-kvf8e4m3-groups32-zeros-bshd-lse-past70-sharedpast"},
+    {"i4-values-pages",
+     "decode-f16-b2-h4-hkv2-n1-nkv112-d64-full-valuesi4-groups32-scalesbf16-zeros-padded-lse-pages16-"
+     "kvlen112:35"},
+    {"i4-append",
+     "decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal-kvi4-groups32-scalesf16-lse-kvlen300:17-append1-hiddennan"},
+    {"u4-append",
+     "decode-f32-b2-h8-hkv2-n2-nkv60-d64-causal-kvu4-groups32-scalesf16-zeros-lse-past20-kvlen60:37-append2"},
+    {"i4-latent",
+     "attend-f32-b1-h20-hkv1-n3-nkv77-d96-dv64-full-kvi4-groups32-scalesf16-zeros-padded-latent-lse-"
+     "window40:m1"},
+    {"i8-zeros-ragged",
+     "attend-f32-b4-h4-hkv2-n15-nkv77-d64-causal-kvi8-groups32-scalesf16-zeros-lse-qlen15:0:4:1-"
+     "kvlen77:25:0:9-raggedhost"},
     // 16-bit queries and results beside them: both products in integers.
     {"integers", "decode-bf16-b2-h8-hkv2-n3-nkv1031-d128-causal-kvi8-lse-softcap5-kvlen1031:70"},
     {"integers-blocks", "decode-f16-b2-h8-hkv2-n1-nkv300-d128-dv64-full-kvq4_0-padded-lse-window200:0-sinks"},

@@ -14,7 +14,8 @@ static const struct pairs_factor attention[] = {
     {"types",
      COMPILED,
      {"f32", "f16", "bf16", "f32-kvf16", "f16-kvf32-outbf16", "bf16-outf32", "f32-kvi8",
-      "bf16-kvf8e4m3-outf16", "bf16-kvq8_0", "f16-valuesi8", "f32-kvq8_0-valuesq4_0"}},
+      "bf16-kvf8e4m3-outf16", "bf16-kvq8_0", "f16-valuesi8", "f32-kvq8_0-valuesq4_0",
+      "f16-kvi4-valuesu4-groups32-scalesf16-zeros"}},
     {"head sizes", COMPILED, {"d64", "d32", "d40", "d128", "d80-dv48", "d33-dv17"}},
     {"heads", COUNTED, {"h2", "h4-hkv2", "h6-hkv2", "h8-hkv1", "h3"}},
     {"batch", RUN, {"b1", "b2", "b3"}},
@@ -76,7 +77,8 @@ const struct pairs_refused pairs_refused[] = {
     {"raggedgaps", "append", "k_new goes to caches", CLATTN_INVALID_ARGUMENT},
     {"rope", "kvi8", "rope of i8 keys", CLATTN_UNSUPPORTED},
     {"rope", "kvf8", "rope of i8 keys", CLATTN_UNSUPPORTED},
-    {"rope", "kvq", "rope of i8 keys, float8 ones and those of blocks", CLATTN_UNSUPPORTED},
+    {"rope", "kvq", "rope of i8 keys, float8 ones, those of 4 bits and of blocks", CLATTN_UNSUPPORTED},
+    {"rope", "kvi4", "rope of i8 keys, float8 ones, those of 4 bits", CLATTN_UNSUPPORTED},
     {"rope", "krotation", "rope of rotated keys", CLATTN_UNSUPPORTED},
 };
 const int pairs_refused_count = (int)(sizeof pairs_refused / sizeof pairs_refused[0]);
@@ -93,6 +95,10 @@ static const char *const apart[][2] = {
     {"kvq", "d40"},       // whole blocks
     {"kvq", "d80"},
     {"kvq", "d33"},
+    {"groups", "d40"}, // whole groups
+    {"groups", "d80"},
+    {"groups", "d33"},
+    {"zeros", "huge"},
     {"kvq", "huge"},     // numbers that no scale of float16 holds
     {"packed", "pages"}, // and nothing beside it
     {"packed", "past"},
@@ -223,6 +229,7 @@ static const struct {
     {1u << MATRIX, "kvi8"},
     {1u << MATRIX, "kvf8"},
     {1u << MATRIX, "kvq"},
+    {1u << MATRIX, "kvi4"},
     {1u << UNFUSED, "cascade"},
     {1u << ROWS, "bias"}, // what differs among the rows of a vector
     {1u << ROWS, "mask"},
@@ -250,6 +257,7 @@ static const struct {
     const char *token[3];
 } thirds[] = {
     {ALL_BUT(PLANNER) & ALL_BUT(UNFUSED), {"past", "kvi8", "mods"}}, // more arguments than every device takes
+    {ALL_BUT(PLANNER) & ALL_BUT(UNFUSED), {"past", "kvi4", "mods"}},
     {ALL_BUT(PLANNER) & ALL_BUT(UNFUSED), {"past", "kvf8", "mods"}},
     {ALL_BUT(PLANNER) & ALL_BUT(UNFUSED), {"past", "valuesi8", "mods"}},
     {ALL, {"rope", "latent", "append"}}, // values would be turned with their keys

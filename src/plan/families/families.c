@@ -88,6 +88,10 @@ void cla_family_data_knobs(const problem *p, knobs *k) {
     k->type_q = (int)p->type_q;
     k->type_kv = (int)p->type_kv;
     k->type_v = p->type_v;
+    k->scale_group = p->scale_group;
+    k->scale_group_v = p->scale_group_v;
+    k->type_scale = p->type_scale;
+    k->zeros = p->zeros;
     k->type_out = (int)p->type_out;
     k->type_bias = p->score_ops & ARGS_BIAS ? (int)p->type_bias : 0;
     k->score_ops = p->score_ops;
@@ -204,13 +208,15 @@ const char *cla_family_dot_refusal(const problem *p) {
 }
 
 static bool is_integers(clattn_type type) {
-    return type == CLATTN_TYPE_I8 || clattn_type_numbers(type) > 1;
+    return type == CLATTN_TYPE_I8 || clattn_type_numbers(type) > 2; // blocks
 }
 const char *cla_family_integer_refusal(const problem *p) {
-    const bool integers = is_integers(p->type_kv) && is_integers(cla_problem_type_v(p));
+    const bool integers =
+        is_integers(p->type_kv) && is_integers(cla_problem_type_v(p)) && !p->scale_group && !p->scale_group_v;
     return integers && p->head_dim % 32 == 0 && p->head_dim_v % 32 == 0
                ? NULL
-               : "its products are of int8 or blocks, D and Dv multiples of 32";
+               : "its products are of int8 with float32 scales of rows or of blocks, D and Dv multiples of "
+                 "32";
 }
 
 const char *cla_family_take_dot(const problem *p, variant *v) {

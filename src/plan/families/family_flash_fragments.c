@@ -51,6 +51,8 @@ const char *cla_family_halves_refusal(const problem *p) {
     const clattn_type q = p->type_q, k = p->type_kv, v = cla_problem_type_v(p);
     if (q != CLATTN_TYPE_F16 && q != CLATTN_TYPE_BF16)
         return "its products are of 16 bits, to which float32 queries are not rounded";
+    if (p->scale_group || p->scale_group_v)
+        return "its scales are float32 and of whole rows: other kernels have groups, zero points and 4 bits";
     if (k != q && (!TYPE_IS_QUANTISED(k) || k == CLATTN_TYPE_Q4_1))
         return "keys that are neither of q's type nor int8, float8, q8_0 or q4_0 would be rounded";
     if (v != q && q == CLATTN_TYPE_F16 && !TYPE_IS_QUANTISED(v))

@@ -4,7 +4,7 @@
 // As which floats K (0) and V (1) are loaded.
 static int float_type(const attend *a, int which) {
     const int type = which ? a->v_type : a->kv_type;
-    return a->quantised[which] != CLATTN_TYPE_F32 ? 0 : type >= 0 ? type : a->dtype;
+    return a->stored[which].type != CLATTN_TYPE_F32 ? 0 : type >= 0 ? type : a->dtype;
 }
 
 int attend_store(attend *a) {
@@ -19,7 +19,7 @@ int attend_store(attend *a) {
 
 int attend_options(attend *a, int64_t items, int64_t heads, int64_t k_items) {
     const int types[2] = {float_type(a, 0), float_type(a, 1)};
-    const bool quantised = a->quantised[0] != CLATTN_TYPE_F32 || a->quantised[1] != CLATTN_TYPE_F32;
+    const bool quantised = a->stored[0].type != CLATTN_TYPE_F32 || a->stored[1].type != CLATTN_TYPE_F32;
     const bool is_cache = a->append.k_new || a->kv.block_table; // which is never packed
     int status = append_options_load(&a->append, a->dtype, quantised);
     if (status < 0) status = ragged_options_load(&a->ragged, is_cache ? -1 : k_items);
@@ -61,14 +61,16 @@ static void swap(const attend *a, clattn_tensor *const views[], int count) {
 int attend_upload(attend *a, tensors *t) {
     clattn_attention_params *p = &a->params;
     int status = tensors_upload(t, &a->q_array, &p->q);
-    if (a->quantised[0] != CLATTN_TYPE_F32) p->kv.k_rotation = (int32_t)a->kv_rotation;
-    if (a->quantised[1] != CLATTN_TYPE_F32) p->kv.v_rotation = (int32_t)a->kv_rotation;
-    const kv_storage k = {a->quantised[0], p->kv.k_rotation}, v = {a->quantised[1], p->kv.v_rotation};
-    if (status < 0) status = kv_upload(t, &a->k_array, k, &p->kv.k, &p->kv.k_scale);
-    if (status < 0) status = kv_upload(t, &a->v_array, v, &p->kv.v, &p->kv.v_scale);
-    swap(a, (clattn_tensor *[]){&p->q, &p->kv.k, &p->kv.v, &p->kv.k_scale, &p->kv.v_scale}, 5);
-    if (status < 0) status = kv_options_upload(&a->kv, t, a->quantised, &p->kv);
-    swap(a, (clattn_tensor *[]){&p->kv.past_k, &p->kv.past_v, &p->kv.past_k_scale, &p->kv.past_v_scale}, 4);
+    clattn_kv *kv = &p->kv;
+    kv->k_rotation = a->stored[0].rotation, kv->v_rotation = a->stored[1].rotation;
+    clattn_tensor *const k[] = {&kv->k, &kv->k_scale, &kv->k_zero}, *const v[] = {&kv->v, &kv->v_scale,
+                                                                                  &kv->v_zero};
+    if (status < 0) status = kv_upload(t, &a->k_array, &a->stored[0], k);
+    if (status < 0) status = kv_upload(t, &a->v_array, &a->stored[1], v);
+    swap(a, &(clattn_tensor *){&p->q}, 1), swap(a, k, 3), swap(a, v, 3);
+    if (status < 0) status = kv_options_upload(&a->kv, t, a->stored, kv);
+    swap(a, (clattn_tensor *[]){&kv->past_k, &kv->past_k_scale, &kv->past_k_zero}, 3);
+    swap(a, (clattn_tensor *[]){&kv->past_v, &kv->past_v_scale, &kv->past_v_zero}, 3);
     if (status < 0) status = append_options_upload(&a->append, t, &p->kv);
     swap(a, (clattn_tensor *[]){&p->kv.k_new, &p->kv.v_new}, 2);
     if (status < 0) status = score_options_upload(&a->score, t);

@@ -105,8 +105,9 @@ static const char *refused(const attend *a) {
         return "--score-mod, --mask-mod with --cu-seqlens";
     if (a->v_type != a->kv_type) return "--v-type";
     if (a->kv_rotation) return "--kv-rotation";
-    if (clattn_type_numbers(a->quantised[0]) > 1) return "--kv-type in blocks";
-    if (a->quantised[0] != CLATTN_TYPE_F32 && a->rope.rope.layout != CLATTN_ROPE_NONE)
+    if (clattn_type_numbers(a->stored[0].type) > 1) return "--kv-type in blocks or of 4 bits";
+    if (a->kv_group || a->kv_scales > 0 || a->kv_zeros) return "--kv-group, --kv-scales, --kv-zeros";
+    if (a->stored[0].type != CLATTN_TYPE_F32 && a->rope.rope.layout != CLATTN_ROPE_NONE)
         return "--rope with a --kv-type that has scales";
     return NULL;
 }

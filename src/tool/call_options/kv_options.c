@@ -81,11 +81,14 @@ int kv_options_load(kv_options *o, int64_t batch, const int types[2], bool bf16)
     return status >= 0 ? status : tensors_narrow("block-table", &o->table_array, false);
 }
 
-int kv_options_upload(const kv_options *o, tensors *t, const clattn_type types[2], clattn_kv *kv) {
+int kv_options_upload(const kv_options *o, tensors *t, const kv_store stores[2], clattn_kv *kv) {
+    clattn_tensor *const k[3] = {&kv->past_k, &kv->past_k_scale, &kv->past_k_zero}, *const v[3] = {
+                                                                                        &kv->past_v,
+                                                                                        &kv->past_v_scale,
+                                                                                        &kv->past_v_zero};
     int status = -1;
-    const kv_storage k = {types[0], kv->k_rotation}, v = {types[1], kv->v_rotation};
-    if (o->past_k) status = kv_upload(t, &o->past_k_array, k, &kv->past_k, &kv->past_k_scale);
-    if (status < 0 && o->past_v) status = kv_upload(t, &o->past_v_array, v, &kv->past_v, &kv->past_v_scale);
+    if (o->past_k) status = kv_upload(t, &o->past_k_array, &stores[0], k);
+    if (status < 0 && o->past_v) status = kv_upload(t, &o->past_v_array, &stores[1], v);
     kv->past_lengths = o->lengths;
     if (status >= 0 || !o->block_table) return status;
     kv->page_size = (int32_t)(o->page_size ? o->page_size : kv->k.shape[2]);
@@ -108,15 +111,34 @@ int64_t kv_width(const clattn_tensor *t) {
     return t->shape[3] * clattn_type_numbers(t->type);
 }
 
-// A row as numbers of the type, a byte each, and its scale. A row of zeros has a scale of 0.
-static void store_scaled(clattn_type type, const float *row, int64_t size, void *bytes, int64_t at,
-                         float *scale) {
-    float largest = 0.0f;
-    for (int64_t d = 0; d < size; d++) largest = fmaxf(largest, fabsf(row[d]));
-    *scale = largest / (float)storage_largest(type);
-    for (int64_t d = 0; d < size; d++)
-        storage_store(type, bytes, at + d,
-                      *scale > 0.0f ? storage_unscaled(type, (double)(row[d] / *scale)) : 0.0);
+// The arrays that a tensor becomes.
+typedef struct kv_arrays {
+    array bytes, scales, zeros;
+} kv_arrays;
+
+// A group of numbers from `at` on as numbers of the type, and what tells them: its n-th scale, and its zero point, as
+// clattn_append_enqueue makes them. A group of zeros has a scale of 0.
+static void store_group(const kv_store *s, const float *x, int64_t size, kv_arrays *to, int64_t at,
+                        int64_t n) {
+    const double low = storage_least(s->type), high = storage_largest(s->type);
+    const int numbers = clattn_type_numbers(s->type);
+    float least = x[0], most = x[0];
+    for (int64_t d = 0; d < size; d++) least = fminf(least, x[d]), most = fmaxf(most, x[d]);
+    const double range = least == most ? fabs((double)most) : ((double)most - (double)least) / (high - low),
+                 scale = storage_round(s->scale_type, s->zeros ? range : (double)fmaxf(-least, most) / high),
+                 zero = s->zeros && scale > 0 ? storage_round(s->scale_type, low - (double)least / scale) : 0;
+    storage_store(s->scale_type, to->scales.data, n, scale);
+    if (s->zeros) storage_store(s->scale_type, to->zeros.data, n, zero);
+    for (int64_t d = 0; d < size; d += numbers) {
+        double stored[2];
+        for (int i = 0; i < numbers; i++) {
+            const double y = (double)(x[d + i] / (float)scale);
+            stored[i] = !(scale > 0) ? 0
+                        : s->zeros   ? storage_from_zero(s->type, y + zero)
+                                     : storage_unscaled(s->type, y);
+        }
+        storage_store_numbers(s->type, to->bytes.data, (at + d) / numbers, stored);
+    }
 }
 
 static void store_blocks(clattn_type type, const float *row, int64_t size, void *bytes, int64_t at) {
@@ -129,20 +151,20 @@ static void store_blocks(clattn_type type, const float *row, int64_t size, void 
 }
 
 // An infinity or a NaN cannot be told by a scale.
-static int quantise(const array *x, clattn_type type, const array *bytes, const array *scales) {
-    const int64_t size = x->shape[3], rows = array_count(scales);
-    const int numbers = clattn_type_numbers(type);
+static int quantise(const array *x, const kv_store *s, kv_arrays *to) {
+    const int64_t size = x->shape[3], rows = x->shape[0] * x->shape[1] * x->shape[2],
+                  group = s->group ? s->group : size;
     for (int64_t r = 0; r < rows; r++) {
         const float *row = (const float *)x->data + r * size;
         for (int64_t d = 0; d < size; d++)
             if (!isfinite(row[d]))
                 return tool_wrong(
                     "--kv-type %s: row %lld holds an infinity or NaN: finite numbers are needed",
-                    type == CLATTN_TYPE_I8 ? "q8" : clattn_type_name(type), (long long)r);
-        if (numbers > 1)
-            store_blocks(type, row, size, bytes->data, r * (size / numbers));
-        else
-            store_scaled(type, row, size, bytes->data, r * size, (float *)scales->data + r);
+                    s->type == CLATTN_TYPE_I8 ? "q8" : clattn_type_name(s->type), (long long)r);
+        if (!CLATTN_TYPE_IS_SCALED(s->type))
+            store_blocks(s->type, row, size, to->bytes.data, r * (size / clattn_type_numbers(s->type)));
+        for (int64_t d = 0; CLATTN_TYPE_IS_SCALED(s->type) && d < size; d += group)
+            store_group(s, row + d, group, to, r * size + d, (r * size + d) / group);
     }
     return -1;
 }
@@ -164,29 +186,45 @@ static int rotate(const array *x, int64_t block) {
     return -1;
 }
 
+static int check_width(const array *x, const kv_store *s) {
+    const long long numbers = clattn_type_numbers(s->type), width = (long long)x->shape[3],
+                    group = (long long)s->group;
+    if (width % numbers)
+        return tool_wrong("--kv-type %s: rows of %lld numbers: a multiple of %lld is needed",
+                          clattn_type_name(s->type), width, numbers);
+    if (group == 0 || (group % 32 == 0 && width % group == 0)) return -1;
+    return tool_wrong("--kv-group %lld: rows of %lld numbers: a multiple of 32 that divides them is needed",
+                      group, width);
+}
+
 // Bytes travel as those of booleans.
-int kv_upload(tensors *t, const array *x, kv_storage as, clattn_tensor *view, clattn_tensor *scale) {
-    const clattn_type type = as.type;
-    array bytes = {0}, scales = {0};
-    if (type == CLATTN_TYPE_F32) return tensors_upload(t, x, view);
-    const int64_t numbers = clattn_type_numbers(type), elements = x->shape[3] / numbers;
+int kv_upload(tensors *t, const array *x, const kv_store *s, clattn_tensor *const views[3]) {
+    static const array_type types[] = {ARRAY_F32, ARRAY_F16, ARRAY_BF16};
+    kv_arrays to = {{0}, {0}, {0}};
+    if (s->type == CLATTN_TYPE_F32) return tensors_upload(t, x, views[0]);
+    int status = check_width(x, s);
+    if (status >= 0) return status;
+    const bool scaled = CLATTN_TYPE_IS_SCALED(s->type);
+    const int64_t elements = x->shape[3] / clattn_type_numbers(s->type);
     const int64_t shape[4] = {x->shape[0], x->shape[1], x->shape[2],
-                              elements * (int64_t)clattn_type_size(type)};
-    if (x->shape[3] % numbers)
-        return tool_wrong("--kv-type %s: rows of %lld numbers: a multiple of %d is needed",
-                          clattn_type_name(type), (long long)x->shape[3], (int)numbers);
-    const bool made =
-        array_create(&bytes, ARRAY_BOOL, 4, shape) && array_create(&scales, ARRAY_F32, 3, x->shape);
-    int status = made ? -1 : tool_failed("no memory for rows with scales");
-    if (status < 0 && as.rotation) status = rotate(x, as.rotation);
-    if (status < 0) status = quantise(x, type, &bytes, &scales);
-    if (status < 0) status = tensors_upload(t, &bytes, view);
-    if (status < 0 && numbers == 1) status = tensors_upload(t, &scales, scale);
+                              elements * (int64_t)clattn_type_size(s->type)},
+                  groups[4] = {shape[0], shape[1], shape[2], s->group ? x->shape[3] / s->group : 1};
+    const int rank = s->group ? 4 : 3;
+    bool made = array_create(&to.bytes, ARRAY_BOOL, 4, shape);
+    if (made && scaled) made = array_create(&to.scales, types[s->scale_type], rank, groups);
+    if (made && scaled && s->zeros) made = array_create(&to.zeros, types[s->scale_type], rank, groups);
+    status = made ? -1 : tool_failed("no memory for rows with scales");
+    if (status < 0 && s->rotation) status = rotate(x, s->rotation);
+    if (status < 0) status = quantise(x, s, &to);
+    if (status < 0) status = tensors_upload(t, &to.bytes, views[0]);
+    if (status < 0 && scaled) status = tensors_upload(t, &to.scales, views[1]);
+    if (status < 0 && scaled && s->zeros) status = tensors_upload(t, &to.zeros, views[2]);
     if (status < 0)
-        *view =
-            clattn_tensor_dense(view->buffer, type, 4, (int64_t[]){shape[0], shape[1], shape[2], elements});
-    array_free(&bytes);
-    array_free(&scales);
+        *views[0] = clattn_tensor_dense(views[0]->buffer, s->type, 4,
+                                        (int64_t[]){shape[0], shape[1], shape[2], elements});
+    array_free(&to.bytes);
+    array_free(&to.scales);
+    array_free(&to.zeros);
     return status;
 }
 

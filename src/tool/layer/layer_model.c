@@ -238,8 +238,7 @@ int layer_upload(layer_run *r, tensors *t) {
     int status = layer_weights_upload(&r->weights, t, p);
     if (status < 0) status = tensors_upload(t, &r->x_array, &p->x);
     if (status < 0 && r->y) status = tensors_upload(t, &r->y_array, &p->y);
-    if (status < 0)
-        status = kv_options_upload(&r->kv, t, (clattn_type[2]){CLATTN_TYPE_F32, CLATTN_TYPE_F32}, &p->kv);
+    if (status < 0) status = kv_options_upload(&r->kv, t, (kv_store[2]){{0}, {0}}, &p->kv);
     if (status < 0) status = score_options_upload(&r->score, t);
     if (status < 0) status = rope_options_upload(&r->rope, t);
     p->rope = r->rope.rope;

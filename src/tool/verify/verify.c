@@ -125,7 +125,7 @@ static void run_case(verify *v, session *s, int i, const struct test_case *test,
 }
 
 static bool is_integers(clattn_type type) {
-    return type == CLATTN_TYPE_I8 || clattn_type_numbers(type) > 1;
+    return type == CLATTN_TYPE_I8 || clattn_type_numbers(type) > 2; // blocks
 }
 
 // Projections have variants of their own, and so have gradients; a layer has both.
@@ -147,7 +147,8 @@ static bool suits(int i, const struct test_case *test) {
     if (variants[i].takes == TAKES_TERMS && !terms) return false;
     const bool integers = (kernel == CLATTN_KERNEL_FLASH ||
                            (test->q_type != CLATTN_TYPE_F32 && test->out_type != CLATTN_TYPE_F32)) &&
-                          is_integers(test->kv_type) && is_integers(case_v_type(test));
+                          is_integers(test->kv_type) && is_integers(case_v_type(test)) &&
+                          test->scale_group <= 1 && !test->scale_type && !test->zeros;
     if (variants[i].takes == TAKES_INTEGERS && !integers) return false;
     if (linear || test->op == CASE_LINEAR)
         return case_projects(test) && (linear || !variants[i].rows[0]) && kernel == CLATTN_KERNEL_AUTO;
