@@ -212,8 +212,8 @@ typedef struct clattn_kv {
      * past_length[b], else row j - past_length[b] of k. A kv_length below past_length[b] ends within the past. Rows that are no
      * item's keys are not read. The past was turned before it was stored; row n of k has position `rope.position` + past_length[b] + n. */
     clattn_tensor past_k, past_v; /* [B or 1, Hkv, P, D or Dv], of k's and of v's type; rank 0: none */
-    clattn_tensor past_k_scale,
-        past_v_scale; /* [B or 1, Hkv, P], or with D / G behind, of the type and G of k_scale and v_scale */
+    /* [B or 1, Hkv, P], or with D / G behind, of the type and G of k_scale and v_scale. */
+    clattn_tensor past_k_scale, past_v_scale;
     clattn_tensor past_k_zero, past_v_zero; /* with k_zero and v_zero; also at the offset of their scales */
     const int32_t *past_lengths;            /* [B], host memory, 0 to P; NULL: P */
 
