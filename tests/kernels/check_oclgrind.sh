@@ -30,7 +30,6 @@ while read -r run cases; do
     case ${2:-}:$cases in
     some:gradients*) export CLATTN_TEST_EVERY="5/$((run_number % 5))" ;;
     some:all | some:decode) export CLATTN_TEST_EVERY="16/$((run_number % 16))" ;;
-    some:integers) unset CLATTN_TEST_EVERY ;; # all of six
     some:bf16) export CLATTN_TEST_EVERY="2/$((run_number % 2))" ;;
     some:*) export CLATTN_TEST_EVERY="3/$((run_number % 3))" ;; # which have few cases, or take few
     esac
