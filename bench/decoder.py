@@ -6,7 +6,7 @@
 
 Python has gguf and numpy; of the peers it has torch and transformers, and llama-cpp-python, built with CMAKE_ARGS=-DGGML_NATIVE=ON.
 Weights are those of the file, rounded to each type; caches are of the weights' type, float32 for blocks (llama.cpp: float16, its own
-choice). Each figure is the best of three processes, which take turns: 512 tokens at once, and one token behind 1, 1,024 and 4,096
+choice). Each figure is the best of two processes, which take turns: 512 tokens at once, and one token behind 1, 1,024 and 4,096
 others (the median of 32 that follow one another, each chosen from the logits of the one before). A peer that is not installed is left out.
 Before anything is timed the systems choose 64 tokens behind a prompt: as many as agree with float32 of transformers are told."""
 import ctypes
@@ -22,7 +22,7 @@ import numpy as np
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[1:1] = [os.path.join(HERE, "..", "tests", folder) for folder in ("examples", "python")]
 SYSTEMS = {"clattn": ("f32", "bf16", "q8_0", "q4_0"), "transformers": ("f32", "bf16"), "llama.cpp": ("f32", "bf16", "q8_0", "q4_0")}
-PROMPT, ROWS, BEHIND, STEPS, ROUNDS = [504, 3575, 282, 4649, 314], 512, (1, 1024, 4096), 32, 3
+PROMPT, ROWS, BEHIND, STEPS, ROUNDS = [504, 3575, 282, 4649, 314], 512, (1, 1024, 4096), 32, 2
 CAPACITY = BEHIND[-1] + STEPS + 64
 
 

@@ -12,8 +12,8 @@ is one call of Decoder.step, each new token another.
 The file holds weights of 4 bits, and tokens of 8; they lie on the device as they lie there.
 
 Of a prompt of 5 tokens and 40 more, on PoCL 3.1 (two cores of a Zen 5), logits up to 38.2 are within 5.1e-5 of float64 in numpy
-(tests/python/check_decoder.py BUILD MODEL.gguf), and the 40 tokens are the same; transformers 5.23 chooses them, too. 50 tokens a second,
-and 41 where the weights become float32 first; Python takes most of that time."""
+(tests/python/check_decoder.py BUILD MODEL.gguf), and the 40 tokens are the same; transformers 5.23 chooses them, too. A token is one
+write and one call, whose launches were recorded; bench/decoder.py measures it beside transformers and llama.cpp."""
 import sys
 import time
 
