@@ -127,6 +127,7 @@ REGISTER_INLINE void add_products(const x_pointer x[ROW_BLOCK], const w_pointer 
 typedef struct column_block {
     int count, d[COLUMN_BLOCK]; // d: column within its head
     bool together;              // all exist, and follow one another in memory
+    long ahead; // how far in W the rows lie that are asked for: 0, their own, where there are none behind
     long w[COLUMN_BLOCK], y[COLUMN_BLOCK];
     float bias[SUM_GROUPS * LANES]; // of the sums of a block, in their order
 } column_block;
@@ -144,11 +145,13 @@ column_block take_columns(const linear_args *a, bias_pointer bias, int first, in
     column_block to;
     to.count = min(COLUMN_BLOCK, last - first);
     to.together = to.count == COLUMN_BLOCK;
+    to.ahead = COLUMN_BLOCK * a->w_row;
     for (int n = 0; n < COLUMN_BLOCK; n++) {
         const int walked = first + min(n, to.count - 1), c = walk_column(a, walked),
                   head = c / a->y_head_columns;
         to.d[n] = walked % a->y_head_columns;
         to.w[n] = a->w_offset + c * a->w_row;
+        if (c + COLUMN_BLOCK >= a->columns) to.ahead = 0;
         to.y[n] = a->y_offset + head * a->y_head + c % a->y_head_columns;
         to.together = to.together && to.y[n] == to.y[0] + n;
         to.bias[n] = (a->flags & ARGS_BIAS) ? LOAD(TYPE_BIAS, bias, a->bias_offset + c) : 0.0f;
@@ -201,7 +204,7 @@ void sum_block(const linear_args *a, x_pointer x, w_pointer w, const row_block *
         w_pointer ws[COLUMN_BLOCK];
         for (int r = 0; r < ROW_BLOCK; r++) xs[r] = x + rows->x[r] + head * a->x_head;
         for (int n = 0; n < COLUMN_BLOCK; n++) ws[n] = BLOCK_AT(TYPE_KV, w + columns->w[n], k);
-        add_products(xs, ws, COLUMN_BLOCK * a->w_row, min(a->x_head_columns, a->reduction - k), sum);
+        add_products(xs, ws, columns->ahead, min(a->x_head_columns, a->reduction - k), sum);
     }
 }
 
