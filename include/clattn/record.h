@@ -49,7 +49,8 @@ CLATTN_API clattn_status clattn_recording_begin(clattn_context *context, cl_comm
 CLATTN_API clattn_status clattn_recording_end(clattn_recording *recording);
 
 /* Make as few launches of it as the device allows: on a CPU those of at most about a millisecond become parts of one kernel, whose
- * work-groups go on from one to the next without waking the cores anew. The results stay the same to the bit. The kernel is linked from
+ * work-groups go on from one to the next without waking the cores anew. The results keep their bounds and, where the driver compiles a
+ * kernel in another program to the same code, as PoCL does and Intel's CPU runtime does not always, their bits. The kernel is linked from
  * those of the calls, by OpenCL 1.2's clCompileProgram and clLinkProgram, which takes seconds the first time and is kept in the context's
  * cache. Elsewhere, and where the driver's compiler refuses, nothing changes and the log says why; clattn_recording_launches tells
  * what became of it. Launches with addresses in place of buffers (pointer.h) and of expressions (mods.h) stay as they are.
