@@ -6,9 +6,9 @@ knobs=$(mktemp -d)
 trap 'rm -rf "$knobs"' EXIT
 mkdir "$knobs/base"
 python3 cl/embed.py --knobs "$knobs/base/knobs.clh"
-# What is only parsed is written down here, the knobs as macros before the kernel, and parsed at the end: clang takes longer to start than for a
-# kernel.   $1 lint, or refuse for knobs that a kernel cannot do, which must not build into a wrong one; $2 options; then knobs, more options
-# and kernels
+# What is only parsed is written down here, the knobs as macros before the kernel, and parsed at the end: clang takes longer to start than
+# for a kernel.   $1 lint, or refuse for knobs that a kernel cannot do, which must not build into a wrong one; $2 options; then knobs,
+# more options and kernels
 texts=0
 put() {
     put_place=$knobs/$1 put_options=$2 put_macros="// $*
@@ -35,7 +35,7 @@ lint() { put lint "$spir" "$@"; }
 # Inline assembly of x86 is linted for x86.
 lint_x86() { put lint "-cl-std=CL1.2 -target x86_64-linux-gnu -mavx512f -mavx512bw -Wno-psabi" "$@"; }
 refuse() { put refuse "$spir" "$@"; }
-# All texts of a folder by one process for a hundred of them: clang's own, whose arguments the driver says.   $1 folder, its name the options
+# All texts of a folder, a process for a hundred of them: clang's own, whose arguments the driver says.   $1 folder, named by the options
 parse() {
     # shellcheck disable=SC2086
     eval "set -- \"\$1\" $("$clang" -### -x cl ${1##*/} -Xclang -finclude-default-header -fsyntax-only -Wall -Werror -Icl -I"$knobs" \
