@@ -201,6 +201,37 @@ START_TEST(refused_names) {
 }
 END_TEST
 
+// Lengths that lead outside of the tensors; the longest and shortest that do not are taken.
+START_TEST(refused_lengths) {
+    static const char *const names[][2] = {
+        {"attend-f32-b4-h4-hkv2-n15-nkv77-d64-causal-qlen15:0:4:1-kvlen77:25:3:9-append15-raggedcachedevice",
+         "kvlen: counts past rows and those of append"},
+        {"attend-f32-b2-h2-n9-nkv33-d4-causal-pages11-kvlen33:8-append9", "kvlen: counts"},
+        {"attend-f32-b2-h2-n9-nkv33-d4-causal-past20-kvlen33:28-append9", "kvlen: counts"},
+        {"layer-f32-b2-h2-n9-nkv33-d4-m8-causal-native-kvlen33:8-append9", "kvlen: counts"},
+        {"attend-f32-b2-h2-n9-nkv33-d4-causal-kvlen33:34-raggedhost", "kvlen: from 0"},
+        {"attend-f32-b2-h2-n9-nkv33-d4-causal-kvlen33:m1-raggedhost", "kvlen: from 0"},
+        {"attend-f32-b2-h2-n9-nkv33-d4-causal-past20:20:3-kvlen33:17", "kvlen: from 0"},
+        {"backward-f32-b2-h2-n9-nkv33-d4-causal-kvlen33:34", "kvlen: from 0"},
+        {"attend-f32-b2-h2-n9-nkv33-d4-causal-qlen9:10-raggedhost", "qlen: from 0"},
+        {"attend-f32-b2-h2-n9-nkv33-d4-causal-qlen9:m1-raggedhost", "qlen: from 0"},
+    };
+    static const char *const taken[] = {
+        "attend-f32-b4-h4-hkv2-n15-nkv77-d64-causal-qlen15:0:4:1-kvlen77:25:4:9-append15-raggedcachedevice",
+        "attend-f32-b2-h2-n9-nkv33-d4-causal-pages11-kvlen33:9-append9",
+        "attend-f32-b2-h2-n9-nkv33-d4-causal-past20:20:3-kvlen29:12-append9",
+        "attend-f32-b2-h2-n9-nkv33-d4-causal-past20:20:3-kvlen33:16",
+        "attend-f32-b2-h2-n9-nkv33-d4-causal-qlen9:0-kvlen33:0-raggedhost",
+    };
+    assert_refused(names, sizeof names / sizeof names[0]);
+    for (size_t n = 0; n < sizeof taken / sizeof taken[0]; n++) {
+        struct test_case test;
+        char why[256] = "";
+        ck_assert_msg(case_parse(taken[n], &test, why), "'%s': %s", taken[n], why);
+    }
+}
+END_TEST
+
 // What no gradient is given of is no part of a backward.
 START_TEST(refused_gradients) {
     static const char *const names[][2] = {
@@ -273,9 +304,9 @@ END_TEST
 
 int main(void) {
     const TTest *const tests[] = {
-        hard_names,      standing_names,    random_names,  every_token_changes_the_case,
-        refused_names,   refused_gradients, large_numbers, same_inputs_again,
-        names_of_devices};
+        hard_names,        standing_names,  random_names,      every_token_changes_the_case,
+        refused_names,     refused_lengths, refused_gradients, large_numbers,
+        same_inputs_again, names_of_devices};
     Suite *suite = suite_create("names of cases");
     TCase *group = tcase_create("names");
     for (size_t n = 0; n < sizeof tests / sizeof tests[0]; n++) tcase_add_test(group, tests[n]);

@@ -6,15 +6,55 @@ knobs=$(mktemp -d)
 trap 'rm -rf "$knobs"' EXIT
 mkdir "$knobs/base"
 python3 cl/embed.py --knobs "$knobs/base/knobs.clh"
-lint() { "$clang" -x cl -cl-std=CL1.2 -target spir64 -Xclang -finclude-default-header -fsyntax-only -Wall -Werror -Icl -I"$knobs" "$@"; }
-# Inline assembly of x86 is linted for x86.
-lint_x86() {
-    "$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -mavx512f -mavx512bw -Xclang -finclude-default-header -fsyntax-only -Wall \
-        -Werror \
-        -Wno-psabi -Icl -I"$knobs" "$@"
+# What is only parsed is written down here, the knobs as macros before the kernel, and parsed at the end: clang takes longer to start than
+# for a kernel.   $1 lint, or refuse for knobs that a kernel cannot do, which must not build into a wrong one; $2 options; then knobs,
+# more options and kernels
+texts=0
+put() {
+    put_place=$knobs/$1 put_options=$2 put_macros="// $*
+" put_kernels=
+    shift 2
+    for put_word in "$@"; do
+        case $put_word in
+        -D*=*) put_word=${put_word#-D} && put_macros="$put_macros#define ${put_word%%=*} ${put_word#*=}
+" ;;
+        -D*) put_macros="$put_macros#define ${put_word#-D} 1
+" ;;
+        *.cl) put_kernels="$put_kernels $put_word" ;;
+        *) put_options="$put_options $put_word" ;;
+        esac
+    done
+    [ -d "$put_place/$put_options" ] || mkdir -p "$put_place/$put_options"
+    for put_kernel in $put_kernels; do
+        texts=$((texts + 1))
+        printf '%s#include "%s"\n' "$put_macros" "$PWD/$put_kernel" >"$put_place/$put_options/$texts.cl"
+    done
 }
-# Knobs that a kernel cannot do are refused, and not built into a wrong one.
-refuse() { if lint "$@" >/dev/null 2>&1; then echo "builds, and should not: $*"; exit 1; fi; }
+spir="-cl-std=CL1.2 -target spir64"
+lint() { put lint "$spir" "$@"; }
+# Inline assembly of x86 is linted for x86.
+lint_x86() { put lint "-cl-std=CL1.2 -target x86_64-linux-gnu -mavx512f -mavx512bw -Wno-psabi" "$@"; }
+refuse() { put refuse "$spir" "$@"; }
+# All texts of a folder, a process for a hundred of them: clang's own, whose arguments the driver says.   $1 folder, named by the options
+parse() {
+    # shellcheck disable=SC2086
+    eval "set -- \"\$1\" $("$clang" -### -x cl ${1##*/} -Xclang -finclude-default-header -fsyntax-only -Wall -Werror -Icl -I"$knobs" \
+        "$(find "$1" -name '*.cl' | head -n 1)" 2>&1 | sed -n '$s/"[^"]*"$//p')"
+    folder=$1
+    shift
+    find "$folder" -name '[0-9]*.cl' | sort | tr '\n' '\0' | xargs -0 -n 100 "$@" -ferror-limit 0
+}
+# What is linted says nothing; of what is refused each text has an error.
+parse_all() {
+    for folder in "$knobs"/lint/*; do parse "$folder" || exit 1; done
+    for folder in "$knobs"/refuse/*; do
+        parse "$folder" >"$knobs/said" 2>&1 || true
+        grep -oE '/[0-9]+\.cl:' "$knobs/said" | tr -d '/:' | sort -u >"$knobs/refused"
+        for text in "$folder"/*.cl; do
+            grep -qx "${text##*/}" "$knobs/refused" || { echo "builds, and should not: $(head -n 1 "$text")"; exit 1; }
+        done
+    done
+}
 # Unoptimised, every helper is linked by its name: one that is `inline` alone has no definition to link with. OpenCL's own
 # functions have mangled names, LLVM's a prefix.
 link() {
@@ -430,3 +470,5 @@ for lanes in 4 8 16; do
             -DROPE=$rope "$kernel"; done
     done
 done
+parse_all
+[ $texts -ge 1200 ] || { echo "found too few texts to parse: $texts"; exit 1; }

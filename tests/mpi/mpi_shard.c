@@ -280,7 +280,7 @@ bool shard_holds(clattn_mpi *world, const shard_call *call, clattn_mpi_report *r
         s.whole.op == CASE_BACKWARD ? collect_gradients(&s) : shard_collect(&s, call->decode);
     got.status = status;
     clattn_mpi_last_error(world, got.message, sizeof got.message);
-    good = case_agrees(s.data, &got, why, 256);
+    good = (rank > 0 && !call->decode) || case_agrees(s.data, &got, why, 256);
     if (!call->decode) MPI_Bcast(&good, 1, MPI_INT, 0, MPI_COMM_WORLD);
     if (!call->decode) MPI_Bcast(why, 256, MPI_CHAR, 0, MPI_COMM_WORLD);
     int all = 0;

@@ -120,32 +120,10 @@ static kv_groups groups_of(const struct test_case *t, int tensor) {
     return (kv_groups){size > 0 ? count / size : 0, size};
 }
 
-typedef struct kv_scale {
-    double scale, zero;
-} kv_scale;
-
-static kv_scale scale_of(const struct test_case *t, clattn_type type, const double *x, int64_t size) {
-    double least = INFINITY, most = -INFINITY;
-    for (int64_t d = 0; d < size; d++) {
-        if (isnan(x[d])) return (kv_scale){(double)NAN, 0};
-        least = fmin(least, x[d]), most = fmax(most, x[d]);
-    }
-    const double low = storage_least(type), high = storage_largest(type),
-                 largest = fmax(0, low < 0 ? fmax(-least, most) : most),
-                 scale = storage_round(t->scale_type, !t->zeros       ? largest / high
-                                                      : least == most ? fabs(most)
-                                                                      : (most - least) / (high - low));
-    return (kv_scale){scale, t->zeros && scale > 0 ? storage_round(t->scale_type, low - least / scale) : 0};
-}
-
-static double stored(const struct test_case *t, clattn_type type, double x, kv_scale s) {
-    if (!(s.scale > 0)) return 0;
-    return t->zeros ? storage_from_zero(type, x / s.scale + s.zero) : storage_unscaled(type, x / s.scale);
-}
-
-static kv_scale make_stored(const struct test_case *t, clattn_type type, double *x, int64_t size) {
-    const kv_scale s = scale_of(t, type, x, size);
-    for (int64_t d = 0; d < size; d++) x[d] = stored(t, type, x[d], s);
+static struct storage_scale make_stored(const struct test_case *t, clattn_type type, double *x,
+                                        int64_t size) {
+    const struct storage_scale s = storage_scale_of(type, t->scale_type, t->zeros, x, size);
+    for (int64_t d = 0; d < size; d++) x[d] = storage_scaled(type, t->zeros, x[d], s);
     return s;
 }
 
@@ -170,7 +148,7 @@ void case_kv_store(struct case_data *data) {
         const kv_groups groups = groups_of(&data->test, tensor);
         double *x = data->input[tensor];
         for (int64_t r = 0; r < groups.count; r++, x += groups.size) {
-            const kv_scale s = make_stored(&data->test, type, x, groups.size);
+            const struct storage_scale s = make_stored(&data->test, type, x, groups.size);
             for (int64_t d = 0; d < groups.size; d++) x[d] = (x[d] - s.zero) * s.scale;
         }
     }
@@ -178,8 +156,8 @@ void case_kv_store(struct case_data *data) {
 
 // Scales beside a tensor, one of each row or of each group; zero points, where there are some, as far from one another, and of rows
 // that are no past elsewhere in their buffer.
-static void bind_scales(const struct case_data *data, struct place *place, int tensor, const kv_scale *each,
-                        struct case_arrays *a) {
+static void bind_scales(const struct case_data *data, struct place *place, int tensor,
+                        const struct storage_scale *each, struct case_arrays *a) {
     const struct test_case *t = &data->test;
     const struct guarded_shape of = case_shape(t, tensor);
     const bool past = tensor == CASE_PAST_K || tensor == CASE_PAST_V, written = t->append && !past;
@@ -214,10 +192,10 @@ static struct guarded bind_scaled(const struct case_data *data, struct place *pl
                   width = shape.shape[3] * clattn_type_numbers(shape.type),
                   size = group_size(t, tensor, width), count = size > 0 ? numbers / size : 0;
     double *integers = reference_alloc(groups.count * groups.size);
-    kv_scale *each = evidence_zeros((size_t)count + 1, sizeof *each);
+    struct storage_scale *each = evidence_zeros((size_t)count + 1, sizeof *each);
     memcpy(integers, data->input[tensor], (size_t)(groups.count * groups.size) * sizeof *integers);
     for (int64_t r = 0; r < groups.count; r++) {
-        const kv_scale s = make_stored(t, shape.type, integers + r * groups.size, groups.size);
+        const struct storage_scale s = make_stored(t, shape.type, integers + r * groups.size, groups.size);
         for (int64_t n = r; n < count; n += groups.count) each[n] = s;
     }
     bind_scales(data, place, tensor, each, a);
@@ -341,7 +319,7 @@ static struct guarded bind_cache(const struct case_data *data, struct place *pla
     const int64_t *n = shape.shape, rows = n[0] * n[1] * n[2], size = n[3] * clattn_type_numbers(shape.type);
     const int64_t group = group_size(t, tensor, size), groups = group > 0 ? rows * size / group : 0;
     double *values = reference_alloc(rows * size);
-    kv_scale *each = evidence_zeros((size_t)groups + 1, sizeof *each);
+    struct storage_scale *each = evidence_zeros((size_t)groups + 1, sizeof *each);
     memcpy(values, data->input[tensor], (size_t)(rows * size) * sizeof *values);
     for (int64_t c = 0; c < t->batch * t->kv_heads * t->n_kv; c++) {
         const int64_t head = c / t->n_kv, b = head / t->kv_heads, j = c % t->n_kv;

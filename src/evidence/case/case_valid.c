@@ -24,17 +24,21 @@ static bool given_fit(const struct test_case *t, char why[256]) {
     return true;
 }
 
-// Given lengths fit together: keys are at least past rows and new ones.
-static bool past_leaves_room(const struct test_case *t) {
-    bool fits = true;
+// Given lengths lie within the tensors, and an item's keys are at least its past rows and new ones.
+static bool lengths_valid(const struct test_case *t, char why[256]) {
+    const double *q = t->given[CASE_Q_LENGTHS].x, *keys = t->given[CASE_KV_LENGTHS].x;
+    const int q_count = t->given[CASE_Q_LENGTHS].count;
+    for (int b = 0; b < q_count; b++)
+        if (q[b] < 0 || q[b] > (double)t->n_q) return refuse(why, "qlen: from 0 to the rows of q");
     for (int b = 0; b < t->given[CASE_KV_LENGTHS].count; b++) {
         const double past = t->past_count > 0 ? t->past_length[b] : (double)t->past,
-                     rows = t->append == t->n_q && t->given[CASE_Q_LENGTHS].count > b
-                                ? t->given[CASE_Q_LENGTHS].x[b]
-                                : t->append;
-        fits = fits && t->given[CASE_KV_LENGTHS].x[b] >= past + rows;
+                     rows = t->append == t->n_q && q_count > 0 ? q[b] : t->append;
+        if (keys[b] < 0 || keys[b] > past + (double)(t->n_kv - t->past))
+            return refuse(why, "kvlen: from 0 to the keys that an item has");
+        if (t->append && keys[b] < past + rows)
+            return refuse(why, "kvlen: counts past rows and those of append, which are its last");
     }
-    return fits;
+    return true;
 }
 
 static bool places_valid(const struct test_case *t, char why[256]) {
@@ -51,8 +55,6 @@ static bool places_valid(const struct test_case *t, char why[256]) {
         snprintf(why, 256, "sharedpast: needs past, such as past64");
     else if (t->has_past && t->append > t->n_kv - t->past)
         snprintf(why, 256, "append: goes behind past rows: at most nkv without them");
-    else if (t->has_past && t->append && !past_leaves_room(t))
-        snprintf(why, 256, "kvlen: counts past rows and those of append, which are its last");
     else if (t->page_size > 0 && t->n_kv % t->page_size != 0)
         snprintf(why, 256, "pages: nkv must be whole pages of %lld keys", (long long)t->page_size);
     else if (case_has_places(t) && t->packed)
@@ -194,7 +196,7 @@ static bool rotation_valid(const struct test_case *t, char why[256]) {
 
 static bool parts_valid(const struct test_case *t, char why[256]) {
     return layer_valid(t, why) && types_valid(t, why) && backward_valid(t, why) && given_fit(t, why) &&
-           places_valid(t, why) && ragged_valid(t, why) && rotation_valid(t, why);
+           places_valid(t, why) && lengths_valid(t, why) && ragged_valid(t, why) && rotation_valid(t, why);
 }
 
 bool case_valid(const struct test_case *t, char why[256]) {

@@ -71,6 +71,28 @@ double storage_unscaled(clattn_type type, double x) {
     return fmax(storage_from_zero(type, x), -storage_largest(type));
 }
 
+struct storage_scale storage_scale_of(clattn_type type, clattn_type scale_type, bool zeros, const double *x,
+                                      int64_t size) {
+    double least = INFINITY, most = -INFINITY;
+    for (int64_t d = 0; d < size; d++) {
+        if (isnan(x[d])) return (struct storage_scale){(double)NAN, 0};
+        least = fmin(least, x[d]), most = fmax(most, x[d]);
+    }
+    const double low = storage_least(type), high = storage_largest(type),
+                 largest = fmax(0, low < 0 ? fmax(-least, most) : most),
+                 scale = storage_round(scale_type, !zeros          ? largest / high
+                                                   : least == most ? fabs(most)
+                                                                   : (most - least) / (high - low));
+    return (struct storage_scale){scale,
+                                  zeros && scale > 0 ? storage_round(scale_type, low - least / scale) : 0};
+}
+
+double storage_scaled(clattn_type type, bool zeros, double x, struct storage_scale s) {
+    if (!(s.scale > 0)) return 0;
+    const double y = (double)((float)x / (float)s.scale);
+    return zeros ? storage_from_zero(type, y + s.zero) : storage_unscaled(type, y);
+}
+
 double storage_round(clattn_type type, double x) {
     if (CLATTN_TYPE_IS_SCALED(type)) return x;   // the scale of its row decides: case_kv.c
     if (clattn_type_numbers(type) > 1) return x; // that of its block: storage_round_blocks

@@ -19,6 +19,16 @@ double storage_from_zero(clattn_type type, double x);
 double storage_largest(clattn_type type);
 double storage_least(clattn_type type);
 
+// What tells a group of numbers of such a type, whose largest is then that of the type or, with `zeros`, whose range is the type's: a
+// number is (stored - zero) * scale, both of `scale_type`. Zeros alone have a scale of 0, and a NaN makes it NaN. storage_scaled: what is
+// stored of a number, as clattn_append_enqueue makes it, a division in float32.
+struct storage_scale {
+    double scale, zero;
+};
+struct storage_scale storage_scale_of(clattn_type type, clattn_type scale_type, bool zeros, const double *x,
+                                      int64_t size);
+double storage_scaled(clattn_type type, bool zeros, double x, struct storage_scale scale);
+
 double storage_load(clattn_type type, const void *base, int64_t index);
 void storage_store(clattn_type type, void *base, int64_t index, double x);
 

@@ -116,57 +116,47 @@ typedef struct kv_arrays {
     array bytes, scales, zeros;
 } kv_arrays;
 
-// A group of numbers from `at` on as numbers of the type, and what tells them: its n-th scale, and its zero point, as
-// clattn_append_enqueue makes them. A group of zeros has a scale of 0.
-static void store_group(const kv_store *s, const float *x, int64_t size, kv_arrays *to, int64_t at,
+// A group of numbers from `at` on as numbers of the type, and what tells them: its n-th scale, and its zero point.
+static void store_group(const kv_store *s, const double *x, int64_t size, kv_arrays *to, int64_t at,
                         int64_t n) {
-    const double low = storage_least(s->type), high = storage_largest(s->type);
+    const struct storage_scale scale = storage_scale_of(s->type, s->scale_type, s->zeros, x, size);
     const int numbers = clattn_type_numbers(s->type);
-    float least = x[0], most = x[0];
-    for (int64_t d = 0; d < size; d++) least = fminf(least, x[d]), most = fmaxf(most, x[d]);
-    const double range = least == most ? fabs((double)most) : ((double)most - (double)least) / (high - low),
-                 scale = storage_round(s->scale_type, s->zeros ? range : (double)fmaxf(-least, most) / high),
-                 zero = s->zeros && scale > 0 ? storage_round(s->scale_type, low - (double)least / scale) : 0;
-    storage_store(s->scale_type, to->scales.data, n, scale);
-    if (s->zeros) storage_store(s->scale_type, to->zeros.data, n, zero);
+    storage_store(s->scale_type, to->scales.data, n, scale.scale);
+    if (s->zeros) storage_store(s->scale_type, to->zeros.data, n, scale.zero);
     for (int64_t d = 0; d < size; d += numbers) {
         double stored[2];
-        for (int i = 0; i < numbers; i++) {
-            const double y = (double)(x[d + i] / (float)scale);
-            stored[i] = !(scale > 0) ? 0
-                        : s->zeros   ? storage_from_zero(s->type, y + zero)
-                                     : storage_unscaled(s->type, y);
-        }
+        for (int i = 0; i < numbers; i++) stored[i] = storage_scaled(s->type, s->zeros, x[d + i], scale);
         storage_store_numbers(s->type, to->bytes.data, (at + d) / numbers, stored);
     }
 }
 
-static void store_blocks(clattn_type type, const float *row, int64_t size, void *bytes, int64_t at) {
-    const int numbers = clattn_type_numbers(type);
-    for (int64_t n = 0; n < size / numbers; n++) {
-        double x[32];
-        for (int d = 0; d < numbers; d++) x[d] = (double)row[n * numbers + d];
-        storage_store_numbers(type, bytes, at + n, x);
-    }
+// A row of numbers, which begins at `at`.
+static void store_row(const kv_store *s, const double *x, int64_t size, kv_arrays *to, int64_t at) {
+    const int64_t numbers = clattn_type_numbers(s->type), group = s->group ? s->group : size;
+    if (CLATTN_TYPE_IS_SCALED(s->type))
+        for (int64_t d = 0; d < size; d += group) store_group(s, x + d, group, to, at + d, (at + d) / group);
+    else
+        for (int64_t d = 0; d < size; d += numbers)
+            storage_store_numbers(s->type, to->bytes.data, (at + d) / numbers, x + d);
 }
 
 // An infinity or a NaN cannot be told by a scale.
 static int quantise(const array *x, const kv_store *s, kv_arrays *to) {
-    const int64_t size = x->shape[3], rows = x->shape[0] * x->shape[1] * x->shape[2],
-                  group = s->group ? s->group : size;
-    for (int64_t r = 0; r < rows; r++) {
-        const float *row = (const float *)x->data + r * size;
-        for (int64_t d = 0; d < size; d++)
+    const int64_t size = x->shape[3], count = array_count(x);
+    double *row = reference_alloc(size);
+    int status = -1;
+    for (int64_t n = 0; n < count && status < 0; n += size) {
+        for (int64_t d = 0; d < size && status < 0; d++) {
+            row[d] = (double)((const float *)x->data)[n + d];
             if (!isfinite(row[d]))
-                return tool_wrong(
+                status = tool_wrong(
                     "--kv-type %s: row %lld holds an infinity or NaN: finite numbers are needed",
-                    s->type == CLATTN_TYPE_I8 ? "q8" : clattn_type_name(s->type), (long long)r);
-        if (!CLATTN_TYPE_IS_SCALED(s->type))
-            store_blocks(s->type, row, size, to->bytes.data, r * (size / clattn_type_numbers(s->type)));
-        for (int64_t d = 0; CLATTN_TYPE_IS_SCALED(s->type) && d < size; d += group)
-            store_group(s, row + d, group, to, r * size + d, (r * size + d) / group);
+                    s->type == CLATTN_TYPE_I8 ? "q8" : clattn_type_name(s->type), (long long)(n / size));
+        }
+        if (status < 0) store_row(s, row, size, to, n);
     }
-    return -1;
+    free(row);
+    return status;
 }
 
 static int rotate(const array *x, int64_t block) {
