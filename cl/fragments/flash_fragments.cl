@@ -304,13 +304,26 @@ FRAGMENT_INLINE void finish_scores(warp_scores *w, const warp_rows *r, const sco
 #endif
 
 // Scores become weights, and what is of before shrinks. With options a score may be as far below 0 as float32 goes: their base is
-// subtracted before the factor is taken.
+// subtracted before the factor is taken. Rounded to float16 a weight that is below 2^-14 loses digits, and at 2^-25 it is nothing, so
+// that the largest weight of a row is 2^15 there; `store` takes that away from the sum and the output. A base is rounded up, since one
+// rounded down by a part of a huge score makes weights of more than float16 holds.
+#if TYPE_FRAGMENT == STORE_F16
+#define WEIGHT_POWERS 15.0f
+#define WEIGHT_UNIT 0x1p-15f
+#else
+#define WEIGHT_POWERS 0.0f
+#define WEIGHT_UNIT 1.0f
+#endif
 #if CHANGES
 #define WEIGHT_BASE(most) (most)
-#define WEIGHT_POWER(s) (((s)-base) * r->factor)
+#define WEIGHT_POWER(s) MULTIPLY_ADD((s)-base, r->factor, WEIGHT_POWERS)
 #define WEIGHT_SHRINKS(from) (((from)-base) * r->factor)
 #else
+#if TYPE_FRAGMENT == STORE_F16
+#define WEIGHT_BASE(most) FRAGMENT_ABOVE(most, r->factor, -WEIGHT_POWERS)
+#else
 #define WEIGHT_BASE(most) ((most)*r->factor)
+#endif
 #define WEIGHT_POWER(s) MULTIPLY_ADD(s, r->factor, -base)
 #define WEIGHT_SHRINKS(from) ((from)-base) // of bases as they were rounded, which the weights of before have
 #endif
@@ -430,12 +443,13 @@ FRAGMENT_INLINE void store(warp_state *t, const warp_rows *r, const attention_ar
         const int i = r->first + FRAGMENT_ROWS * x + FRAGMENT_ROW(n);
         float sum = t->l[x][n];
         FRAGMENT_ROW_SUM(sum, *memory);
-        softmax_state state = {t->m[x][n] == -INFINITY ? -INFINITY : t->m[x][n] * r->natural, sum};
-        float keep = 1.0f;
+        softmax_state state = {t->m[x][n] == -INFINITY ? -INFINITY : t->m[x][n] * r->natural,
+                               sum * WEIGHT_UNIT};
+        float keep = WEIGHT_UNIT;
         DECLARE_SINK;
         if (sink != -INFINITY) {
             const softmax_state with = softmax_add(state, sink);
-            keep = exp(state.m - softmax_base(with.m));
+            keep *= exp(state.m - softmax_base(with.m));
             state = with;
         }
         const bool none = state.l == 0.0f;
