@@ -314,8 +314,9 @@ END_TEST
 
 int main(void) {
     const TTest *const nan[] = {nan_beyond_lengths, nan_in_hidden_keys, nan_in_seen_keys, NULL};
-    const TTest *const sizes[] = {huge_equal_scores, one_dominant_key, rising_scores,     infinite_bias, huge_sinks,
-                                  denormals,         half_denormals,   huge_equal_halves, NULL};
+    const TTest *const sizes[] = {huge_equal_scores, one_dominant_key,  rising_scores,
+                                  infinite_bias,     huge_sinks,        denormals,
+                                  half_denormals,    huge_equal_halves, NULL};
     const TTest *const identities[] = {ones_give_one, permuted_keys, same_bits_fifty_times, NULL};
     Suite *suite = suite_create("hostile");
     harness_add(suite, "NaN", nan);

@@ -312,6 +312,8 @@ for k in WHOLE + ["b8"] + BITS + ["f32"]:
             PLAIN[f"ld{word}"] = lambda m, ins, a=(place, n, k): load(m, ins, *a)
             if place != "param":
                 PLAIN[f"st{word}"] = lambda m, ins, a=(place, n, k): store(m, ins, *a)
+    for name in ("ld", "st"):
+        PLAIN[f"{name}.volatile.shared.{k}"] = PLAIN[f"{name}.shared.{k}"]
 
 
 # Generic addresses: [PTX ISA] "cvta".
