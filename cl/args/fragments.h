@@ -54,6 +54,10 @@
     (2 * ((rows) + (columns)) / LINEAR_FRAGMENTS_FOLD(engine, chunk) *                                       \
      FRAGMENTS_PITCH(engine, LINEAR_FRAGMENTS_FOLD(engine, chunk) * (chunk)))
 // They come in so many turns, so that they need no more local memory than keys and values do: AMD's heads of 128 numbers leave room for
-// two groups then.
-#define FRAGMENTS_TURNS(engine, warps) (FRAGMENTS_TURNS_VALUES(engine) && (warps) % 2 == 0 ? 2 : 1)
+// two groups then. Three terms of them are three times as much on NVIDIA, too.
+#define FRAGMENTS_TURNS(engine, warps, terms)                                                                \
+    ((FRAGMENTS_TURNS_VALUES(engine) || ((terms) > 1 && FRAGMENTS_KEEPS_QUERIES(engine))) &&                 \
+             (warps) % 2 == 0                                                                                \
+         ? 2                                                                                                 \
+         : 1)
 #endif

@@ -9,14 +9,23 @@
 // Keys and values of other types become numbers of the queries' type on their way to local memory. Of keys whose numbers have scales, of a
 // row or of its blocks, these numbers come without them, so that none is rounded and none too large, and sums are multiplied by scales;
 // values are rounded as weights are.
+// With TERMS queries are float32, and so are all products: each number is the sum of three bfloat16, and of the nine products of two such
+// sums those six are made that float32 would see. The largest of the six has sums of its own, and those of a tile's values are added to
+// the output by a multiply-add, since engines do not round their own sums to nearest. Where a number of 2^60 and more, an infinity or a NaN
+// was read, the group starts again, without the engine: `start_again`.
 // With HEAD_ROWS, decode_fragments.cl's, the rows are those of all query heads that read a key/value head.
 // Barriers are uniform: all loop bounds depend on the group alone. The softmax has no branch: a compiler that does not know a product for
 // one of a whole warp might put it on both ways.
+#if defined(TERMS) && TERMS > 1
+#define QUERIES_OF 0
+#else
+#define QUERIES_OF 1
+#endif
 #ifndef TYPE_Q
-#define TYPE_Q 1
+#define TYPE_Q QUERIES_OF
 #endif
 #ifndef TYPE_KV
-#define TYPE_KV 1
+#define TYPE_KV QUERIES_OF
 #endif
 #ifndef GROUP_ROWS
 #define GROUP_ROWS 4
@@ -25,16 +34,24 @@
 #define ROW_VECTORS 1
 #endif
 #define FRAGMENT_GROUP (GROUP_ROWS * FRAGMENT_ITEMS)
+#if TERMS > 1
+#define TYPE_FRAGMENT STORE_BF16
+#else
 #define TYPE_FRAGMENT TYPE_Q
-#if TYPE_KV != TYPE_Q || TYPE_V
+#endif
+#if TERMS > 1 || TYPE_KV != TYPE_Q || TYPE_V
 #define STORAGE_FOURS
 #endif
 #include "fragments/fragments.clh"
 #include "call/score.clh"
 
-#define KEY_CONVERTS (TYPE_KV != TYPE_FRAGMENT)
-#define VALUE_CONVERTS (TYPE_V != TYPE_FRAGMENT)
-#if (KEY_CONVERTS && (STORE_IS_FLOAT(TYPE_KV) || TYPE_KV == STORE_Q4_1)) || HEAD_DIM > 256 || HEAD_DIM_V > 256
+#define KEY_CONVERTS (TERMS > 1 || TYPE_KV != TYPE_FRAGMENT)
+#define VALUE_CONVERTS (TERMS > 1 || TYPE_V != TYPE_FRAGMENT)
+#if TERMS == 2 || (TERMS == 3) != (TYPE_Q == STORE_F32)
+#error "TERMS is 3 with float32 queries, and 1 with others"
+#endif
+#if (TERMS == 1 && KEY_CONVERTS && (STORE_IS_FLOAT(TYPE_KV) || TYPE_KV == STORE_Q4_1)) || HEAD_DIM > 256 ||  \
+    HEAD_DIM_V > 256
 #error "k is of q's type, of int8, float8, q8_0 or q4_0; heads of at most 256"
 #endif
 #if SCALE_GROUP || SCALE_GROUP_V
@@ -82,22 +99,32 @@
 #else
 #define DECLARE_PLACES
 #define KEYS_AT 0
-#define VALUES_AT (TILE_KV * KEY_PITCH)
+#define VALUES_AT (TERMS * TILE_KV * KEY_PITCH)
 #endif
-#define TURNS FRAGMENTS_TURNS(FRAGMENT_ENGINE, GROUP_ROWS)
+#define TURNS FRAGMENTS_TURNS(FRAGMENT_ENGINE, GROUP_ROWS, TERMS)
 #define TURN_ROWS (TILE_ROWS / TURNS) // whose queries are in local memory at once
-#define SHARED_BYTES FRAGMENTS_LOCAL_BYTES(FRAGMENT_ENGINE, TURN_ROWS, TILE_KV, HEAD_DIM, HEAD_DIM_V)
+#define SHARED_BYTES                                                                                         \
+    (TERMS * FRAGMENTS_LOCAL_BYTES(FRAGMENT_ENGINE, TURN_ROWS, TILE_KV, HEAD_DIM, HEAD_DIM_V))
 #define QUERIES_AT                                                                                           \
     (FRAGMENTS_KEEPS_QUERIES(FRAGMENT_ENGINE)                                                                \
          ? 0                                                                                                 \
-         : FRAGMENTS_TILE_BYTES(FRAGMENT_ENGINE, TILE_KV, HEAD_DIM, HEAD_DIM_V))
+         : TERMS * FRAGMENTS_TILE_BYTES(FRAGMENT_ENGINE, TILE_KV, HEAD_DIM, HEAD_DIM_V))
 #define CHANGES (SCORE_OPS & ~ARGS_HEAD_SCALES)
 
 #define EACH_KEY_PART(y) FRAGMENT_UNROLL for (int y = 0; y < KEY_PARTS; y++)
 #define EACH_VALUE_PART(y) FRAGMENT_UNROLL for (int y = 0; y < VALUE_PARTS; y++)
 #define ELEMENT_ROW(e) FRAGMENT_ROW((e) / ROW_ELEMENTS)
 
+// The terms of a tile lie behind one another, as if they were more rows; the products of terms that count.
+#define VALUE_TERM_BYTES FRAGMENTS_VALUE_BYTES(FRAGMENT_ENGINE, TILE_KV, HEAD_DIM_V)
+#define EACH_TERM(a) FRAGMENT_UNROLL for (int a = 0; a < TERMS; a++)
+#define EACH_PRODUCT(a, b) EACH_TERM(a) FRAGMENT_UNROLL for (int b = 0; b < TERMS - a; b++)
+
+#if TERMS > 1
+typedef __global const float *row_pointer;
+#else
 typedef __global const ushort *row_pointer;
+#endif
 
 // What a warp has at hand.
 typedef struct warp_rows {
@@ -112,13 +139,12 @@ typedef struct warp_state {
     fragment_sums o[ROW_VECTORS][VALUE_PARTS];
     float m[ROW_VECTORS][FRAGMENT_ITEM_ROWS],
         l[ROW_VECTORS][FRAGMENT_ITEM_ROWS]; // l: of this item's keys alone
-    float keep[ROW_VECTORS]; // by which the output shrinks when it grows next, where that is later
+    float keep[ROW_VECTORS]
+              [FRAGMENT_ITEM_ROWS]; // by which the output shrinks when it grows next, where that is later
 } warp_state;
 typedef struct warp_scores {
     fragment_sums s[ROW_VECTORS][KEY_PARTS];
 } warp_scores;
-
-#include "fragments/fragments_rows.clh"
 
 // The first tile from key k on of which some row sees a key, by the block mask.
 int next_tile(const score_call *c, const block_rows *r, int k, int end) {
@@ -129,36 +155,57 @@ int next_tile(const score_call *c, const block_rows *r, int k, int end) {
     return k;
 }
 
-// The warp's queries, in registers or where they lie.
-#if FRAGMENTS_KEEPS_QUERIES(FRAGMENT_ENGINE)
-typedef struct warp_queries {
-    fragment_own q[ROW_VECTORS][STEPS];
-} warp_queries;
-#define QUERY(own, x, d) (queries->q[x][d])
+// Scores become weights, and what is of before shrinks. With options a score may be as far below 0 as float32 goes: their base is
+// subtracted before the factor is taken. Rounded to float16 a weight that is below 2^-14 loses digits, and at 2^-25 it is nothing, so
+// that the largest weight of a row is 2^15 there; `store` takes that away from the sum and the output. A base is rounded up, since one
+// rounded down by a part of a huge score makes weights of more than float16 holds.
+#if TYPE_FRAGMENT == STORE_F16
+#define WEIGHT_POWERS 15.0f
+#define WEIGHT_UNIT 0x1p-15f
 #else
-typedef int warp_queries; // nothing
-#define QUERY(own, x, d) (own[x])
+#define WEIGHT_POWERS 0.0f
+#define WEIGHT_UNIT 1.0f
 #endif
-// From memory, for the whole group.
-FRAGMENT_INLINE void take_queries(warp_queries *queries, const query_rows *from, int i0, int i_last,
-                                  fragment_memory *memory) {
-    for (int turn = 0; turn < TURNS; turn++) {
-        put_queries(memory, from, i0 + turn * TURN_ROWS, i_last);
-        FRAGMENT_WAIT();
-        barrier(CLK_LOCAL_MEM_FENCE);
-#if FRAGMENTS_KEEPS_QUERIES(FRAGMENT_ENGINE)
-        if (TURNS == 1 || FRAGMENT_WARP / (GROUP_ROWS / TURNS) == turn) {
-            EACH_VECTOR(x)
-            FRAGMENT_UNROLL for (int d = 0; d < STEPS; d++) FRAGMENT_LOAD_OWN(
-                queries->q[x][d], *memory, QUERIES_AT,
-                WARP_ROWS * FRAGMENT_WARP - TURN_ROWS * turn + FRAGMENT_ROWS * x, d, KEY_PITCH);
-        }
-        barrier(CLK_LOCAL_MEM_FENCE); // they have been read
+#if CHANGES
+#define WEIGHT_BASE(most) (most)
+#define WEIGHT_POWER(s) MULTIPLY_ADD((s)-base, r->factor, WEIGHT_POWERS)
+#define WEIGHT_SHRINKS(from) (((from)-base) * r->factor)
 #else
-        (void)queries;
+#if TYPE_FRAGMENT == STORE_F16
+#define WEIGHT_BASE(most) FRAGMENT_ABOVE(most, r->factor, -WEIGHT_POWERS)
+#else
+#define WEIGHT_BASE(most) ((most)*r->factor)
 #endif
+#define WEIGHT_POWER(s) MULTIPLY_ADD(s, r->factor, -base)
+#define WEIGHT_SHRINKS(from) ((from)-base) // of bases as they were rounded, which the weights of before have
+#endif
+
+#if DROPOUT
+// Bits of what row i of the launch drops of key j and those that follow it among its four.
+uint drops_from(const dropout_args *a, const warp_rows *r, int first_row, int i, int j) {
+    return dropout_drops(a, r->b, r->h, i + first_row, j / 4) >> j % 4;
+}
+#define DROPS(i, j) (drops_from(dropout, r, first_row, i, j) & 1u)
+#define TILE_BEGIN(begin) ((begin) / 4 * 4) // fours of keys lie in one tile
+// Weights that dropout drops become 0. FRAGMENT_RUN elements of an item are keys that follow one another among one four.
+FRAGMENT_INLINE void drop_weights(warp_scores *w, const warp_rows *r, int first_row,
+                                  int k0 DROPOUT_PARAMETER) {
+    EACH_VECTOR(x)
+    EACH_KEY_PART(y) EACH_ITEM_ROW(n) FRAGMENT_UNROLL for (int z = 0; z < ROW_ELEMENTS; z += FRAGMENT_RUN) {
+        const int i = r->first + FRAGMENT_ROWS * x + FRAGMENT_ROW(n);
+        const uint drops = drops_from(dropout, r, first_row, i, k0 + FRAGMENT_COLUMN(y, z));
+        FRAGMENT_UNROLL for (int u = 0; u < FRAGMENT_RUN; u++) if (drops >> u & 1u)
+            w->s[x][y][ROW_ELEMENT(n, z + u)] = 0.0f;
     }
 }
+#define DROP_WEIGHTS(w, r, k0) drop_weights(w, r, args.first_row, k0, &dropout)
+#else
+#define DROPS(i, j) false
+#define TILE_BEGIN(begin) (begin)
+#define DROP_WEIGHTS(w, r, k0)
+#endif
+
+#include "fragments/fragments_rows.clh"
 
 #if FRAGMENT_TILES
 #define EACH_TILE_PARTS(y, parts) FRAGMENT_UNROLL for (int y = 0; y < (parts); y += FRAGMENT_TILE_PARTS)
@@ -167,9 +214,9 @@ FRAGMENT_INLINE void multiply_keys(warp_scores *w, warp_queries *queries, fragme
     FRAGMENT_UNROLL for (int d = 0; d < STEPS; d++) EACH_TILE_PARTS(y, KEY_PARTS) {
         const int at = from + FRAGMENT_KEYS_AT(d, KEY_PITCH) + 8 * y * KEY_PITCH;
         if (d == 0)
-            FRAGMENT_KEYS_FIRST(w->s[0] + y, QUERY(own, 0, d), *memory, at, KEY_PITCH);
+            FRAGMENT_KEYS_FIRST(w->s[0] + y, QUERY(own, 0, d, 0), *memory, at, KEY_PITCH);
         else
-            FRAGMENT_KEYS(w->s[0] + y, QUERY(own, 0, d), *memory, at, KEY_PITCH);
+            FRAGMENT_KEYS(w->s[0] + y, QUERY(own, 0, d, 0), *memory, at, KEY_PITCH);
     }
     FRAGMENT_END();
     EACH_TILE_PARTS(y, KEY_PARTS) FRAGMENT_SETTLE(w->s[0] + y);
@@ -192,25 +239,47 @@ FRAGMENT_INLINE void add_values(warp_state *t, fragment_own *p, fragment_memory 
 #else
 #define TAKE_WEIGHTS
 #define TAKEN_WEIGHTS (&scores)
+// The product of the first terms, or another one, which is less.
+#if TERMS > 1
+#define ADD_PRODUCT(high, low, own, shared, less, i)                                                         \
+    {                                                                                                        \
+        if (less)                                                                                            \
+            FRAGMENT_MULTIPLY_ADD(low, own, shared, i, *memory);                                             \
+        else                                                                                                 \
+            FRAGMENT_MULTIPLY_ADD(high, own, shared, i, *memory);                                            \
+    }
+#else
+#define ADD_PRODUCT(high, low, own, shared, less, i) FRAGMENT_MULTIPLY_ADD(high, own, shared, i, *memory)
+#endif
 // The products of the warp's rows with a tile's keys, from step `begin` to before `end`.
 FRAGMENT_INLINE void multiply_steps(warp_scores *w, warp_queries *queries, fragment_memory *memory, int begin,
                                     int end) {
     EACH_VECTOR(x) EACH_KEY_PART(y) EACH_ELEMENT(e) w->s[x][y][e] = 0.0f;
+#if TERMS > 1
+    warp_scores low;
+    EACH_VECTOR(x) EACH_KEY_PART(y) EACH_ELEMENT(e) low.s[x][y][e] = 0.0f;
+#endif
     FRAGMENT_UNROLL for (int d = begin; d < end; d++) {
 #if !FRAGMENTS_KEEPS_QUERIES(FRAGMENT_ENGINE)
-        fragment_own own[ROW_VECTORS];
+        fragment_own own[ROW_VECTORS][TERMS];
         EACH_VECTOR(x)
-        FRAGMENT_LOAD_OWN(own[x], *memory, QUERIES_AT, WARP_ROWS * FRAGMENT_WARP + FRAGMENT_ROWS * x, d,
-                          KEY_PITCH);
+        EACH_TERM(a)
+        FRAGMENT_LOAD_OWN(own[x][a], *memory, QUERIES_AT,
+                          WARP_ROWS * FRAGMENT_WARP + FRAGMENT_ROWS * x + TURN_ROWS * a, d, KEY_PITCH);
         (void)queries;
 #endif
         FRAGMENT_UNROLL for (int y = 0; y < KEY_PARTS; y += FRAGMENT_PARTS) {
-            fragment_shared k;
-            FRAGMENT_LOAD_KEYS(k, *memory, FRAGMENT_COLUMNS * y, d, KEY_PITCH);
+            fragment_shared k[TERMS];
+            EACH_TERM(b) FRAGMENT_LOAD_KEYS(k[b], *memory, FRAGMENT_COLUMNS * y + TILE_KV * b, d, KEY_PITCH);
             EACH_VECTOR(x)
-            EACH_PART(i) FRAGMENT_MULTIPLY_ADD(w->s[x][y + i], QUERY(own, x, d), k, i, *memory);
+            EACH_PART(i)
+            EACH_PRODUCT(a, b)
+            ADD_PRODUCT(w->s[x][y + i], low.s[x][y + i], QUERY(own, x, d, a), k[b], a + b, i);
         }
     }
+#if TERMS > 1
+    EACH_VECTOR(x) EACH_KEY_PART(y) EACH_ELEMENT(e) w->s[x][y][e] += low.s[x][y][e];
+#endif
 }
 FRAGMENT_INLINE void multiply_keys(warp_scores *w, warp_queries *queries, fragment_memory *memory,
                                    int from SCALES_PARAMETER) {
@@ -238,14 +307,38 @@ FRAGMENT_INLINE void multiply_keys(warp_scores *w, warp_queries *queries, fragme
 
 // o += P V. By built-in functions a part of the output shrinks right before it grows, and all keys are added to it before the next part:
 // compilers that keep what goes into a product apart from what comes out then do so for one part, and not for all.
-#if FRAGMENT_FETCHES
+#if TERMS > 1
+FRAGMENT_INLINE void add_values(warp_state *t, warp_scores *w, fragment_memory *memory, int from) {
+    fragment_own p[ROW_VECTORS][TILE_KV / FRAGMENT_STEP][TERMS];
+    EACH_VECTOR(x)
+    FRAGMENT_UNROLL for (int z = 0; z < TILE_KV / FRAGMENT_STEP; z++) EACH_TERM(a)
+        FRAGMENT_WEIGHTS(p[x][z][a], w->s[x], z, *memory);
+    FRAGMENT_UNROLL for (int y = 0; y < VALUE_PARTS; y += FRAGMENT_PARTS) {
+        fragment_sums high[ROW_VECTORS][FRAGMENT_PARTS], low[ROW_VECTORS][FRAGMENT_PARTS];
+        EACH_VECTOR(x) EACH_PART(i) EACH_ELEMENT(e) high[x][i][e] = 0.0f, low[x][i][e] = 0.0f;
+        FRAGMENT_UNROLL for (int z = 0; z < TILE_KV / FRAGMENT_STEP; z++) {
+            fragment_shared v[TERMS];
+            EACH_TERM(b)
+            FRAGMENT_LOAD_VALUES(v[b], *memory, from + VALUE_TERM_BYTES * b, FRAGMENT_STEP * z, y,
+                                 VALUE_PITCH);
+            EACH_VECTOR(x)
+            EACH_PART(i) EACH_PRODUCT(a, b) ADD_PRODUCT(high[x][i], low[x][i], p[x][z][a], v[b], a + b, i);
+        }
+        EACH_VECTOR(x)
+        EACH_PART(i)
+        EACH_ELEMENT(e)
+        t->o[x][y + i][e] =
+            MULTIPLY_ADD(t->o[x][y + i][e], t->keep[x][e / ROW_ELEMENTS], high[x][i][e] + low[x][i][e]);
+    }
+}
+#elif FRAGMENT_FETCHES
 FRAGMENT_INLINE void add_values(warp_state *t, const warp_scores *w, fragment_memory *memory, int from) {
     fragment_own p[ROW_VECTORS][TILE_KV / FRAGMENT_STEP];
     EACH_VECTOR(x)
     FRAGMENT_UNROLL for (int z = 0; z < TILE_KV / FRAGMENT_STEP; z++)
         FRAGMENT_WEIGHTS(p[x][z], w->s[x], z, *memory);
     EACH_VALUE_PART(y) {
-        EACH_VECTOR(x) EACH_ELEMENT(e) t->o[x][y][e] *= t->keep[x];
+        EACH_VECTOR(x) EACH_ELEMENT(e) t->o[x][y][e] *= t->keep[x][0];
         FRAGMENT_UNROLL for (int z = 0; z < TILE_KV / FRAGMENT_STEP; z++) {
             fragment_shared v;
             FRAGMENT_LOAD_VALUES(v, *memory, from, FRAGMENT_STEP * z, y, VALUE_PITCH);
@@ -303,19 +396,8 @@ FRAGMENT_INLINE void finish_scores(warp_scores *w, const warp_rows *r, const sco
 }
 #endif
 
-// Scores become weights, and what is of before shrinks. With options a score may be as far below 0 as float32 goes: their base is
-// subtracted before the factor is taken.
-#if CHANGES
-#define WEIGHT_BASE(most) (most)
-#define WEIGHT_POWER(s) (((s)-base) * r->factor)
-#define WEIGHT_SHRINKS(from) (((from)-base) * r->factor)
-#else
-#define WEIGHT_BASE(most) ((most)*r->factor)
-#define WEIGHT_POWER(s) MULTIPLY_ADD(s, r->factor, -base)
-#define WEIGHT_SHRINKS(from) ((from)-base) // of bases as they were rounded, which the weights of before have
-#endif
-#if FRAGMENT_FETCHES
-#define SHRINK(t, x, n, by) (t)->keep[x] = (by)
+#if FRAGMENT_FETCHES || TERMS > 1
+#define SHRINK(t, x, n, by) (t)->keep[x][n] = (by)
 #else
 #define SHRINK(t, x, n, by) EACH_VALUE_PART(y) EACH_OF_ROW(z)(t)->o[x][y][ROW_ELEMENT(n, z)] *= (by)
 #endif
@@ -338,78 +420,6 @@ FRAGMENT_INLINE void weigh(warp_state *t, warp_scores *w, const warp_rows *r, fr
     }
 }
 
-#if DROPOUT
-// Bits of what row i of the launch drops of key j and those that follow it among its four.
-uint drops_from(const dropout_args *a, const warp_rows *r, int first_row, int i, int j) {
-    return dropout_drops(a, r->b, r->h, i + first_row, j / 4) >> j % 4;
-}
-#define DROPS(i, j) (drops_from(dropout, r, first_row, i, j) & 1u)
-#define TILE_BEGIN(begin) ((begin) / 4 * 4) // fours of keys lie in one tile
-// Weights that dropout drops become 0. FRAGMENT_RUN elements of an item are keys that follow one another among one four.
-FRAGMENT_INLINE void drop_weights(warp_scores *w, const warp_rows *r, int first_row,
-                                  int k0 DROPOUT_PARAMETER) {
-    EACH_VECTOR(x)
-    EACH_KEY_PART(y) EACH_ITEM_ROW(n) FRAGMENT_UNROLL for (int z = 0; z < ROW_ELEMENTS; z += FRAGMENT_RUN) {
-        const int i = r->first + FRAGMENT_ROWS * x + FRAGMENT_ROW(n);
-        const uint drops = drops_from(dropout, r, first_row, i, k0 + FRAGMENT_COLUMN(y, z));
-        FRAGMENT_UNROLL for (int u = 0; u < FRAGMENT_RUN; u++) if (drops >> u & 1u)
-            w->s[x][y][ROW_ELEMENT(n, z + u)] = 0.0f;
-    }
-}
-#define DROP_WEIGHTS(w, r, k0) drop_weights(w, r, args.first_row, k0, &dropout)
-#else
-#define DROPS(i, j) false
-#define TILE_BEGIN(begin) (begin)
-#define DROP_WEIGHTS(w, r, k0)
-#endif
-
-// A NaN or an infinity in V must not be multiplied by the 0 of a row that does not see its key. In tiles that some row does not see
-// whole they become 0, and behind the last tile each row adds those that it sees.
-#define INFINITE (TYPE_FRAGMENT == STORE_BF16 ? 0x7f80u : 0x7c00u)
-#define IS_STRANGE(bits) (((bits)&INFINITE) == INFINITE)
-// Whether there are some in what this item looks at.
-bool clear_strange(__local uint4 *tile, int from) {
-    bool found = false;
-    for (int n = (int)get_local_id(0); n < TILE_KV * VALUE_PIECES; n += FRAGMENT_GROUP) {
-        __local uint4 *at = tile + (from + FRAGMENT_VALUE_PIECE(n, VALUE_PIECES, VALUE_PITCH)) / 16;
-        const uint4 x = *at, low = x & INFINITE, high = x & (INFINITE << 16);
-        const uint4 finite = select((uint4)(0xffffu), (uint4)(0), low == INFINITE) |
-                             select((uint4)(0xffff0000u), (uint4)(0), high == (INFINITE << 16));
-        if (any(finite != 0xffffffffu)) *at = x & finite, found = true;
-    }
-    return found;
-}
-
-// What is added is times a weight above 0, or times 0 where the weight is that. Slow, and rare; what is added twice is the same.
-FRAGMENT_INLINE void add_strange(warp_state *t, const warp_rows *r, const score_call *c, const query_rows *q,
-                                 const kv_head *keys, const kv_head *values, int begin DROPOUT_PARAMETER) {
-    const int first_row = c->args->first_row;
-    (void)first_row, (void)q, (void)keys; // for options only
-#pragma unroll 1
-    for (int j = begin; j < r->end; j++) EACH_VECTOR(x) EACH_ITEM_ROW(n) {
-            const int i = min(r->first + FRAGMENT_ROWS * x + FRAGMENT_ROW(n), r->last);
-            const kv_row v = kv_row_at(values, j);
-            float p = 1.0f;
-            if (j < FIRST_KEY(r, i) || j >= LAST_KEY(r, i)) continue;
-#if CHANGES
-            const row_pointer q_row = query_row(q, i);
-            const kv_row k = kv_row_at(keys, j);
-            const score_place at = {r->b, r->h, j, r->bounds->item.shift, i};
-            float sum = 0.0f;
-            bool sees = true;
-            for (int d = 0; d < HEAD_DIM; d++)
-                sum = MULTIPLY_ADD(fragment_number(q_row[d]), key_number(k, d), sum);
-            if (score_step(c, &at, sum * (r->scale * SCORE_UNIT), &sees) == -INFINITY) p = 0.0f;
-            if (!sees) continue;
-#endif
-            if (DROPS(i, j)) p = 0.0f;
-            EACH_VALUE_PART(y) EACH_OF_ROW(z) {
-                const uint bits = value_bits(v, min(FRAGMENT_COLUMN(y, z), HEAD_DIM_V - 1));
-                if (IS_STRANGE(bits)) t->o[x][y][ROW_ELEMENT(n, z)] += p * fragment_number(bits);
-            }
-        }
-}
-
 // Of a head; or the table that has those of the rows' heads.
 #define SINK_OF(a, table, split, h) ((split) == 0 ? table_sink(a, table, h) : -INFINITY)
 #if HEAD_ROWS
@@ -430,12 +440,13 @@ FRAGMENT_INLINE void store(warp_state *t, const warp_rows *r, const attention_ar
         const int i = r->first + FRAGMENT_ROWS * x + FRAGMENT_ROW(n);
         float sum = t->l[x][n];
         FRAGMENT_ROW_SUM(sum, *memory);
-        softmax_state state = {t->m[x][n] == -INFINITY ? -INFINITY : t->m[x][n] * r->natural, sum};
-        float keep = 1.0f;
+        softmax_state state = {t->m[x][n] == -INFINITY ? -INFINITY : t->m[x][n] * r->natural,
+                               sum * WEIGHT_UNIT};
+        float keep = WEIGHT_UNIT;
         DECLARE_SINK;
         if (sink != -INFINITY) {
             const softmax_state with = softmax_add(state, sink);
-            keep = exp(state.m - softmax_base(with.m));
+            keep *= exp(state.m - softmax_base(with.m));
             state = with;
         }
         const bool none = state.l == 0.0f;
@@ -492,7 +503,8 @@ FRAGMENT_INLINE void store(warp_state *t, const warp_rows *r, const attention_ar
     k_next = NEXT_TILE;                                                                                      \
     if (k_next < seen.end) FETCH_KEYS(k_next)
 #define NEXT_PLACES
-#define DECLARE_STRANGE __local int strange
+// Volatile: LLVM 14 reads a local variable of its own before a barrier that it does not know to be one for it.
+#define DECLARE_STRANGE __local volatile int strange
 #define BEGIN_STRANGE                                                                                        \
     if (get_local_id(0) == 0) strange = 0
 #define KNOW_STRANGE barrier(CLK_LOCAL_MEM_FENCE)
@@ -534,7 +546,8 @@ FRAGMENTS_KERNEL(FUSED_ARGUMENTS) {
 
     BEGIN_STRANGE;
     warp_queries q_part;
-    take_queries(&q_part, &queries, i0, i_last, &memory);
+    DECLARE_LARGEST;
+    take_queries(&q_part, &queries, i0, i_last, &memory LARGEST_VALUE);
     warp_state state;
     EACH_VECTOR(x) {
         EACH_VALUE_PART(y) EACH_ELEMENT(e) state.o[x][y][e] = 0.0f;
@@ -559,17 +572,15 @@ FRAGMENTS_KERNEL(FUSED_ARGUMENTS) {
         TAKE_WEIGHTS;
         WAIT_FOR_VALUES;
         barrier(CLK_LOCAL_MEM_FENCE); // values are there, and keys have been read
-        if (!all_see) {
-            if (clear_strange(tile, VALUES_AT)) strange = 1;
-            FRAGMENT_SHOW();
-            barrier(CLK_LOCAL_MEM_FENCE);
-        }
+        CLEAR_STRANGE;
         AFTER_VALUES;
         add_values(&state, TAKEN_WEIGHTS, &memory, VALUES_AT);
         NEXT_PLACES;
     }
+    if (NEED_AGAIN) strange = 1;
     KNOW_STRANGE; // and a barrier
-    (void)SCORE_WHOLE(call, ARGS_BLOCK_PARTIAL);
-    if (strange) add_strange(&state, &rows, &call, &queries, &keys, &values, seen.begin DROPOUT_VALUE);
+    if (strange) {
+        BEHIND_TILES;
+    }
     store(&state, &rows, &args, rows_end, split, SINK_VALUE, &memory, out, lse DROPOUT_VALUE);
 }

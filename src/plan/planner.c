@@ -74,11 +74,17 @@ static bool wants_wgmma(const plan_input *in) {
     return false;
 }
 
+static bool wants_terms(const plan_input *in) {
+    for (int r = 0; r < in->own->count; r++)
+        if (in->own->rows[r].knobs.terms) return true;
+    return false;
+}
+
 // The types first: a call that is not bfloat16 has not waited for the probes of another thread.
 plan_input cla_planner_input(clattn_context *context, const problem *p) {
     plan_input in = cla_planner_linear_input(context);
     const bool bf16 = p->type_q == CLATTN_TYPE_BF16 && p->type_kv == CLATTN_TYPE_BF16 && !p->type_v;
-    const bool half = !cla_family_halves_refusal(p);
+    const bool half = p->type_q == CLATTN_TYPE_F32 ? wants_terms(&in) : !cla_family_halves_refusal(p);
     const unsigned wanted = (bf16 ? 1u << PROBE_FMA | 1u << PROBE_DOT_BF16 | 1u << PROBE_AMX : 0) |
                             (cla_family_integer_refusal(p) ? 0 : 1u << PROBE_FMA | 1u << PROBE_DOT_I8) |
                             (half && in.device->compute_capability ? PROBES_MMA | 1u << PROBE_TILES : 0) |

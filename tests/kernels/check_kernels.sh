@@ -333,7 +333,18 @@ for type in 1 2; do
             { echo "$fragments: products of heads of $dim"; exit 1; }
     done
 done
-for refused in "-DTYPE_Q=0" "-DTYPE_KV=10" "-DTYPE_Q=1 -DTYPE_KV=2" "-DTYPE_V=2" "-DTYPE_KV=4 -DEMULATED=4 -DGROUP_ROWS=4" \
+for engine in 3 5 6 7 8 9; do
+    lint -DTYPE_Q=0 -DTYPE_KV=0 -DTERMS=3 -DEMULATED=$engine -DDROPOUT=1 -DPAGED=1 -DWIDE=2 -DTILE_KV=32 -DSCORE_OPS=1167 \
+        -DHEAD_DIM=77 $fragments
+    lint -DTYPE_Q=0 -DTYPE_KV=$((engine == 3 ? 1 : engine + 1)) -DTERMS=3 -DEMULATED=$engine -DTYPE_V=8 -DTILE_KV=32 \
+        -DHEAD_DIM=96 $fragments
+done
+ptx=$("$clang" -x cl -cl-std=CL1.2 -target nvptx64-nvidia-cuda -Xclang -target-cpu -Xclang sm_80 -Xclang -cl-ext=+cl_khr_fp16 \
+    -Xclang -finclude-default-header -Wno-pass-failed -O2 -S -o - -DMATRIX_ENGINE=3 -DWIDE=2 -DTYPE_Q=0 -DTYPE_KV=0 -DTERMS=3 -DTILE_KV=32 \
+    -DROW_VECTORS=1 -Icl -I"$knobs" $fragments)
+[ "$(echo "$ptx" | sed -n '/\.entry/,$p' | grep -c 'mma.sync.*\.bf16\.')" = 192 ] || { echo "$fragments: products of terms"; exit 1; }
+for refused in "-DTYPE_Q=0" "-DTYPE_Q=0 -DTYPE_KV=0 -DTERMS=2" "-DTYPE_Q=1 -DTYPE_KV=1 -DTERMS=3" "-DTERMS=3 -DEMULATED=4 -DGROUP_ROWS=4" \
+    "-DTYPE_KV=10" "-DTYPE_Q=1 -DTYPE_KV=2" "-DTYPE_V=2" "-DTYPE_KV=4 -DEMULATED=4 -DGROUP_ROWS=4" \
     -DHEAD_DIM=257 -DTILE_KV=8 -DTILE_KV=80 -DROW_VECTORS=3 -DGROUP_ROWS=17 -DWIDE=1 -DMATRIX_ENGINE=2 "-DEMULATED=4 -DTILE_KV=32" \
     "-DEMULATED=7 -DTILE_KV=48" -DMATRIX_ENGINE=5 -DMATRIX_ENGINE=7; do
     # shellcheck disable=SC2086

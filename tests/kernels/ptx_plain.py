@@ -84,15 +84,25 @@ def extract_signed(a, at, count):
     return np.where(count > 0, field << above >> above, 0).astype(a.dtype)
 
 
-def multiply_add(a, b, c):
-    """Rounded once: the product is exact in double, and the sum there is rounded to odd before it is rounded to float32."""
+def multiply_add_odd(a, b, c):
+    """The product is exact in double, and the sum there is rounded to odd, so that it is as if exact where float32 rounds it."""
     p, c = a.astype(np.float64) * b, c.astype(np.float64)
     s = p + c
     back = s - p
     lost = (p - (s - back)) + (c - back)
     even = (s.view(np.int64) & 1) == 0
-    odd = np.where((lost != 0) & np.isfinite(s) & np.isfinite(lost) & even, np.nextafter(s, np.where(lost > 0, np.inf, -np.inf)), s)
-    return odd.astype(np.float32)
+    return np.where((lost != 0) & np.isfinite(s) & np.isfinite(lost) & even, np.nextafter(s, np.where(lost > 0, np.inf, -np.inf)), s)
+
+
+def multiply_add(a, b, c):
+    return multiply_add_odd(a, b, c).astype(np.float32)
+
+
+def multiply_add_up(a, b, c):
+    """Rounded up."""
+    exact = multiply_add_odd(a, b, c)
+    nearest = exact.astype(np.float32)
+    return np.where(nearest < exact, np.nextafter(nearest, np.float32(np.inf)), nearest)
 
 
 def flush(x):
@@ -134,6 +144,7 @@ computes(["sub.f32", "sub.rn.f32"], [None] * 2, np.subtract)
 computes(["mul.f32", "mul.rn.f32"], [None] * 2, np.multiply)
 computes(["div.rn.f32"], [None] * 2, np.divide)
 computes(["fma.rn.f32"], [None] * 3, multiply_add)
+computes(["fma.rp.f32"], [None] * 3, multiply_add_up)
 computes(["neg.f32"], [None], np.negative)
 computes(["abs.f32"], [None], np.abs)
 computes(["min.f32"], [None] * 2, np.fmin)  # the other where one is a NaN
@@ -301,6 +312,8 @@ for k in WHOLE + ["b8"] + BITS + ["f32"]:
             PLAIN[f"ld{word}"] = lambda m, ins, a=(place, n, k): load(m, ins, *a)
             if place != "param":
                 PLAIN[f"st{word}"] = lambda m, ins, a=(place, n, k): store(m, ins, *a)
+    for name in ("ld", "st"):
+        PLAIN[f"{name}.volatile.shared.{k}"] = PLAIN[f"{name}.shared.{k}"]
 
 
 # Generic addresses: [PTX ISA] "cvta".

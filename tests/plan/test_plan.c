@@ -288,6 +288,7 @@ static const char *const bad_rows[][2] = {
     {"flash_fragments : MATRIX_ENGINE=4 GROUP_ROWS=6", "GROUP_ROWS"},
     {"flash_fragments : MATRIX_ENGINE=1 EMULATED=4 ROW_VECTORS=2", "ROW_VECTORS"},
     {"flash_fragments : TILE_KV=128", "TILE_KV"},
+    {"flash_fragments : TERMS=2", "TERMS"},
     {"flash_fragments : MATRIX_ENGINE=5 EMULATED=5", "EMULATED"},
     {"linear_matrix : COLUMN_TILE=48", "COLUMN_TILE"},
     {"linear_matrix : COLUMN_TILE=544", "COLUMN_TILE"},

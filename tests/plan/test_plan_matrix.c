@@ -187,6 +187,61 @@ START_TEST(fragments_of_types) {
 }
 END_TEST
 
+// float32 in terms of bfloat16: where a row asks for them, on what is proven or on the emulation; else it is said why not, by what six
+// products of the engine take beside one of tiles.
+static const struct terms_case {
+    const char *own;
+    float rate; // of bfloat16, 0: not proven; of tiles 100
+    int head, engine, tile_kv;
+    const char *says;
+} terms_cases[] = {{"", 0.0f, 64, 0, 0, "float32 queries are not rounded"},
+                   {"", 599.0f, 64, 0, 0, "six products"},
+                   {"", 601.0f, 64, 0, 0, "TERMS=3 asks"},
+                   {"flash_fragments :", 4000.0f, 64, 0, 0, "TERMS=3 asks"},
+                   {"flash_fragments : TERMS=3", 4000.0f, 64, MATRIX_ENGINE_MMA, 32, "six products for one"},
+                   {"flash_fragments : TERMS=3", 4000.0f, 128, MATRIX_ENGINE_MMA, 16, "six products for one"},
+                   {"flash_fragments : TERMS=3 TILE_KV=64", 4000.0f, 128, 0, 0, "local memory"},
+                   {"flash_fragments : TERMS=3", 0.0f, 64, MATRIX_ENGINE_EMULATION, 32, "emulated"},
+                   {"flash_fragments : TERMS=3 MATRIX_ENGINE=4", 4000.0f, 64, 0, 0, "as they are"}};
+
+START_TEST(float32_in_terms) {
+    clattn_capabilities gpu = cpu;
+    gpu.is_cpu = false, gpu.is_gpu = true, gpu.float_vector_width = 1, gpu.local_memory_bytes = 48 << 10;
+    gpu.compute_capability = 90;
+    plan_input in = {.device = &gpu, .shipped = &shipped};
+    const family *const *at = cla_families;
+    while ((*at)->id != KERNEL_FLASH_FRAGMENTS) at++;
+    const family *const fragments = *at;
+    for (size_t i = 0; i < sizeof terms_cases / sizeof terms_cases[0]; i++) {
+        const struct terms_case *c = &terms_cases[i];
+        const unsigned proven = c->rate > 0.0f ? 1u << PROBE_MMA_BF16 | 1u << PROBE_WGMMA_BF16 : 0;
+        problem p = {.batch = 1, .heads = 8, .kv_heads = 8, .n_q = 1024, .n_kv = 1024, .head_dim = c->head};
+        tuned_rows own = {0};
+        char why[256];
+        variant v = {0};
+        p.head_dim_v = c->head, p.align_q = p.align_k = p.align_v = 8;
+        ck_assert(cla_tuned_parse(c->own, &own, why, sizeof why));
+        in.probes.rate[PROBE_TILES] = 100.0f, in.probes.rate[PROBE_MMA_BF16] = c->rate;
+        in.probes.ran = PROBES_MMA | 1u << PROBE_TILES, in.probes.proven = proven | 1u << PROBE_TILES;
+        in.own = &own;
+        for (int other = 0; other < 2; other++) { // keys of any type
+            p.type_kv = other ? CLATTN_TYPE_Q4_1 : CLATTN_TYPE_F32;
+            const char *refusal =
+                cla_family_try(fragments, &in, &p, cla_family_wants(&p), own.count ? own.rows : NULL, &v);
+            ck_assert_msg(!refusal == (c->engine != 0), "%d: %s", (int)i, refusal ? refusal : "taken");
+            if (!refusal) fragments->explain(&in, &v, why);
+            ck_assert_msg(strstr(refusal ? refusal : why, c->says), "%d: %s", (int)i,
+                          refusal ? refusal : why);
+            if (refusal) continue;
+            ck_assert_int_eq(v.knobs.terms, 3);
+            ck_assert_int_eq(v.knobs.matrix_engine, c->engine);
+            ck_assert_int_eq(v.knobs.tile_kv, c->tile_kv);
+        }
+        cla_tuned_free(&own);
+    }
+}
+END_TEST
+
 // Decode, where a row asks for it: rows of all heads that read a key/value head, in as many warps as they fill; keys in ranges.
 static const struct heads_case {
     int heads, kv_heads, n_q, n_kv, score_ops, splits, type_kv, warps, ranges; // warps 0: another family
@@ -515,8 +570,9 @@ START_TEST(projections_on_fragments) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {tiles_by_rate,       fragments_by_rate,      fragments_of_types,
-                                  fragments_of_heads,  engines_of_each_device, values_in_the_workspace,
-                                  projections_by_rate, tiles_of_projections,   projections_on_fragments};
+    const TTest *const tests[] = {tiles_by_rate,           fragments_by_rate,   fragments_of_types,
+                                  float32_in_terms,        fragments_of_heads,  engines_of_each_device,
+                                  values_in_the_workspace, projections_by_rate, tiles_of_projections,
+                                  projections_on_fragments};
     return PLAN_SUITE_RUN("plan_matrix", tests);
 }

@@ -17,6 +17,9 @@
 #define MOST_WARPS 16 // of a group
 #define MANY_COLUMNS 64
 #define MOST_COLUMNS 128 // beyond these fewer keys leave their registers to the output
+// float32 as a sum of three bfloat16, of whose nine products six are made: flash_fragments.cl.
+#define TERMS 3
+#define TERM_PRODUCTS 6
 
 static bool is_dpas(int engine) {
     return engine == MATRIX_ENGINE_DPAS_8 || engine == MATRIX_ENGINE_DPAS_16;
@@ -35,16 +38,19 @@ static int widest_head(const problem *p) {
 // Of few rows of several heads each fragment has a warp, and no warp is without.
 static void complete(const problem *p, enum kernel_id id, knobs *k, const knobs *row) {
     const int widest = widest_head(p), engine = cla_fragments_engine(k);
-    const int most = engine <= MATRIX_ENGINE_WGMMA ? MOST_COLUMNS : MANY_COLUMNS;
-    k->group_rows = is_dpas(engine) ? 8 : engine == MATRIX_ENGINE_WGMMA ? 12 : 4;
-    k->row_vectors = widest <= MANY_COLUMNS && engine == MATRIX_ENGINE_MMA ? 2 : 1;
+    const int most = k->terms || engine > MATRIX_ENGINE_WGMMA ? MANY_COLUMNS : MOST_COLUMNS;
+    k->group_rows = is_dpas(engine) ? (k->terms ? 4 : 8) : engine == MATRIX_ENGINE_WGMMA ? 12 : 4;
+    k->row_vectors = widest <= MANY_COLUMNS && engine == MATRIX_ENGINE_MMA && !k->terms ? 2 : 1;
     if (id == KERNEL_DECODE_FRAGMENTS && engine != MATRIX_ENGINE_WGMMA &&
         p->n_q <= FRAGMENTS_ROWS(engine) * k->group_rows) {
         k->group_rows = (p->n_q + FRAGMENTS_ROWS(engine) - 1) / FRAGMENTS_ROWS(engine);
         k->row_vectors = 1;
     }
-    k->tile_kv = (widest <= most ? 64 : 32) / (is_dpas(engine) ? 2 : 1);
-    if (row) cla_knobs_override(k, row);
+    k->tile_kv = (widest <= most ? 64 : 32) / (is_dpas(engine) || k->terms ? 2 : 1);
+    if (!row) return;
+    const int terms = k->terms;
+    cla_knobs_override(k, row);
+    k->terms = terms;
 }
 
 const char *cla_family_halves_refusal(const problem *p) {
@@ -60,9 +66,10 @@ const char *cla_family_halves_refusal(const problem *p) {
     return NULL;
 }
 static bool converts(const problem *p) {
-    return p->type_kv != p->type_q || cla_problem_type_v(p) != p->type_q;
+    return p->type_q == CLATTN_TYPE_F32 || p->type_kv != p->type_q || cla_problem_type_v(p) != p->type_q;
 }
 static int key_scales(const problem *p) {
+    if (p->type_q == CLATTN_TYPE_F32) return 0;
     const int numbers = clattn_type_numbers(p->type_kv);
     return numbers > 1 ? p->head_dim / numbers : CLATTN_TYPE_IS_SCALED(p->type_kv);
 }
@@ -75,6 +82,7 @@ static const char *knobs_refusal(const knobs *row) {
     const int engine = row->matrix_engine;
     if (row->group_rows > MOST_WARPS) return "asks for more than 16 warps, GROUP_ROWS";
     if (row->row_vectors > 2) return "asks for ROW_VECTORS that are neither 1 nor 2";
+    if (row->terms && row->terms != TERMS) return "asks for TERMS that are not 3";
     if (row->tile_kv % 16 || row->tile_kv > (is_wgmma(row) ? 128 : 64))
         return "asks for a TILE_KV that is none of 16, 32, 48, 64";
     if (is_wgmma(row) && (row->group_rows % 4 || row->row_vectors > 1 || row->tile_kv % 64))
@@ -102,8 +110,8 @@ probe_id cla_family_fragments_proven(const plan_input *in, int type, int number)
 
 static const char *choose_engine(const plan_input *in, const problem *p, const tuned_row *own, knobs *k) {
     const int asked = own ? own->knobs.matrix_engine : 0;
-    const probe_id id =
-        cla_family_fragments_proven(in, (int)p->type_q, asked == MATRIX_ENGINE_EMULATION ? 0 : asked);
+    const int type = p->type_q == CLATTN_TYPE_F32 ? CLATTN_TYPE_BF16 : (int)p->type_q;
+    const probe_id id = cla_family_fragments_proven(in, type, asked == MATRIX_ENGINE_EMULATION ? 0 : asked);
     k->matrix_engine = asked ? asked : MATRIX_ENGINE_EMULATION;
     if (own) k->emulated = own->knobs.emulated;
     if (asked == MATRIX_ENGINE_EMULATION) return NULL;
@@ -113,6 +121,21 @@ static const char *choose_engine(const plan_input *in, const problem *p, const t
         return "the device's matrix engine is not faster than tiles of multiply-adds";
     if (id != PROBE_NONE) k->matrix_engine = cla_fragments_knobs(in->device, id).matrix_engine;
     return NULL;
+}
+
+// Types: 16 bits, or float32 in terms, which have other bits than multiply-adds and do not round each sum to nearest: no device has
+// timed them yet, and a tuned row asks for them.
+static const char *types_refusal(const plan_input *in, const problem *p, const tuned_row *row) {
+    if (p->type_q != CLATTN_TYPE_F32) return cla_family_halves_refusal(p);
+    if (p->scale_group || p->scale_group_v)
+        return "its scales are float32 and of whole rows: other kernels have groups, zero points and 4 bits";
+    if (row && row->knobs.terms) return NULL;
+    const probe_id id = cla_family_fragments_proven(in, CLATTN_TYPE_BF16, 0);
+    if (id == PROBE_NONE) return cla_family_halves_refusal(p);
+    return in->probes.rate[id] < TERM_PRODUCTS * in->probes.rate[PROBE_TILES]
+               ? "six products of the device's matrix engine, of terms of float32, are not faster than one "
+                 "of tiles"
+               : "a tuned row with TERMS=3 asks for float32 queries as sums of three bfloat16";
 }
 
 // The engine with the widest fragments.
@@ -136,8 +159,9 @@ static const char *fit_rows(const plan_input *in, const problem *p, enum kernel_
                             variant *v) {
     const char *refusal = cla_family_gpu_refusal(in, row, id);
     if (refusal) return refusal;
-    refusal = cla_family_halves_refusal(p);
+    refusal = types_refusal(in, p, row);
     if (refusal) return refusal;
+    if (p->type_q == CLATTN_TYPE_F32) v->knobs.terms = TERMS;
     if (p->head_dim > MOST_HEAD || p->head_dim_v > MOST_HEAD) return "head sizes up to 256";
     refusal = choose_engine(in, p, row, &v->knobs);
     if (refusal) return refusal;
@@ -150,9 +174,10 @@ static const char *fit_rows(const plan_input *in, const problem *p, enum kernel_
     v->knobs.wide = reads_by(p);
     v->work_group = FRAGMENTS_ITEMS(engine) * v->knobs.group_rows;
     v->rows_per_group = FRAGMENTS_ROWS(engine) * v->knobs.row_vectors * v->knobs.group_rows;
-    const int turn_rows = v->rows_per_group / FRAGMENTS_TURNS(engine, v->knobs.group_rows);
+    const int turn_rows = v->rows_per_group / FRAGMENTS_TURNS(engine, v->knobs.group_rows, v->knobs.terms);
     v->local_bytes =
-        (size_t)FRAGMENTS_LOCAL_BYTES(engine, turn_rows, v->knobs.tile_kv, p->head_dim, p->head_dim_v) +
+        (size_t)((v->knobs.terms ? TERMS : 1) *
+                 FRAGMENTS_LOCAL_BYTES(engine, turn_rows, v->knobs.tile_kv, p->head_dim, p->head_dim_v)) +
         sizeof(float) * (size_t)(v->knobs.tile_kv * key_scales(p)) +
         (engine == MATRIX_ENGINE_WGMMA ? 0 : FRAGMENTS_FLAG_BYTES);
     if (v->knobs.matrix_engine == MATRIX_ENGINE_EMULATION)
@@ -185,10 +210,12 @@ static const char *fit_heads(const plan_input *in, const problem *p, const tuned
 
 static void explain(const plan_input *in, const variant *v, char why[200]) {
     const int number = v->knobs.matrix_engine;
-    const probe_id id = cla_family_fragments_proven(in, v->knobs.type_q, number);
+    const int type = v->knobs.terms ? CLATTN_TYPE_BF16 : v->knobs.type_q;
+    const probe_id id = cla_family_fragments_proven(in, type, number);
     char engine[64] = "emulated: a tuned row";
     if (number != MATRIX_ENGINE_EMULATION && id != PROBE_NONE)
-        snprintf(engine, sizeof engine, "%.0f GFLOP/s a work-group", (double)in->probes.rate[id]);
+        snprintf(engine, sizeof engine, "%.0f GFLOP/s a work-group%s", (double)in->probes.rate[id],
+                 v->knobs.terms ? ", six products for one" : "");
     snprintf(why, 200,
              "%d warps of %d rows and tiles of %d keys on a matrix engine (%s), in %llu of %llu bytes of "
              "local memory; %s",
@@ -198,7 +225,8 @@ static void explain(const plan_input *in, const variant *v, char why[200]) {
 }
 
 const family cla_family_flash_fragments = {.name = "flash_fragments",
-                                           .tunes = "GROUP_ROWS ROW_VECTORS TILE_KV MATRIX_ENGINE EMULATED ",
+                                           .tunes =
+                                               "GROUP_ROWS ROW_VECTORS TILE_KV MATRIX_ENGINE EMULATED TERMS ",
                                            .id = KERNEL_FLASH_FRAGMENTS,
                                            .path = CLATTN_KERNEL_FLASH,
                                            .can = CAN_MANY_ROWS | CAN_DROPOUT | CAN_RAGGED,
@@ -208,7 +236,7 @@ const family cla_family_flash_fragments = {.name = "flash_fragments",
 
 const family cla_family_decode_fragments = {
     .name = "decode_fragments",
-    .tunes = "GROUP_ROWS ROW_VECTORS TILE_KV MATRIX_ENGINE EMULATED ",
+    .tunes = "GROUP_ROWS ROW_VECTORS TILE_KV MATRIX_ENGINE EMULATED TERMS ",
     .id = KERNEL_DECODE_FRAGMENTS,
     .path = CLATTN_KERNEL_DECODE,
     .can = CAN_SPLIT,

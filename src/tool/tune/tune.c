@@ -308,13 +308,15 @@ static int ask_matrix(tune *t, const char *row, clattn_type type, bool *has) {
     return -1;
 }
 
-// Rows of a kernel stand together. With --quick the first of each alone.
+// Rows of a kernel stand together. With --quick the first of each alone. Terms are those of float32.
 static int try_matrix(tune *t, clattn_type type, winner *winners) {
     const char *row, *before = "";
     bool has = false;
     int status = -1;
     for (int i = 0; status < 0 && (row = candidate(TUNE_MATRIX, i)); i++, before = row) {
-        const bool first = strncmp(row, before, strcspn(row, " ") + 1) != 0;
+        const bool terms = strstr(row, "TERMS") != NULL;
+        const bool first = terms || strncmp(row, before, strcspn(row, " ") + 1) != 0;
+        if (terms != (type == CLATTN_TYPE_F32)) continue;
         if (first) status = ask_matrix(t, row, type, &has);
         if (status < 0 && has && (first || !t->quick)) status = try_row(t, row, type, winners);
     }
