@@ -265,6 +265,10 @@ DEFINE_MULTIPLY(multiply_block, W_AT(w, n, d), ASK_FOR_W(next, next_row, first *
 DEFINE_MULTIPLY(multiply_direct, next[d * next_row + n], ASK_FOR_ROWS(next, next_row, first + LANES))
 #endif
 
+#if DOT_I8
+#include "linear/linear_lanes_integers.clh"
+#endif
+
 // Ask for the lines of y that the tile will be stored to: with the n-th column of a tile that part of its rows.
 void ask_for_y(const linear_args *a, __global const ELEMENT(TYPE_OUT) * y, const long row_at[TILE_ROWS],
                int n, int first_column, int columns) {
@@ -332,6 +336,10 @@ __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) * x, __global const EL
     VEC x_tile[ROW_PANELS][TILE_STEPS][ROW_VECTORS], y_tile[ROW_PANELS][LINEAR_TILE_COLUMNS][ROW_VECTORS];
     float w_block[W_BLOCKS * W_FLOATS] ALIGNED;
     long x_row_at[TILE_ROWS], y_row_at[TILE_ROWS];
+#if DOT_I8
+    x_block x_integers[ROW_PANELS][INTEGER_BLOCKS];
+    w_integers w_integers;
+#endif
 #if ROPE
     ulong position[TILE_ROWS];
 #endif
@@ -352,7 +360,12 @@ __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) * x, __global const EL
     }
     for (int k = 0; k < args.reduction; k += REDUCTION_TILE) {
         const int exist = min(REDUCTION_TILE, args.reduction - k), depth = (exist + SPAN - 1) / SPAN * SPAN;
+#if DOT_I8
+        const bool finite = take_x(x_integers, &args, x, x_row_at, k, depth);
+        bool packed = false;
+#else
         pack_x(&args, x, x_row_at, k, depth, x_tile);
+#endif
         for (int n = 0; n < columns; n += COLUMN_BLOCK) {
             const int block = n / COLUMN_BLOCK % W_BLOCKS;
 #if W_DIRECT
@@ -364,6 +377,19 @@ __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) * x, __global const EL
                     multiply_direct(x_tile[p], w_block, depth, &y_tile[p][n], block_w, args.w_row);
                 continue;
             }
+#endif
+#if DOT_I8
+            if (finite && take_w(&w_integers, &args, w, first_column + n, k, depth)) {
+                if (k + REDUCTION_TILE >= args.reduction)
+                    ask_for_y(&args, y, y_row_at, n, first_column, columns);
+                for (int p = 0; p < ROW_PANELS; p++)
+                    multiply_integers(x_integers[p], &w_integers, depth, &y_tile[p][n],
+                                      next_w(&args, w, first_column + n, block, p, k),
+                                      args.columns < W_AHEAD ? 0 : args.w_row);
+                continue;
+            }
+            if (!packed) pack_x(&args, x, x_row_at, k, depth, x_tile);
+            packed = true;
 #endif
             if (block == 0)
                 pack_w(&args, w, first_column + n, k, depth,

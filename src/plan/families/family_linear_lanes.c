@@ -63,6 +63,7 @@ static bool choose_many_rows(const plan_input *in, const linear_problem *p, cons
     const bool wide = choice->knobs.lanes == 16;
     const block_shape *const shapes = wide ? wide_shapes : narrow_shapes;
     const knobs base = choice->knobs;
+    const int dot_i8 = choice->knobs.dot_i8;
     int64_t least = INT64_MAX;
     if (head > LINEAR_TILE_COLUMNS) return false;
     for (int i = 0; i < 2 * (wide ? COUNT(wide_shapes) : COUNT(narrow_shapes)); i++) {
@@ -71,6 +72,7 @@ static bool choose_many_rows(const plan_input *in, const linear_problem *p, cons
         k.row_vectors = shapes[i / 2].row_vectors, k.column_block = shapes[i / 2].column_block;
         k.row_panels = 2 - i % 2, k.reduction_tile = k.dot_bf16 ? 512 : 256; // alike in bytes of x
         cla_knobs_override(&k, row);
+        k.dot_i8 = dot_i8;
         const int block = common_multiple(k.lanes, k.column_block),
                   step = head ? common_multiple(block, head) : block;
         if (step > LINEAR_TILE_COLUMNS) continue;
@@ -113,6 +115,17 @@ bool cla_family_linear_dot_wins(const plan_input *in, const linear_problem *p) {
            in->probes.rate[PROBE_DOT_BF16] > in->probes.rate[PROBE_FMA];
 }
 
+// Integers where the device has proven them and they are the faster engine, or where a row asks for them, if need be emulated. A row
+// that the caller gives has the word: what it says without DOT_I8 is for floats.
+static int integers_of(const plan_input *in, const linear_problem *p, const knobs *row, bool own, int lanes) {
+    const bool proven = in->probes.proven >> PROBE_DOT_I8 & 1u;
+    if (clattn_type_numbers(p->type_w) == 1 || lanes < 8 || row->reduction_tile % 32) return 0;
+    if (row->dot_i8 == DOT_I8_EMULATION) return DOT_I8_EMULATION;
+    if (!proven) return 0;
+    if (own) return row->dot_i8;
+    return in->probes.rate[PROBE_DOT_I8] > in->probes.rate[PROBE_FMA] ? DOT_I8_VNNI : 0;
+}
+
 // RoPE joins in where pairs are not cut: heads of an even size.
 static void shape(const plan_input *in, const linear_problem *p, const tuned_row *row,
                   linear_choice *choice) {
@@ -121,6 +134,8 @@ static void shape(const plan_input *in, const linear_problem *p, const tuned_row
     choice->knobs.lanes = row->knobs.lanes ? row->knobs.lanes : cla_variant_lanes(in);
     choice->knobs.dot_bf16 =
         choice->knobs.lanes == 16 && row->knobs.reduction_tile % 32 == 0 && cla_family_linear_dot_wins(in, p);
+    const bool own = in->own && row >= in->own->rows && row < in->own->rows + in->own->count;
+    choice->knobs.dot_i8 = integers_of(in, p, &row->knobs, own, choice->knobs.lanes);
     if (head && choose_many_rows(in, p, &row->knobs, head, choice))
         choice->knobs.rope = p->rope_interleaved ? 2 : 1;
     else if (!choose_many_rows(in, p, &row->knobs, 0, choice))
@@ -129,7 +144,7 @@ static void shape(const plan_input *in, const linear_problem *p, const tuned_row
 
 const family cla_family_linear_lanes = {
     .name = "linear_lanes",
-    .tunes = "LANES ROW_VECTORS COLUMN_BLOCK COLUMN_TILE ROW_PANELS REDUCTION_TILE ",
+    .tunes = "LANES ROW_VECTORS COLUMN_BLOCK COLUMN_TILE ROW_PANELS REDUCTION_TILE DOT_I8 ",
     .id = KERNEL_LINEAR_LANES,
     .knobs_refusal = knobs_refusal,
     .shape = shape};
