@@ -368,11 +368,10 @@ __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) * x, __global const EL
 #endif
         for (int n = 0; n < columns; n += COLUMN_BLOCK) {
             const int block = n / COLUMN_BLOCK % W_BLOCKS;
+            if (k + REDUCTION_TILE >= args.reduction) ask_for_y(&args, y, y_row_at, n, first_column, columns);
 #if W_DIRECT
             if (exist == depth && first_column + n + COLUMN_BLOCK <= args.columns) {
                 w_pointer block_w = w + args.w_offset + k * args.w_row + first_column + n;
-                if (k + REDUCTION_TILE >= args.reduction)
-                    ask_for_y(&args, y, y_row_at, n, first_column, columns);
                 for (int p = 0; p < ROW_PANELS; p++)
                     multiply_direct(x_tile[p], w_block, depth, &y_tile[p][n], block_w, args.w_row);
                 continue;
@@ -380,12 +379,7 @@ __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) * x, __global const EL
 #endif
 #if DOT_I8
             if (finite && take_w(&w_integers, &args, w, first_column + n, k, depth)) {
-                if (k + REDUCTION_TILE >= args.reduction)
-                    ask_for_y(&args, y, y_row_at, n, first_column, columns);
-                for (int p = 0; p < ROW_PANELS; p++)
-                    multiply_integers(x_integers[p], &w_integers, depth, &y_tile[p][n],
-                                      next_w(&args, w, first_column + n, block, p, k),
-                                      args.columns < W_AHEAD ? 0 : args.w_row);
+                multiply_panels(&args, x_integers, &w_integers, w, first_column + n, k, depth, y_tile, n);
                 continue;
             }
             if (!packed) pack_x(&args, x, x_row_at, k, depth, x_tile);
@@ -394,7 +388,6 @@ __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) * x, __global const EL
             if (block == 0)
                 pack_w(&args, w, first_column + n, k, depth,
                        min(W_BLOCKS, (columns - n + COLUMN_BLOCK - 1) / COLUMN_BLOCK), w_block);
-            if (k + REDUCTION_TILE >= args.reduction) ask_for_y(&args, y, y_row_at, n, first_column, columns);
             for (int p = 0; p < ROW_PANELS; p++) {
                 w_pointer next = next_w(&args, w, first_column + n, block, p, k);
                 multiply_block(x_tile[p], w_block + block * W_FLOATS, depth, &y_tile[p][n], next,
