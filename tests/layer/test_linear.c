@@ -154,6 +154,36 @@ START_TEST(hard_blocks) {
 }
 END_TEST
 
+// A scale of W that is infinite: times the block's zeros it is NaN, in one column, whoever multiplies.
+START_TEST(infinite_scale) {
+    static const clattn_type of_w[] = {CLATTN_TYPE_Q8_0, CLATTN_TYPE_Q4_0, CLATTN_TYPE_Q4_1};
+    for (int n = 0; n < 3; n++) {
+        struct case_arrays arrays;
+        const struct test_case test = {.op = CASE_LINEAR,
+                                       .name = "infinite scale",
+                                       .batch = 1,
+                                       .n_q = 40,
+                                       .width = 64,
+                                       .head_dim = 37,
+                                       .matrix_type = of_w[n],
+                                       .projection = CLATTN_PROJECTION_NATIVE};
+        struct case_data *data = case_make(&test);
+        data->matrix[LAYER_Q][11 * test.width + 5] = 1e9; // whose block's scale is no float16
+        case_bind(data, harness_place(), &arrays);
+        ck_assert(clattn_linear_enqueue(harness()->context, harness()->queue, &arrays.linear, 0, NULL,
+                                        NULL) == CLATTN_OK);
+        struct case_result got = case_collect(&arrays, harness()->queue, NULL);
+        for (int64_t i = 0; i < test.n_q * test.head_dim; i++)
+            ck_assert_msg(isnan(got.out[i]) ? i % test.head_dim == 11
+                                            : i % test.head_dim != 11 && isfinite(got.out[i]),
+                          "w %s: out[%lld] is %g", clattn_type_name(of_w[n]), (long long)i, got.out[i]);
+        case_result_free(&got);
+        case_unbind(&arrays);
+        case_free(data);
+    }
+}
+END_TEST
+
 // Where `projection` is AUTO either may be the choice, and the kernel must be its own.
 static void expect_choice(const struct test_case *test, clattn_projection projection, const char *kernel) {
     struct case_arrays arrays;
@@ -311,7 +341,7 @@ START_TEST(sizes_of_zero) {
 END_TEST
 
 int main(void) {
-    const TTest *const numbers[] = {repeated_inputs, nan_stays_in_its_row, hard_blocks, NULL};
+    const TTest *const numbers[] = {repeated_inputs, nan_stays_in_its_row, hard_blocks, infinite_scale, NULL};
     const TTest *const calls[] = {sizes_of_zero, plan, prepare_compiles_all, workspace, wait_lists, NULL};
     Suite *suite = suite_create("linear");
     harness_add(suite, "calls", calls);
