@@ -1,10 +1,11 @@
-// step.h: what fused_launches.cl reads of the launches that it does one behind the other, for the host and for the device: a step_shared, the
-// launches, the words of their arguments, and the values among those, all in one buffer.
+// step.h: what fused_launches.cl reads of the launches that it does one behind the other, for the host and for the device: a
+// step_shared, the launches, the words of their arguments, and the values among those, all in one buffer.
 #ifndef CLATTN_ARGS_STEP_H
 #define CLATTN_ARGS_STEP_H
 #include "args/args.h"
 
-#define STEP_BUFFERS 100 // buffers among the arguments of fused_launches.cl; an argument that is none is behind them
+// Buffers among the arguments of fused_launches.cl; an argument that is none is behind them.
+#define STEP_BUFFERS 100
 
 typedef struct step_shared {
     args_i32 taken, done, left; // parts, and work-groups that have nothing more to do: 0 between two runs

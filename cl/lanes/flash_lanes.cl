@@ -62,8 +62,8 @@ ahead_rows ahead_keys(const kv_head *head, int first, int n) {
 // Work-groups follow one another by tile, from a head's last rows to its first, then by head and batch item. here_k, here_v: the
 // keys and values of this one.
 ahead ahead_find(const tile_rows *t, __global const ELEMENT(TYPE_Q) * q, const kv_buffers *kv,
-                 const kv_head *here_k, const kv_head *here_v, __global ELEMENT(TYPE_OUT) * out_rows, int part,
-                 int parts) {
+                 const kv_head *here_k, const kv_head *here_v, __global ELEMENT(TYPE_OUT) * out_rows,
+                 int part, int parts) {
     const attention_args *a = t->args;
     const bool last = t->h + 1 == a->heads, last_tile = t->i0 < LANE_ROWS, end = last && t->b + 1 == a->batch;
     const int next_h = last ? 0 : t->h + 1, next_b = t->b + last, kv_h = next_h / a->group;

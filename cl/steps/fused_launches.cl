@@ -1,16 +1,16 @@
-// fused_launches.cl: several launches, one behind the other, as one: the step of a recording (recording_fuse, src/launch/fuse.c). Between two launches
-// a driver lets all cores finish and wakes them again, which costs several microseconds of a launch that may have ten; here they
-// go on. It has as many work-groups as the device has cores, each of one work-item, which take parts (work-groups of a launch) one behind the
-// other, and a part of the next launch only when every part of the one before is done.
+// fused_launches.cl: several launches, one behind the other, as one (clattn_recording_fuse, src/launch/fuse.c). Between two launches a
+// driver lets all cores finish and wakes them again, which costs several microseconds of a launch that may have ten; here they go
+// on. It has as many work-groups as the device has cores, each of one work-item, which take parts (work-groups of a launch) one behind
+// the other, and a part of the next launch only when every part of the one before is done.
 //
 // No group depends on another one's being run, as in layer_few_lanes.cl: a part is waited for only when a group has taken it, a group
-// that finds nothing to take looks again for a while and then leaves, and the last to leave puts the counters back. What groups tell one
-// another by is OpenCL 1.2's atomics between fences, which order memory on CPU devices, and the host takes this kernel on no others.
+// that finds nothing to take looks again for a while and then leaves, and the last to leave puts the counters back. What groups tell
+// one another by is OpenCL 1.2's atomics between fences, which order memory on CPU devices, and the host takes this kernel on no others.
 //
-// A launch's kernel is compiled apart, with its own knobs, behind this file with PART_OF_STEP: its functions stay its own, it is itself a
-// function whose work-item asks step_place for its place, and its work-group has one work-item, which waits for nobody. The host writes the
-// function behind it that hands it its arguments, and links all of them with this file. The words are clang's, as are all drivers' that take
-// this.
+// A launch's kernel is compiled apart, with its own knobs, behind this file with PART_OF_STEP. It is then a function among others of its
+// own, which finds its place where it asks for that of its work-item, and it needs neither barriers nor local memory, since it is alone in
+// its work-group. Behind it the host writes the function that hands it its arguments, and links all of them with this file. The words
+// for it are clang's; a driver that has another compiler refuses them, and the launches stay apart.
 #include "args/step.h"
 
 typedef struct step_place {
@@ -18,8 +18,8 @@ typedef struct step_place {
 } step_place;
 
 #define STEP_PARAMETERS                                                                                      \
-    const step_place *place_in_step, __global void *const *buffers, __global const uchar *values,            \
-        __global const int *words
+    const step_place *place_in_step, __global void *const *step_buffers, __global const uchar *step_values,  \
+        __global const int *step_words
 
 #ifdef PART_OF_STEP
 #pragma clang attribute push(__attribute__((internal_linkage)), apply_to = function)
@@ -68,9 +68,12 @@ STEP_KERNELS(DECLARE_KERNEL)
 void run_part(int which, STEP_PARAMETERS) {
     switch (which) {
 #define CASE_OF_KERNEL(n)                                                                                    \
-    case n: step_kernel_##n(place_in_step, buffers, values, words); return;
+    case n:                                                                                                  \
+        step_kernel_##n(place_in_step, step_buffers, step_values, step_words);                               \
+        return;
         STEP_KERNELS(CASE_OF_KERNEL)
-    default: return;
+    default:
+        return;
     }
 }
 
@@ -96,11 +99,12 @@ void run_parts(__global const step_launch *launch, int first, int count, __globa
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_launches(EACH_BUFFER(DECLARE_BUFFER),
-                                                                  __global step_shared *shared) {
+                                                                            __global step_shared *shared) {
     __global void *const buffers[STEP_BUFFERS + 1] = {EACH_BUFFER(NAME_BUFFER), 0};
     volatile __global int *taken = &shared->taken, *done = &shared->done, *left = &shared->left;
-    __global const step_launch *launch = (__global const step_launch *)(shared + 1),
-                               *const end = launch + shared->launches;
+    __global const step_launch *launch = (__global const step_launch *)(shared + 1), *const end =
+                                                                                         launch +
+                                                                                         shared->launches;
     int begin = 0; // parts of the launches before
     for (int looks = 0; looks < LOOKS_MOST;) {
         const int ready = *done;

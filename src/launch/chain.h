@@ -37,9 +37,10 @@ typedef struct chain {
 typedef struct launch_argument {
     size_t bytes;
     const void *value;
-    const char *type; // of a value: the name of its struct in the kernels, where LAUNCH_TYPE knows it, else NULL
-    cl_mem pointer;   // an address in place of the value (pointer.h)
-    cl_mem buffer;    // the value is this one
+    const char
+        *type; // of a value: the name of its struct in the kernels, where LAUNCH_TYPE knows it, else NULL
+    cl_mem pointer; // an address in place of the value (pointer.h)
+    cl_mem buffer;  // the value is this one
 } launch_argument;
 
 typedef struct launch {
@@ -82,17 +83,21 @@ clattn_status cla_chain_tell(chain *c, pace_rate *of, double flops);
 // through.
 clattn_status cla_chain_end(chain *c, clattn_status status, cl_event *event);
 
-// The name of a struct of args.h by a pointer to one: those of the calls of a decoder's step (fuse.c). NULL of others.
+// The name of a struct of args.h by a pointer to one, which fuse.c needs; NULL of what no other kernels are fused with.
 #define LAUNCH_NAME(name) name * : #name, const name * : #name
 #define LAUNCH_TYPE(value)                                                                                   \
     _Generic((value), LAUNCH_NAME(attention_args), LAUNCH_NAME(past_args), LAUNCH_NAME(past_scale_args),     \
-             LAUNCH_NAME(page_args), LAUNCH_NAME(dropout_args), LAUNCH_NAME(ragged_args),                    \
-             LAUNCH_NAME(combine_args), LAUNCH_NAME(merge_args), LAUNCH_NAME(rope_args),                     \
+             LAUNCH_NAME(page_args), LAUNCH_NAME(dropout_args), LAUNCH_NAME(dropout_mask_args),              \
+             LAUNCH_NAME(block_args), LAUNCH_NAME(ragged_args), LAUNCH_NAME(sinks_args),                     \
+             LAUNCH_NAME(chunk_args), LAUNCH_NAME(softmax_args), LAUNCH_NAME(combine_args),                  \
+             LAUNCH_NAME(merge_args), LAUNCH_NAME(pack_args), LAUNCH_NAME(rope_args),                        \
              LAUNCH_NAME(rope_source_args), LAUNCH_NAME(append_args), LAUNCH_NAME(append_past_args),         \
-             LAUNCH_NAME(hadamard_args), LAUNCH_NAME(convert_args), LAUNCH_NAME(linear_args),                \
-             LAUNCH_NAME(norm_args), LAUNCH_NAME(gate_args), LAUNCH_NAME(row_norm_args),                     \
-             LAUNCH_NAME(activate_args), LAUNCH_NAME(epilogue_args), LAUNCH_NAME(embed_args),                \
-             LAUNCH_NAME(argmax_args), LAUNCH_NAME(sample_args), default : NULL)
+             LAUNCH_NAME(shift_args), LAUNCH_NAME(hadamard_args), LAUNCH_NAME(convert_args),                 \
+             LAUNCH_NAME(linear_args), LAUNCH_NAME(linear_pack_args), LAUNCH_NAME(norm_args),                \
+             LAUNCH_NAME(gate_args), LAUNCH_NAME(row_norm_args), LAUNCH_NAME(activate_args),                 \
+             LAUNCH_NAME(epilogue_args), LAUNCH_NAME(embed_args), LAUNCH_NAME(argmax_args),                  \
+             LAUNCH_NAME(sample_args), default                                                               \
+             : NULL)
 
 // Argument by value, and a memory object (NULL is allowed where the kernel does not touch it).
 #define cla_launch_value(l, value, bytes) cla_launch_typed(l, value, bytes, LAUNCH_TYPE(value))

@@ -9,7 +9,8 @@
 #include "base/host.h"
 
 #define MOST_KERNELS 48
-#define MOST_FLOPS 1e8 // a launch with more of them has a millisecond, of which what lies between launches is little
+#define MOST_FLOPS                                                                                           \
+    1e8 // a launch with more of them has a millisecond, of which what lies between launches is little
 #define CALL_BYTES 2048
 #define LINE_BYTES (CALL_BYTES + 128)
 
@@ -28,14 +29,15 @@ static bool has_names(const launch *l) {
     return true;
 }
 
-// Whether fused_launches.cl can do it: its work-items wait for nobody of their group, its arguments are buffers and structs that have names, and it
-// has no text of the caller's, which may be gone.
+// Whether fused_launches.cl can do it: its work-items wait for nobody of their group, its arguments are buffers and structs that have
+// names, and it has no text of the caller's, which may be gone.
 static bool is_fusable(const recorded *x) {
     const launch *l = &x->l;
     const double parts = (double)x->size[0] * (double)x->size[1] * (double)x->size[2];
     const bool alone = l->local[0] * l->local[1] * l->local[2] == 1;
-    return l->program && (alone || l->apart) && !x->offset[0] && !x->offset[1] && !x->offset[2] && parts < INT_MAX / 64 &&
-           l->flops <= MOST_FLOPS && !l->program->spec.inserted && !l->program->spec.large && has_names(l);
+    return l->program && (alone || l->apart) && !x->offset[0] && !x->offset[1] && !x->offset[2] &&
+           parts < INT_MAX / 64 && l->flops <= MOST_FLOPS && !l->program->spec.inserted &&
+           !l->program->spec.large && has_names(l);
 }
 
 static int kernel_of(const fusing *f, const launch *l) {
@@ -48,14 +50,15 @@ static int kernel_of(const fusing *f, const launch *l) {
 static bool write_call(const launch *l, int n, char *to) {
     const char *name = clattn_kernel_sources[l->program->spec.id].name;
     int at = snprintf(to, CALL_BYTES,
-                      "\n#undef %s\n#pragma clang attribute pop\n#pragma clang attribute pop\nvoid step_kernel_%d(STEP_PARAMETERS) { "
+                      "\n#undef %s\n#pragma clang attribute pop\n#pragma clang attribute pop\nvoid "
+                      "step_kernel_%d(STEP_PARAMETERS) { "
                       "%s(place_in_step",
                       name, n, name);
     for (int i = 0; i < l->count && at < CALL_BYTES; i++) {
         const char *type = l->args[i].type;
-        at += type ? snprintf(to + at, (size_t)(CALL_BYTES - at), ", *(__global const %s *)(values + words[%d])",
-                              type, i)
-                   : snprintf(to + at, (size_t)(CALL_BYTES - at), ", buffers[words[%d]]", i);
+        at += type ? snprintf(to + at, (size_t)(CALL_BYTES - at),
+                              ", *(__global const %s *)(step_values + step_words[%d])", type, i)
+                   : snprintf(to + at, (size_t)(CALL_BYTES - at), ", step_buffers[step_words[%d]]", i);
     }
     if (at < CALL_BYTES) at += snprintf(to + at, (size_t)(CALL_BYTES - at), "); }\n");
     return at < CALL_BYTES;
@@ -175,8 +178,8 @@ static void write_words(const fusing *f, const fused *w, unsigned char *to) {
 
 static cl_int set_arguments(const fused *w, cl_kernel kernel, cl_mem shared) {
     for (int i = 0; i < STEP_BUFFERS; i++) {
-        const cl_int code = clSetKernelArg(kernel, (cl_uint)i, sizeof(cl_mem),
-                                           i < w->buffer_count ? &w->buffers[i] : NULL);
+        const cl_int code =
+            clSetKernelArg(kernel, (cl_uint)i, sizeof(cl_mem), i < w->buffer_count ? &w->buffers[i] : NULL);
         if (code != CL_SUCCESS) return code;
     }
     return clSetKernelArg(kernel, STEP_BUFFERS, sizeof shared, &shared);

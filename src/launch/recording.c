@@ -90,8 +90,7 @@ static bool shares_a_source(const launch *x, const launch *with) {
     for (int k = 0; k < with->count; k++) {
         if (with->args[k].pointer) return true;
         for (int i = 0; i < x->count && with->args[k].buffer; i++)
-            if (i != x->derives - 1 && x->args[i].buffer &&
-                lies_in(with->args[k].buffer, x->args[i].buffer))
+            if (i != x->derives - 1 && x->args[i].buffer && lies_in(with->args[k].buffer, x->args[i].buffer))
                 return true;
     }
     return false;

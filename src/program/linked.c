@@ -39,11 +39,7 @@ static void compile_linked(clattn_context *c, const linked_kernel *kernel, const
     const char *const texts[TEXTS] = {(const char *)step->text, place, (const char *)source->text,
                                       kernel->call};
     const size_t sizes[TEXTS] = {step->bytes, strlen(place), source->bytes, strlen(kernel->call)};
-    if (!cla_program_options(c, &kernel->of->spec, options, PROGRAM_MOST_OPTIONS)) {
-        to->code = CL_INVALID_COMPILER_OPTIONS;
-        return;
-    }
-    strcat(options, part);
+    snprintf(options, sizeof options, "%s%s", kernel->of->options, part);
     compile_texts(c, texts, sizes, options, to);
 }
 
@@ -51,8 +47,8 @@ cl_int cla_program_link(clattn_context *c, const program_spec *spec, const char 
     const struct kernel_source *step = &clattn_kernel_sources[spec->id];
     const char *const texts[TEXTS] = {spec->inserted, (const char *)step->text, "", ""};
     const size_t sizes[TEXTS] = {strlen(spec->inserted), step->bytes, 0, 0};
-    compiled all = {.programs = cla_host_take_zeroed(&c->host, (size_t)spec->linked_count + 1,
-                                                     sizeof(cl_program))};
+    compiled all = {.programs =
+                        cla_host_take_zeroed(&c->host, (size_t)spec->linked_count + 1, sizeof(cl_program))};
     *built = NULL;
     if (!all.programs) return CL_OUT_OF_HOST_MEMORY;
     compile_texts(c, texts, sizes, options, &all);

@@ -74,7 +74,8 @@ static clattn_status refuse_source(clattn_context *c, const program_spec *spec, 
     clReleaseProgram(built);
     clattn_status status = CLATTN_BUILD_FAILED;
     if (cla_opencl_is_of_device(code))
-        status = cla_context_fail_opencl(c, code, "clBuildProgram");
+        status =
+            cla_context_fail_opencl(c, code, spec->linked_count > 0 ? "clCompileProgram" : "clBuildProgram");
     else if (line)
         status = cla_context_fail(c, CLATTN_BUILD_FAILED, "%.*s", (int)strcspn(line, "\n"), line);
     else if (spec->linked_count == 0)
@@ -157,6 +158,7 @@ static clattn_status build_source(clattn_context *c, const program_spec *spec, c
         snprintf(plain, sizeof plain, "%s -D" PROGRAM_PLAIN "=1", options);
         code = compile(c, spec, plain, &built);
     }
+    if (!built && spec->linked_count > 0 && !cla_opencl_is_of_device(code)) return CLATTN_BUILD_FAILED;
     if (!built) return cla_context_fail_opencl(c, code, "clCreateProgramWithSource");
     if (code == CL_SUCCESS) {
         *result = built;
@@ -188,7 +190,7 @@ static clattn_status ask_compiled(clattn_context *c, program *p, cl_kernel kerne
     return code == CL_SUCCESS ? CLATTN_OK : cla_context_fail_opencl(c, code, "clGetKernelWorkGroupInfo");
 }
 
-bool cla_program_options(clattn_context *c, const program_spec *spec, char *text, size_t bytes) {
+static bool print_options(clattn_context *c, const program_spec *spec, char *text, size_t bytes) {
     const int used = snprintf(text, bytes, "%s%s -w ", spec->options ? spec->options : PROGRAM_OPTIONS,
                               spec->large && takes_large(c) ? LARGE_OPTION : "");
     return used >= 0 && (size_t)used < bytes &&
@@ -198,8 +200,11 @@ bool cla_program_options(clattn_context *c, const program_spec *spec, char *text
 static clattn_status build(clattn_context *c, program *p, bool *cached, uint64_t *time_ns) {
     char options[PROGRAM_MOST_OPTIONS];
     const char *name = clattn_kernel_sources[p->spec.id].name;
-    if (!cla_program_options(c, &p->spec, options, sizeof options))
+    bool copied = true;
+    if (!print_options(c, &p->spec, options, sizeof options))
         return cla_context_fail(c, CLATTN_BUILD_FAILED, "kernel %s: its options do not fit", name);
+    p->options = cla_text_copy(&c->host, options, &copied);
+    if (!copied) return cla_context_fail(c, CLATTN_OUT_OF_MEMORY, "kernel %s: no host memory", name);
     cache_key(c, &p->spec, options, p->key);
     const uint64_t start = cla_os_time_ns();
     p->program = load_binary(c, p->key, options);
@@ -220,6 +225,7 @@ static void program_release(const clattn_context *c, program *p) {
     while (p->idle_count > 0) clReleaseKernel(p->idle[--p->idle_count]);
     if (p->program) clReleaseProgram(p->program);
     cla_os_mutex_destroy(&p->lock);
+    cla_host_release(&c->host, p->options);
     cla_host_release(&c->host, (char *)p->spec.options);
     cla_host_release(&c->host, (char *)p->spec.inserted);
     cla_host_release(&c->host, p);

@@ -42,6 +42,7 @@ typedef struct program {
     program_spec spec; // with texts of its own
     cl_program program;
     uint8_t key[32];
+    char *options; // of the compiler, with the knobs
     size_t group_limit; // work-items of a group that the compiled kernel allows: maybe fewer than its device
     pace_rate rate;     // what it has shown
     // Private memory of a work-item, as the driver tells it: what did not fit its registers, or, of some drivers, all it has.
@@ -62,9 +63,8 @@ clattn_status cla_program_get(clattn_context *context, enum kernel_id id, const 
 clattn_status cla_program_get_group(clattn_context *context, enum kernel_id id, knobs *k, int most,
                                     program **result);
 
-// Parts of program.c and linked.c: a spec's options; the kernels of spec->linked, each compiled behind fused_launches.cl, and linked with it. *built
-// is NULL where there is not even a program, else what was refused has its log.
-bool cla_program_options(clattn_context *context, const program_spec *spec, char *text, size_t bytes);
+// A part of program.c: the kernels of spec->linked, each compiled behind fused_launches.cl, and linked with it. *built is NULL where there
+// is not even a program, else what was refused has its log.
 cl_int cla_program_link(clattn_context *context, const program_spec *spec, const char *options,
                         cl_program *built);
 
