@@ -339,6 +339,8 @@ refuse -DROW_PANELS=3 cl/linear/linear_lanes.cl
 refuse -DREDUCTION_TILE=65536 cl/linear/linear_lanes.cl
 refuse -DROW_BLOCK=9 cl/linear/linear_few_lanes.cl
 refuse -DCOLUMN_BLOCK=32 cl/linear/linear_few_lanes.cl
+refuse -DDOT_I8=1 cl/linear/linear_few_lanes.cl
+refuse -DDOT_I8=1 -DTYPE_KV=8 -DCOLUMN_TILE=256 cl/linear/linear_few_lanes.cl
 for lanes in 4 8 16; do lint_x86 -DEPILOGUE=1 -DLANES=$lanes -DTYPE_OUT=2 cl/linear/linear_few_lanes.cl; done
 refuse -DEPILOGUE=1 -DROPE=1 cl/linear/linear_few_lanes.cl
 refuse -DROPE=1 -DCOLUMN_BLOCK=3 -DCOLUMN_TILE=12 cl/linear/linear_few_lanes.cl
@@ -354,6 +356,10 @@ for type in 8 9 10; do
     for lanes in 4 8 16; do
         lint_x86 -DTYPE_KV=$type -DLANES=$lanes -mf16c cl/linear/linear_few_lanes.cl
         lint_x86 -DTYPE_KV=$type -DLANES=$lanes -DREDUCTION_TILE=64 cl/linear/linear_lanes.cl
+        [ $lanes = 4 ] || for how in "-DDOT_I8=1 -DEPILOGUE=1" "-DDOT_I8=2 -DASK_AHEAD=3 -DROW_BLOCK=1 -DCOLUMN_BLOCK=8 -DCOLUMN_TILE=32"; do
+            # shellcheck disable=SC2086
+            lint_x86 -DTYPE_KV=$type -DLANES=$lanes $how cl/linear/linear_few_lanes.cl
+        done
     done
     for wide in 0 1 2; do lint -DTYPE_KV=$type -DWIDE=$wide cl/linear/linear_tiles.cl; done
     for wide in 0 1; do lint -DTYPE_KV=$type -DWIDE=$wide cl/linear/linear_rows.cl; done

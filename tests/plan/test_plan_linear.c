@@ -321,9 +321,51 @@ START_TEST(whole_heads) {
 }
 END_TEST
 
+// Integers where they are proven and the rates say that they are faster, or where a row asks for them.
+START_TEST(integers) {
+    static const struct {
+        clattn_type x, w;
+        int64_t rows;
+        float integers, floats; // rates; of integers 0: not proven
+        const char *own;
+        int dot_i8;
+    } cases[] = {
+        {CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, 1, 200, 100, NULL, DOT_I8_VNNI},
+        {CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, 1, 0, 100, NULL, 0},
+        {CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, 1, 120, 100, NULL, 0}, // slow ones
+        {CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, 4, 200, 100, NULL, 0}, // each row takes three products
+        {CLATTN_TYPE_BF16, CLATTN_TYPE_Q8_0, 2, 200, 100, NULL, DOT_I8_VNNI},
+        {CLATTN_TYPE_F32, CLATTN_TYPE_Q4_0, 4, 200, 100, NULL, DOT_I8_VNNI},
+        {CLATTN_TYPE_F32, CLATTN_TYPE_Q4_1, 1, 200, 100, NULL, DOT_I8_VNNI},
+        {CLATTN_TYPE_F32, CLATTN_TYPE_F32, 1, 200, 100, NULL, 0},
+        {CLATTN_TYPE_F32, CLATTN_TYPE_Q4_0, 1, 200, 100, "linear_few_lanes :\n", 0},
+        {CLATTN_TYPE_F32, CLATTN_TYPE_Q4_0, 1, 200, 100, "linear_few_lanes : LANES=4 DOT_I8=1\n", 0},
+        {CLATTN_TYPE_F32, CLATTN_TYPE_Q4_0, 4, 0, 100, "linear_few_lanes : DOT_I8=2\n", 0},
+        {CLATTN_TYPE_F32, CLATTN_TYPE_Q4_0, 4, 0, 100, "linear_few_lanes : DOT_I8=1\n", DOT_I8_EMULATION}};
+    for (size_t n = 0; n < sizeof cases / sizeof cases[0]; n++) {
+        clattn_capabilities cpu = device_of(1 << 20, 4096, 2);
+        linear_problem p = problem_of(cases[n].rows, 576, 576, cases[n].x);
+        plan_input in = {.device = &cpu, .shipped = &shipped};
+        tuned_rows own;
+        linear_choice c;
+        char why[256];
+        p.type_w = cases[n].w;
+        cpu.is_gpu = false, cpu.is_cpu = true, cpu.float_vector_width = 16;
+        if (cases[n].integers > 0) in.probes.proven |= 1u << PROBE_DOT_I8;
+        in.probes.rate[PROBE_DOT_I8] = cases[n].integers, in.probes.rate[PROBE_FMA] = cases[n].floats;
+        if (cases[n].own) ck_assert(cla_tuned_parse(cases[n].own, &own, why, sizeof why));
+        if (cases[n].own) in.own = &own;
+        ck_assert(cla_variant_choose_linear(&in, &p, true, &c) && c.id == KERNEL_LINEAR_FEW_LANES);
+        ck_assert_msg(c.knobs.dot_i8 == cases[n].dot_i8, "case %zu: DOT_I8=%d", n, c.knobs.dot_i8);
+        ck_assert_int_eq(c.column_tile, c.knobs.dot_i8 ? 32 : 8);
+        if (cases[n].own) cla_tuned_free(&own);
+    }
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {never_lanes,           measured_and_asked, cpus_keep_theirs,
-                                  parameters_of_clblast, alignment,          who_projects,
-                                  dot_product,           integer_product,    whole_heads};
+    const TTest *const tests[] = {
+        never_lanes,  measured_and_asked, cpus_keep_theirs, parameters_of_clblast, alignment,
+        who_projects, dot_product,        integer_product,  whole_heads,           integers};
     return PLAN_SUITE_RUN("plan_linear", tests);
 }
