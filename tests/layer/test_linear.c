@@ -77,9 +77,9 @@ static void make_hard(enum hard what, const struct test_case *t, double *x) {
     if (what == HARD_INFINITE) x[at] = (double)-INFINITY;
 }
 
-// Element m of row r, by its definition; and how far from it integers may be (linear_few_lanes_integers.clh; of many rows no
-// farther): of each number of a block half a step, which is at most the largest / 4161536, or / 32512 of x of 16 bits, and 2^-121. Beside that, as of floats,
-// each of K products and sums rounds once, and so do a block's scale and the result.
+// Element m of row r, by its definition; and how far from it integers may be (linear_few_lanes_integers.clh; those of many rows are no
+// farther): of each number of a block half a step, which is at most the largest / 4161536, or / 32512 of x of 16 bits, and 2^-121.
+// Beside that, as of floats, each of K products and sums rounds once, and so do a block's scale and the result.
 static double hard_element(const struct case_data *data, int64_t r, int64_t m, double *bound) {
     const struct test_case *t = &data->test;
     const bool f32 = t->q_type == CLATTN_TYPE_F32;

@@ -3,10 +3,6 @@
 
 #define SHARED_ROWS 8 // from here on W is in the first-level cache for most of its rows' products
 
-static bool is_own(const plan_input *in, const tuned_row *row) {
-    return in->own && row >= in->own->rows && row < in->own->rows + in->own->count;
-}
-
 // Vector instructions for 64 numbers of W in sixteen lanes, those of the kernel's machine code: what all rows share, making W's numbers
 // and scales, and what each row takes.
 static double float_work(const linear_problem *p, int rows) {
@@ -23,19 +19,7 @@ static double integer_work(const linear_problem *p, int rows) {
 static bool integers_win(const plan_input *in, const linear_problem *p) {
     const int rows = p->rows < 1 ? 1 : p->rows > 4 ? 4 : (int)p->rows;
     const double floats = in->probes.rate[PROBE_FMA] / 2.0, integers = in->probes.rate[PROBE_DOT_I8] / 4.0;
-    return (in->probes.proven >> PROBE_DOT_I8 & 1u) &&
-           float_work(p, rows) * integers > 1.1 * integer_work(p, rows) * floats;
-}
-
-// Integers where the device has proven them and they are the faster engine, or where a row asks for them, if need be emulated. A row
-// that the caller gives has the word: what it says without DOT_I8 is for floats.
-static int integers_of(const plan_input *in, const linear_problem *p, const tuned_row *row, int lanes) {
-    if (clattn_type_numbers(p->type_w) == 1 || lanes < 8) return 0;
-    if (is_own(in, row)) {
-        const bool proven = in->probes.proven >> PROBE_DOT_I8 & 1u;
-        return row->knobs.dot_i8 == DOT_I8_VNNI && !proven ? 0 : row->knobs.dot_i8;
-    }
-    return integers_win(in, p) ? DOT_I8_VNNI : 0;
+    return float_work(p, rows) * integers > 1.1 * integer_work(p, rows) * floats;
 }
 
 // Columns of a work-item that makes integers of x: many, which share them, but enough work-items for all cores.
@@ -83,7 +67,7 @@ static void shape(const plan_input *in, const linear_problem *p, const tuned_row
     const int head = p->rope_head % 2 ? 0 : p->rope_head;
     knobs *k = &choice->knobs;
     k->lanes = row->knobs.lanes ? row->knobs.lanes : cla_variant_lanes(in);
-    k->dot_i8 = integers_of(in, p, row, k->lanes);
+    k->dot_i8 = cla_family_linear_integers(in, p, row, k->lanes, integers_win(in, p));
     choose_few_rows(in, p, &row->knobs, choice);
     const bool whole = k->column_block % 2 == 0 && k->column_tile % k->column_block == 0;
     if (head && whole && k->row_block * k->column_block <= 32) k->rope = p->rope_interleaved ? 2 : 1;

@@ -119,8 +119,13 @@ bool cla_family_linear_dot_wins(const plan_input *in, const linear_problem *p) {
            in->probes.rate[PROBE_DOT_BF16] > in->probes.rate[PROBE_FMA];
 }
 
-static bool is_own(const plan_input *in, const tuned_row *row) {
-    return in->own && row >= in->own->rows && row < in->own->rows + in->own->count;
+int cla_family_linear_integers(const plan_input *in, const linear_problem *p, const tuned_row *row, int lanes,
+                               bool win) {
+    const bool own = in->own && row >= in->own->rows && row < in->own->rows + in->own->count,
+               proven = in->probes.proven >> PROBE_DOT_I8 & 1u;
+    const int asked = own ? row->knobs.dot_i8 : win ? DOT_I8_VNNI : 0;
+    if (clattn_type_numbers(p->type_w) == 1 || lanes < 8) return 0;
+    return asked == DOT_I8_VNNI && !proven ? 0 : asked;
 }
 
 // Whether the engine of integers is the faster one, by the rates of the device: of it an instruction counts as four operations a lane,
@@ -129,18 +134,7 @@ static bool is_own(const plan_input *in, const tuned_row *row) {
 static bool integers_win(const plan_input *in, const linear_problem *p) {
     const double floats = in->probes.rate[PROBE_FMA] / 2.0, integers = in->probes.rate[PROBE_DOT_I8] / 4.0,
                  work = (p->type_x == CLATTN_TYPE_F32 ? 26.0 : 18.0) + (p->type_w == CLATTN_TYPE_Q4_1);
-    return (in->probes.proven >> PROBE_DOT_I8 & 1u) && 32.0 * integers > 1.1 * work * floats;
-}
-
-// Integers where the device has proven them and they are the faster engine, or where a row asks for them, if need be emulated. A row
-// that the caller gives has the word: what it says without DOT_I8 is for floats.
-static int integers_of(const plan_input *in, const linear_problem *p, const tuned_row *row, int lanes) {
-    if (clattn_type_numbers(p->type_w) == 1 || lanes < 8) return 0;
-    if (is_own(in, row)) {
-        const bool proven = in->probes.proven >> PROBE_DOT_I8 & 1u;
-        return row->knobs.dot_i8 == DOT_I8_VNNI && !proven ? 0 : row->knobs.dot_i8;
-    }
-    return integers_win(in, p) ? DOT_I8_VNNI : 0;
+    return 32.0 * integers > 1.1 * work * floats;
 }
 
 // RoPE joins in where pairs are not cut: heads of an even size.
@@ -151,7 +145,7 @@ static void shape(const plan_input *in, const linear_problem *p, const tuned_row
     choice->knobs.lanes = row->knobs.lanes ? row->knobs.lanes : cla_variant_lanes(in);
     choice->knobs.dot_bf16 =
         choice->knobs.lanes == 16 && row->knobs.reduction_tile % 32 == 0 && cla_family_linear_dot_wins(in, p);
-    choice->knobs.dot_i8 = integers_of(in, p, row, choice->knobs.lanes);
+    choice->knobs.dot_i8 = cla_family_linear_integers(in, p, row, choice->knobs.lanes, integers_win(in, p));
     if (head && choose_many_rows(in, p, &row->knobs, head, choice))
         choice->knobs.rope = p->rope_interleaved ? 2 : 1;
     else if (!choose_many_rows(in, p, &row->knobs, 0, choice))
