@@ -18,7 +18,7 @@
 // With DOT_BF16 each number in a vector is a pair of bfloat16 along the reduction, of x and of W as they are stored: 790 to
 // 810 GFLOP/s on a 2-core Zen 5 from 512 x 768 x 768 to 2048 x 1024 x 1024, 1.8 times what multiply-adds reach there.
 // With DOT_I8 products over ggml's blocks are of integers (linear_lanes_integers.clh): 512 rows of float32 over q8_0, q4_0 and q4_1 take
-// 0.83 to 0.88 of the time of multiply-adds on a 2-core Zen 4, in turns. The products alone are at the peak of the engine; a quarter of
+// 0.83 to 0.89 of the time of multiply-adds on a 2-core Zen 4, in turns. The products alone are at the peak of the engine; a quarter of
 // the time goes to making integers of x, to asking for y and to storing it.
 
 // Other standards than knobs.def's.
@@ -63,7 +63,8 @@
 #if COLUMN_BLOCK > 32 || ROW_PANELS > 2
 #error "COLUMN_BLOCK is at most 32, ROW_PANELS 1 or 2"
 #endif
-#if 4 * (TILE_ROWS * (TILE_STEPS + LINEAR_TILE_COLUMNS) + W_BLOCKS * W_FLOATS) > PRIVATE_BYTES_MOST
+#if 4 * (TILE_ROWS * (TILE_STEPS * (DOT_I8 ? 2 : 1) + LINEAR_TILE_COLUMNS) + W_BLOCKS * W_FLOATS) >          \
+    PRIVATE_BYTES_MOST
 #error "the tiles do not fit private memory"
 #endif
 
