@@ -42,7 +42,7 @@ class Clattn:
         name = {"f32": "float32", "bf16": "bfloat16"}.get(word)
         convert = (lambda w: clattn.Buffer(w, name, context=context)) if name else lambda w: clattn.to_blocks(w, word)
         made = {key: convert(w) if w.ndim == 2 else w for key, w in weights.items()}
-        self.decoder = smollm2.Decoder(made, **options, capacity=CAPACITY, context=context, kv_type=name or "float32")
+        self.decoder = smollm2.Decoder(made, **options, capacity=CAPACITY, context=context, kv_type=name or "float16")
 
     def begin(self, tokens):
         """Forget all, and feed these at once: the token behind them."""

@@ -62,7 +62,8 @@ ahead_rows ahead_keys(const kv_head *head, int first, int n) {
 // Work-groups follow one another by tile, from a head's last rows to its first, then by head and batch item. here_k, here_v: the
 // keys and values of this one.
 ahead ahead_find(const tile_rows *t, __global const ELEMENT(TYPE_Q) * q, const kv_buffers *kv,
-                 const kv_head *here_k, const kv_head *here_v, __global ELEMENT(TYPE_OUT) * out_rows) {
+                 const kv_head *here_k, const kv_head *here_v, __global ELEMENT(TYPE_OUT) * out_rows,
+                 int part, int parts) {
     const attention_args *a = t->args;
     const bool last = t->h + 1 == a->heads, last_tile = t->i0 < LANE_ROWS, end = last && t->b + 1 == a->batch;
     const int next_h = last ? 0 : t->h + 1, next_b = t->b + last, kv_h = next_h / a->group;
@@ -83,8 +84,7 @@ ahead ahead_find(const tile_rows *t, __global const ELEMENT(TYPE_Q) * q, const k
     to.new_k = ahead_keys(here_k, t->begin - new_keys, new_keys);
     to.new_v = ahead_keys(here_v, t->begin - new_keys, new_keys);
     to.end = max(max(to.out.rows, max(to.q.rows, new_keys)) + t->k0, max(to.k.rows, to.v.rows));
-    to.begin = t->k0, to.part = FUSED_PLACE(t->place->part, (int)get_group_id(0)),
-    to.parts = FUSED_PLACE(t->place->parts, (int)get_num_groups(0));
+    to.begin = t->k0, to.part = part, to.parts = parts;
     return to;
 }
 
@@ -251,7 +251,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
     const kv_head *const run =
         PRODUCT_PACK_V || PRODUCT_PAGED ? 0 : &kv.values; // values that lie a constant stride apart
     tile_next(&t, run, t.begin);
-    const ahead next = ahead_find(&t, q, &buffers, &kv.keys, &kv.values, out_rows);
+    const ahead next = ahead_find(&t, q, &buffers, &kv.keys, &kv.values, out_rows, tile, tiles);
     start_rows(q_tile, &x, q, &t);
     bool empty = true; // nothing is in the output
     for (; t.k0 < t.end; tile_next(&t, run, t.next)) {

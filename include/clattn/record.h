@@ -14,6 +14,7 @@ extern "C" {
  *   clattn_recording_begin(context, queue, &step)            from here on the context's calls on `queue` are recorded, not run
  *   clattn_layer_enqueue(context, queue, ...) ...            as many calls as wanted, of any kind
  *   clattn_recording_end(step)                               the queue runs what it is given again
+ *   clattn_recording_fuse(step)                              or not: fewer launches, on CPUs
  *   clattn_recording_enqueue(step, queue, 0, NULL, NULL)     as often as wanted
  *   clattn_recording_destroy(step)
  *
@@ -46,6 +47,16 @@ CLATTN_API clattn_status clattn_recording_begin(clattn_context *context, cl_comm
 /* End it: calls on its queue run again.
  * Returns   INVALID_ARGUMENT  it is NULL, or was ended */
 CLATTN_API clattn_status clattn_recording_end(clattn_recording *recording);
+
+/* Make as few launches of it as the device allows: on a CPU those of at most about a millisecond become parts of one kernel, whose
+ * work-groups go on from one to the next without waking the cores anew. The results stay the same to the bit. The kernel is linked from
+ * those of the calls, by OpenCL 1.2's clCompileProgram and clLinkProgram, which takes seconds the first time and is kept in the context's
+ * cache. Elsewhere, and where the driver's compiler refuses, nothing changes and the log says why; clattn_recording_launches tells
+ * what became of it. Launches with addresses in place of buffers (pointer.h) and of expressions (mods.h) stay as they are.
+ * Blocking  while it compiles.   Threads: nobody else uses the recording.
+ * Returns   INVALID_ARGUMENT  it is NULL or not ended
+ *           OUT_OF_MEMORY, DEVICE_LOST, DRIVER: what is fused stays so, and it can be replayed as before */
+CLATTN_API clattn_status clattn_recording_fuse(clattn_recording *recording);
 
 /* How many launches a replay enqueues; 0 of NULL.   Threads: any, after its end. */
 CLATTN_API size_t clattn_recording_launches(const clattn_recording *recording);

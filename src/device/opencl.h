@@ -34,6 +34,7 @@ extern opencl_calls cla_opencl;
 
 #if !defined(CLATTN_LINK_OPENCL) && !defined(OPENCL_OWN_NAMES)
 #define clBuildProgram cla_opencl.clBuildProgram
+#define clCompileProgram cla_opencl.clCompileProgram
 #define clCreateBuffer cla_opencl.clCreateBuffer
 #define clCreateCommandQueue cla_opencl.clCreateCommandQueue
 #define clCreateContext cla_opencl.clCreateContext
@@ -60,6 +61,7 @@ extern opencl_calls cla_opencl;
 #define clGetPlatformInfo cla_opencl.clGetPlatformInfo
 #define clGetProgramBuildInfo cla_opencl.clGetProgramBuildInfo
 #define clGetProgramInfo cla_opencl.clGetProgramInfo
+#define clLinkProgram cla_opencl.clLinkProgram
 #define clReleaseCommandQueue cla_opencl.clReleaseCommandQueue
 #define clReleaseContext cla_opencl.clReleaseContext
 #define clReleaseDevice cla_opencl.clReleaseDevice

@@ -3,6 +3,7 @@
 // kernel.
 #ifndef CLATTN_LAUNCH_CHAIN_H
 #define CLATTN_LAUNCH_CHAIN_H
+#include "args/args.h"
 #include "device/pace.h"
 #include "device/pool.h"
 #include "program/program.h"
@@ -33,18 +34,23 @@ typedef struct chain {
 // that takes fewer; who launches asserts that its own are no more.
 #define LAUNCH_MAX_BYTES 1024
 
+typedef struct launch_argument {
+    size_t bytes;
+    const void *value;
+    const char
+        *type; // of a value: the name of its struct in the kernels, where LAUNCH_TYPE knows it, else NULL
+    cl_mem pointer; // an address in place of the value (pointer.h)
+    cl_mem buffer;  // the value is this one
+} launch_argument;
+
 typedef struct launch {
     program *program;
     int count;
-    struct {
-        size_t bytes;
-        const void *value;
-        cl_mem pointer; // an address in place of the value (pointer.h)
-        cl_mem buffer;  // the value is this one
-    } args[LAUNCH_MAX_ARGS];
+    launch_argument args[LAUNCH_MAX_ARGS];
     size_t global[3], local[3]; // work-items of all and of a group
     double flops;               // operations of all; 0: too few to count
     bool early;      // of a call's rows, which were cut, not the last: too little of it may be seen by a mask
+    bool apart;      // no work-item knows of another one's being in its group: the grid is cla_launch_items'
     bool cuts_first; // the kernel finds its place in the first dimension by get_global_id, too
     // Of a launch that writes one buffer, all of whose content follows from the other arguments: the number of that argument, from 1 on.
     // A recording keeps what it wrote for the next launch that is the same (cla_recording_has). 0: any other launch.
@@ -77,8 +83,25 @@ clattn_status cla_chain_tell(chain *c, pace_rate *of, double flops);
 // through.
 clattn_status cla_chain_end(chain *c, clattn_status status, cl_event *event);
 
+// The name of a struct of args.h by a pointer to one, which fuse.c needs; NULL of what no other kernels are fused with.
+#define LAUNCH_NAME(name) name * : #name, const name * : #name
+#define LAUNCH_TYPE(value)                                                                                   \
+    _Generic((value), LAUNCH_NAME(attention_args), LAUNCH_NAME(past_args), LAUNCH_NAME(past_scale_args),     \
+             LAUNCH_NAME(page_args), LAUNCH_NAME(dropout_args), LAUNCH_NAME(dropout_mask_args),              \
+             LAUNCH_NAME(block_args), LAUNCH_NAME(ragged_args), LAUNCH_NAME(sinks_args),                     \
+             LAUNCH_NAME(chunk_args), LAUNCH_NAME(softmax_args), LAUNCH_NAME(combine_args),                  \
+             LAUNCH_NAME(merge_args), LAUNCH_NAME(pack_args), LAUNCH_NAME(rope_args),                        \
+             LAUNCH_NAME(rope_source_args), LAUNCH_NAME(append_args), LAUNCH_NAME(append_past_args),         \
+             LAUNCH_NAME(shift_args), LAUNCH_NAME(hadamard_args), LAUNCH_NAME(convert_args),                 \
+             LAUNCH_NAME(linear_args), LAUNCH_NAME(linear_pack_args), LAUNCH_NAME(norm_args),                \
+             LAUNCH_NAME(gate_args), LAUNCH_NAME(row_norm_args), LAUNCH_NAME(activate_args),                 \
+             LAUNCH_NAME(epilogue_args), LAUNCH_NAME(embed_args), LAUNCH_NAME(argmax_args),                  \
+             LAUNCH_NAME(sample_args), default                                                               \
+             : NULL)
+
 // Argument by value, and a memory object (NULL is allowed where the kernel does not touch it).
-void cla_launch_value(launch *l, const void *value, size_t bytes);
+#define cla_launch_value(l, value, bytes) cla_launch_typed(l, value, bytes, LAUNCH_TYPE(value))
+void cla_launch_typed(launch *l, const void *value, size_t bytes, const char *type);
 void cla_launch_buffer(launch *l, const cl_mem *buffer);
 clattn_status cla_launch_enqueue(chain *c, const launch *l);
 // The next command of the chain: a kernel whose arguments are set.

@@ -5,17 +5,16 @@
 #include "launch/recording.h"
 #include "device/pointer.h"
 
-void cla_launch_value(launch *l, const void *value, size_t bytes) {
-    l->args[l->count].bytes = bytes;
-    l->args[l->count].pointer = l->args[l->count].buffer = NULL;
-    l->args[l->count++].value = value;
+void cla_launch_typed(launch *l, const void *value, size_t bytes, const char *type) {
+    l->args[l->count++] = (launch_argument){.bytes = bytes, .value = value, .type = type};
 }
 
 void cla_launch_buffer(launch *l, const cl_mem *buffer) {
-    l->args[l->count].bytes = sizeof *buffer;
-    l->args[l->count].pointer = cla_pointer_kind(*buffer) ? *buffer : NULL;
-    l->args[l->count].buffer = l->args[l->count].pointer ? NULL : *buffer;
-    l->args[l->count++].value = *buffer ? buffer : NULL;
+    const bool address = cla_pointer_kind(*buffer);
+    l->args[l->count++] = (launch_argument){.bytes = sizeof *buffer,
+                                            .value = *buffer ? buffer : NULL,
+                                            .pointer = address ? *buffer : NULL,
+                                            .buffer = address ? NULL : *buffer};
 }
 
 typedef struct grid_part {
@@ -163,6 +162,7 @@ void cla_launch_items(launch *l, const clattn_context *context, const size_t ite
                       const size_t shape[3]) {
     const clattn_capabilities *device = &context->capabilities;
     const uint64_t allowed = l->program->group_limit;
+    l->apart = true;
     cla_launch_group(items, shape, device->is_cpu ? 4 : 2,
                      allowed < device->max_work_group ? allowed : device->max_work_group,
                      device->max_work_item, l->local);

@@ -19,6 +19,10 @@ static clattn_status take(clattn_recording *r, uint64_t bytes, const void *words
     return CLATTN_OK;
 }
 
+clattn_status cla_recording_words(clattn_recording *r, const void *words, size_t bytes, cl_mem *buffer) {
+    return take(r, bytes, words, buffer);
+}
+
 // What is replayed runs in one order, so that all calls may read one table, and work in memory that earlier ones have left.
 clattn_status cla_recording_table(chain *c, const void *words, size_t bytes, cl_mem *table) {
     for (const pool_slot *s = c->recording->slots; s; s = s->next)
@@ -57,39 +61,48 @@ static bool lies_in(cl_mem buffer, cl_mem whole) {
            of == whole;
 }
 
-// False: it does not derive, has too many arguments, or reads what others may write by another name.
-static bool copy_arguments(const launch *l, recorded *x) {
+// False: it does not derive, or reads what others may write by another name.
+static bool is_derived_alone(const launch *l) {
     if (l->derives == 0) return false;
     for (int i = 0; i < l->count; i++) {
-        const size_t bytes = l->args[i].bytes;
         if (i == l->derives - 1) continue;
-        if (l->args[i].pointer || !l->args[i].value || x->argument_bytes + bytes > RECORDED_BYTES)
-            return false;
+        if (l->args[i].pointer || !l->args[i].value) return false;
         if (l->args[i].buffer && !is_apart(l->args[i].buffer)) return false;
-        memcpy(x->arguments + x->argument_bytes, l->args[i].value, bytes);
-        x->argument_bytes += bytes;
     }
-    x->of = l->program;
-    x->derived = l->args[l->derives - 1].buffer;
     return true;
 }
 
+static bool same_arguments(const launch *a, const launch *b) {
+    if (a->program != b->program || a->derives != b->derives) return false;
+    for (int i = 0; i < a->count; i++)
+        if (i != a->derives - 1 && (a->args[i].bytes != b->args[i].bytes ||
+                                    memcmp(a->args[i].value, b->args[i].value, a->args[i].bytes) != 0))
+            return false;
+    return true;
+}
+
+static cl_mem derived_of(const launch *l) {
+    return l->args[l->derives - 1].buffer;
+}
+
 // Whether the second may write what the first has read; an address may be anywhere.
-static bool shares_a_source(const recorded *x, const recorded *with) {
-    for (int i = 0; i < x->buffer_count; i++)
-        for (int k = 0; k < with->buffer_count && x->buffers[i] != x->derived; k++)
-            if (lies_in(with->buffers[k], x->buffers[i])) return true;
-    return with->has_address;
+static bool shares_a_source(const launch *x, const launch *with) {
+    for (int k = 0; k < with->count; k++) {
+        if (with->args[k].pointer) return true;
+        for (int i = 0; i < x->count && with->args[k].buffer; i++)
+            if (i != x->derives - 1 && x->args[i].buffer && lies_in(with->args[k].buffer, x->args[i].buffer))
+                return true;
+    }
+    return false;
 }
 
 // A launch of the list that does the same; NULL where one behind it may have written what it read.
-static const recorded *find_alike(const recorded *x, const recorded *wanted) {
+static const recorded *find_alike(const recorded *x, const launch *wanted) {
     const recorded *found = NULL;
     for (; x; x = x->next) {
-        if (x->of == wanted->of && x->argument_bytes == wanted->argument_bytes &&
-            memcmp(x->arguments, wanted->arguments, x->argument_bytes) == 0)
+        if (x->derives && same_arguments(&x->l, wanted))
             found = x;
-        else if (found && !x->of && shares_a_source(found, x))
+        else if (found && !x->derives && shares_a_source(&found->l, &x->l))
             found = NULL;
     }
     return found;
@@ -97,48 +110,62 @@ static const recorded *find_alike(const recorded *x, const recorded *wanted) {
 
 // Calls that are complete: the launches of this one read what others derived, and derive once themselves.
 bool cla_recording_has(const chain *c, const launch *l, cl_mem *result) {
-    recorded wanted = {.of = NULL};
-    if (!c->recording || !copy_arguments(l, &wanted)) return false;
-    const recorded *found = find_alike(c->recording->first, &wanted);
+    if (!c->recording || !is_derived_alone(l)) return false;
+    const recorded *found = find_alike(c->recording->first, l);
     if (!found) return false;
     for (const recorded *x = c->recorded; x; x = x->next)
-        if (!x->of && shares_a_source(found, x)) return false;
-    *result = found->derived;
+        if (!x->derives && shares_a_source(&found->l, &x->l)) return false;
+    *result = derived_of(&found->l);
     return true;
 }
 
-static void release(const clattn_recording *r, recorded *x) {
-    for (int i = 0; i < x->buffer_count; i++) clReleaseMemObject(x->buffers[i]);
+// Whose first `arguments` have their buffers retained.
+static void release_part(const clattn_recording *r, recorded *x, int arguments) {
+    for (int i = 0; i < arguments; i++)
+        if (x->l.args[i].buffer) clReleaseMemObject(x->l.args[i].buffer);
     clReleaseKernel(x->kernel);
     cla_host_release(&r->context->host, x);
 }
 
-static cl_int retain_buffers(recorded *x, const launch *l) {
-    for (int i = 0; i < l->count; i++) {
-        const cl_mem buffer = l->args[i].buffer;
-        const cl_int code = buffer ? clRetainMemObject(buffer) : CL_SUCCESS;
-        if (code != CL_SUCCESS) return code;
-        if (buffer) x->buffers[x->buffer_count++] = buffer;
-        x->has_address = x->has_address || l->args[i].pointer;
+static void release(const clattn_recording *r, recorded *x) {
+    release_part(r, x, x->l.count);
+}
+
+static size_t value_bytes(const launch *l) {
+    size_t bytes = 0;
+    for (int i = 0; i < l->count; i++)
+        if (l->args[i].value) bytes += l->args[i].bytes;
+    return bytes;
+}
+
+static void copy_values(recorded *x) {
+    unsigned char *to = x->values;
+    for (int i = 0; i < x->l.count; i++) {
+        launch_argument *a = &x->l.args[i];
+        if (!a->value) continue;
+        memcpy(to, a->value, a->bytes);
+        a->value = to;
+        to += a->bytes;
     }
-    return CL_SUCCESS;
 }
 
 clattn_status cla_recording_keep(chain *c, const launch *l, cl_kernel kernel, const size_t offset[3],
                                  const size_t size[3]) {
-    recorded *x = cla_host_take_zeroed(&c->context->host, 1, sizeof *x);
+    recorded *x = cla_host_take_zeroed(&c->context->host, 1, sizeof *x + value_bytes(l));
     if (!x) {
         clReleaseKernel(kernel);
         return cla_context_fail(c->context, CLATTN_OUT_OF_MEMORY, "recording: no host memory");
     }
     x->kernel = kernel;
     memcpy(x->offset, offset, sizeof x->offset);
-    memcpy(x->global, size, sizeof x->global);
-    memcpy(x->local, l->local, sizeof x->local);
-    if (!copy_arguments(l, x)) x->of = NULL, x->argument_bytes = 0;
-    const cl_int code = retain_buffers(x, l);
-    if (code != CL_SUCCESS) {
-        release(c->recording, x);
+    memcpy(x->size, size, sizeof x->size);
+    x->l = *l;
+    x->derives = is_derived_alone(l);
+    copy_values(x);
+    for (int i = 0; i < l->count; i++) {
+        const cl_int code = l->args[i].buffer ? clRetainMemObject(l->args[i].buffer) : CL_SUCCESS;
+        if (code == CL_SUCCESS) continue;
+        release_part(c->recording, x, i);
         return cla_context_fail_opencl(c->context, code, "clRetainMemObject");
     }
     x->next = c->recorded;
@@ -147,7 +174,7 @@ clattn_status cla_recording_keep(chain *c, const launch *l, cl_kernel kernel, co
 }
 
 static bool is_derived(const recorded *x, cl_mem buffer) {
-    while (x && !(x->of && x->derived == buffer)) x = x->next;
+    while (x && !(x->derives && derived_of(&x->l) == buffer)) x = x->next;
     return x;
 }
 
@@ -171,12 +198,17 @@ void cla_recording_took(chain *c, bool well) {
     for (pool_slot *s = r->slots; s; s = s->next) s->held = is_derived(r->first, s->buffer);
 }
 
-void cla_recording_free(clattn_recording *r) {
-    const pool_user nobody = {.context = r->context};
-    for (recorded *x = r->first, *next; x; x = next) {
+static void release_all(const clattn_recording *r, recorded *x) {
+    for (recorded *next; x; x = next) {
         next = x->next;
         release(r, x);
     }
+}
+
+void cla_recording_free(clattn_recording *r) {
+    const pool_user nobody = {.context = r->context};
+    release_all(r, r->first);
+    release_all(r, r->fused);
     for (pool_slot *s = r->slots, *next; s; s = next) {
         next = s->next;
         cla_pool_return(&nobody, s, false, NULL);

@@ -4,26 +4,20 @@
 #define CLATTN_LAUNCH_RECORDING_H
 #include "launch/chain.h"
 
-#define RECORDED_BYTES 256
-
 // A launch: a kernel object with its arguments, which nobody else has, and its grid. The buffers of arguments are retained.
 typedef struct recorded {
     struct recorded *next;
     cl_kernel kernel;
-    size_t offset[3], global[3], local[3];
-    int buffer_count;
-    bool has_address; // among its arguments, in place of a buffer
-    cl_mem buffers[LAUNCH_MAX_ARGS];
-    // Of one that derives (launch): what it is of, its other arguments one behind the other, and what it writes.
-    const program *of;
-    size_t argument_bytes;
-    unsigned char arguments[RECORDED_BYTES];
-    cl_mem derived;
+    size_t offset[3], size[3];
+    launch l;     // its values are in `values`
+    bool derives; // l.derives, and nobody writes what it reads by another name
+    unsigned char values[];
 } recorded;
 
 struct clattn_recording {
     clattn_context *context;
     recorded *first, *last;
+    recorded *fused; // those that others do (fuse.c): their buffers stay retained
     size_t launches;
     pool_slot *slots; // tables and scratch memory; `held`: by the call that is being recorded
 };
@@ -40,6 +34,9 @@ clattn_status cla_recording_keep(chain *c, const launch *l, cl_kernel kernel, co
 // Whether the result of a launch that derives is there already, and stays until it is read: *result becomes its buffer.
 bool cla_recording_has(const chain *c, const launch *l, cl_mem *result);
 void cla_recording_took(chain *c, bool well);
+
+// A buffer of the recording's own that holds these words; it has no other use.
+clattn_status cla_recording_words(clattn_recording *r, const void *words, size_t bytes, cl_mem *buffer);
 
 // Release all that it has, and itself.
 void cla_recording_free(clattn_recording *r);

@@ -51,7 +51,7 @@ void clattn_recording_destroy(clattn_recording *r) {
 static clattn_status replay(chain *c, const recorded *x) {
     cl_event event = NULL;
     const cl_int code =
-        cla_launch_kernel(c, x->kernel, x->offset, x->global, x->local, cla_chain_event(c, &event));
+        cla_launch_kernel(c, x->kernel, x->offset, x->size, x->l.local, cla_chain_event(c, &event));
     if (code != CL_SUCCESS) return cla_context_fail_opencl(c->context, code, "clEnqueueNDRangeKernel");
     if (!c->started) cla_context_mark_run(c->context);
     cla_chain_took(c, event);

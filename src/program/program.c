@@ -14,8 +14,6 @@
 #include "base/sha256.h"
 #include "device/defects.h"
 
-#define MAX_OPTIONS 1024
-
 // Intel's GPUs make larger buffers than they say where the caller asks for it (CL_MEM_ALLOW_UNRESTRICTED_SIZE_INTEL), and their
 // compiler counts what lies in a buffer in 32 bits without this option. No extension tells of it: other compilers refuse it,
 // or take it for nothing.
@@ -71,14 +69,16 @@ static clattn_status refuse_source(clattn_context *c, const program_spec *spec, 
     const char *name = clattn_kernel_sources[spec->id].name;
     char *log = build_log(c, built);
     const char *line = log && spec->inserted ? log_of_inserted(log, spec->inserted) : NULL;
-    if (log && c->log.fn) c->log.fn(c->log.user, CLATTN_LOG_ERROR, log);
+    if (log && c->log.fn)
+        c->log.fn(c->log.user, spec->linked_count > 0 ? CLATTN_LOG_INFO : CLATTN_LOG_ERROR, log);
     clReleaseProgram(built);
-    clattn_status status;
+    clattn_status status = CLATTN_BUILD_FAILED;
     if (cla_opencl_is_of_device(code))
-        status = cla_context_fail_opencl(c, code, "clBuildProgram");
+        status =
+            cla_context_fail_opencl(c, code, spec->linked_count > 0 ? "clCompileProgram" : "clBuildProgram");
     else if (line)
         status = cla_context_fail(c, CLATTN_BUILD_FAILED, "%.*s", (int)strcspn(line, "\n"), line);
-    else
+    else if (spec->linked_count == 0)
         status = cla_context_fail(
             c, CLATTN_BUILD_FAILED,
             "kernel %s: the driver's compiler refused it: OpenCL error %d (%s), options %s; its log went "
@@ -131,6 +131,7 @@ static size_t bytes_before_mark(const struct kernel_source *source) {
 
 // The driver's compiler on the source; *built is NULL where there is not even a program.
 static cl_int compile(clattn_context *c, const program_spec *spec, const char *options, cl_program *built) {
+    if (spec->linked_count > 0) return cla_program_link(c, spec, options, built);
     const struct kernel_source *source = &clattn_kernel_sources[spec->id];
     const char *text = (const char *)source->text;
     const size_t before = spec->inserted ? bytes_before_mark(source) : 0;
@@ -145,7 +146,7 @@ static cl_int compile(clattn_context *c, const program_spec *spec, const char *o
 
 static clattn_status build_source(clattn_context *c, const program_spec *spec, const char *options,
                                   cl_program *result) {
-    char plain[MAX_OPTIONS + sizeof PROGRAM_PLAIN + 8];
+    char plain[PROGRAM_MOST_OPTIONS + sizeof PROGRAM_PLAIN + 8];
     cl_program built = NULL;
     cl_int code = compile(c, spec, options, &built);
     if (built && code != CL_SUCCESS && !cla_opencl_is_of_device(code) && spec->inserted &&
@@ -157,6 +158,7 @@ static clattn_status build_source(clattn_context *c, const program_spec *spec, c
         snprintf(plain, sizeof plain, "%s -D" PROGRAM_PLAIN "=1", options);
         code = compile(c, spec, plain, &built);
     }
+    if (!built && spec->linked_count > 0 && !cla_opencl_is_of_device(code)) return CLATTN_BUILD_FAILED;
     if (!built) return cla_context_fail_opencl(c, code, "clCreateProgramWithSource");
     if (code == CL_SUCCESS) {
         *result = built;
@@ -188,15 +190,21 @@ static clattn_status ask_compiled(clattn_context *c, program *p, cl_kernel kerne
     return code == CL_SUCCESS ? CLATTN_OK : cla_context_fail_opencl(c, code, "clGetKernelWorkGroupInfo");
 }
 
+static bool print_options(clattn_context *c, const program_spec *spec, char *text, size_t bytes) {
+    const int used = snprintf(text, bytes, "%s%s -w ", spec->options ? spec->options : PROGRAM_OPTIONS,
+                              spec->large && takes_large(c) ? LARGE_OPTION : "");
+    return used >= 0 && (size_t)used < bytes &&
+           cla_knobs_print(&spec->knobs, text + used, bytes - (size_t)used);
+}
+
 static clattn_status build(clattn_context *c, program *p, bool *cached, uint64_t *time_ns) {
-    char options[MAX_OPTIONS];
+    char options[PROGRAM_MOST_OPTIONS];
     const char *name = clattn_kernel_sources[p->spec.id].name;
-    const int used =
-        snprintf(options, sizeof options, "%s%s -w ", p->spec.options ? p->spec.options : PROGRAM_OPTIONS,
-                 p->spec.large && takes_large(c) ? LARGE_OPTION : "");
-    if (used < 0 || (size_t)used >= sizeof options ||
-        !cla_knobs_print(&p->spec.knobs, options + used, sizeof options - (size_t)used))
+    bool copied = true;
+    if (!print_options(c, &p->spec, options, sizeof options))
         return cla_context_fail(c, CLATTN_BUILD_FAILED, "kernel %s: its options do not fit", name);
+    p->options = cla_text_copy(&c->host, options, &copied);
+    if (!copied) return cla_context_fail(c, CLATTN_OUT_OF_MEMORY, "kernel %s: no host memory", name);
     cache_key(c, &p->spec, options, p->key);
     const uint64_t start = cla_os_time_ns();
     p->program = load_binary(c, p->key, options);
@@ -217,6 +225,7 @@ static void program_release(const clattn_context *c, program *p) {
     while (p->idle_count > 0) clReleaseKernel(p->idle[--p->idle_count]);
     if (p->program) clReleaseProgram(p->program);
     cla_os_mutex_destroy(&p->lock);
+    cla_host_release(&c->host, p->options);
     cla_host_release(&c->host, (char *)p->spec.options);
     cla_host_release(&c->host, (char *)p->spec.inserted);
     cla_host_release(&c->host, p);
@@ -261,6 +270,7 @@ static clattn_status build_listed(clattn_context *c, program *p) {
     bool cached = false;
     uint64_t time_ns = 0;
     const clattn_status status = build(c, p, &cached, &time_ns);
+    p->spec.linked = NULL;
     cla_os_mutex_lock(&c->program_lock);
     p->building = false;
     p->unsaved = status == CLATTN_OK && !cached;

@@ -6,7 +6,15 @@
 #include "program/knobs.h"
 #include "device/pace.h"
 
-// The name of a program: all of it is compared, and all of it is in the cache's key.
+struct program;
+
+// A kernel that is linked with others: fused_launches.cl.
+typedef struct linked_kernel {
+    const struct program *of; // built
+    const char *call;         // OpenCL C behind its source
+} linked_kernel;
+
+// The name of a program: all of it is compared, and all of it is in the cache's key, but `linked`, which `inserted` tells.
 typedef struct program_spec {
     enum kernel_id id;
     knobs knobs;
@@ -14,6 +22,8 @@ typedef struct program_spec {
     bool large;          // for buffers past the device's limit: the context says so, not who asks
     // OpenCL C in the source in place of its mark, or in front of it, such as a caller's score function; NULL: none
     const char *inserted;
+    const linked_kernel *linked; // while it is built; its refusal is told as no error, since whoever asks goes on without it
+    int linked_count;
 } program_spec;
 
 #define PROGRAM_INSERTED "// CLATTN_INSERTED"
@@ -23,6 +33,7 @@ typedef struct program_spec {
 #define PROGRAM_PLAIN "CLATTN_PLAIN"
 
 #define PROGRAM_OPTIONS "-cl-std=CL1.2"
+#define PROGRAM_MOST_OPTIONS 1024
 
 #define PROGRAM_MOST_IDLE 16
 
@@ -31,6 +42,7 @@ typedef struct program {
     program_spec spec; // with texts of its own
     cl_program program;
     uint8_t key[32];
+    char *options; // of the compiler, with the knobs
     size_t group_limit; // work-items of a group that the compiled kernel allows: maybe fewer than its device
     pace_rate rate;     // what it has shown
     // Private memory of a work-item, as the driver tells it: what did not fit its registers, or, of some drivers, all it has.
@@ -50,6 +62,11 @@ clattn_status cla_program_get(clattn_context *context, enum kernel_id id, const 
 // The same with work_group set: 1 on a CPU, else the largest power of two up to `most` that device and compiled kernel allow.
 clattn_status cla_program_get_group(clattn_context *context, enum kernel_id id, knobs *k, int most,
                                     program **result);
+
+// A part of program.c: the kernels of spec->linked, each compiled behind fused_launches.cl, and linked with it. *built is NULL where there
+// is not even a program, else what was refused has its log.
+cl_int cla_program_link(clattn_context *context, const program_spec *spec, const char *options,
+                        cl_program *built);
 
 // A kernel object for one launch, and back again.
 clattn_status cla_program_take_kernel(clattn_context *context, program *p, cl_kernel *kernel);

@@ -281,6 +281,14 @@ class Recording(_Closed):
         with self._use() as lib:
             return lib.clattn_recording_launches(self.handle)
 
+    def fuse(self):
+        """Make as few launches of it as the device allows, which takes seconds the first time; returns it."""
+        with self._use() as lib:
+            status = lib.clattn_recording_fuse(self.handle)
+            if status != CLATTN_OK:
+                raise Error(status, last_error(self.context.handle))
+        return self
+
     def __call__(self):
         with self._use() as lib:
             status = lib.clattn_recording_enqueue(self.handle, self.context.queue, 0, None, None)

@@ -156,6 +156,18 @@ static cl_int CL_API_CALL layer_clBuildProgram(cl_program p, cl_uint n, const cl
     return built;
 }
 
+static cl_int CL_API_CALL layer_clCompileProgram(cl_program p, cl_uint n, const cl_device_id *d,
+                                                 const char *o, cl_uint headers, const cl_program *header,
+                                                 const char **names, program_notify f, void *user) {
+    const int code = layer_fault("clCompileProgram", false);
+    if (code != 0) return code;
+    char *options = layer_options(next, p, o);
+    const cl_int built =
+        next->clCompileProgram(p, n, d, options ? options : o, headers, header, names, f, user);
+    free(options);
+    return built;
+}
+
 static cl_uint pretended;
 static const void *pretended_bytes;
 static size_t pretended_count;
@@ -292,6 +304,10 @@ CREATES(LAYER_PROGRAM, cl_program, clCreateProgramWithBinary,
         (cl_context c, cl_uint n, const cl_device_id *d, const size_t *length, const unsigned char **b,
          cl_int *status, cl_int *err),
         (c, n, d, length, b, status, err))
+CREATES(LAYER_PROGRAM, cl_program, clLinkProgram,
+        (cl_context c, cl_uint n, const cl_device_id *d, const char *o, cl_uint count, const cl_program *p,
+         program_notify f, void *user, cl_int *err),
+        (c, n, d, o, count, p, f, user, err))
 CREATES(LAYER_KERNEL, cl_kernel, clCreateKernel, (cl_program p, const char *name, cl_int *err),
         (p, name, err))
 CREATES(LAYER_EVENT, cl_event, clCreateUserEvent, (cl_context c, cl_int *err), (c, err))

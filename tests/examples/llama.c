@@ -309,7 +309,7 @@ static void step(model *m) {
     grow(m, 1);
     if (!m->step) {
         check(clattn_recording_begin(context, queue, &m->step), "recording"), feed(m, 1, 1);
-        check(clattn_recording_end(m->step), "recording");
+        check(clattn_recording_end(m->step), "recording"), check(clattn_recording_fuse(m->step), "recording");
     }
     check(clattn_recording_enqueue(m->step, queue, 0, NULL, NULL), "a step");
 }

@@ -131,12 +131,17 @@ int main(void) {
     check(clattn_recording_end(step));
     printf("%d layers, %zu launches\n", LAYERS, clattn_recording_launches(step));
 
-    float x[WIDTH], called[WIDTH], replayed[WIDTH];
+    float x[WIDTH], called[WIDTH], replayed[WIDTH], fused[WIDTH];
     double most = 0;
     for (int i = 0; i < WIDTH; i++) x[i] = sinf((float)i);
     run("called:", layers, NULL, keys, x, called);
     run("replayed:", layers, step, keys, x, replayed);
-    for (int i = 0; i < WIDTH; i++) most = fmax(most, fabs((double)called[i] - (double)replayed[i]));
+    check(clattn_recording_fuse(step)); /* of a CPU; seconds, the first time */
+    printf("fused: %zu launches\n", clattn_recording_launches(step));
+    run("replayed:", layers, step, keys, x, fused);
+    for (int i = 0; i < WIDTH; i++)
+        most = fmax(most, fmax(fabs((double)called[i] - (double)replayed[i]),
+                               fabs((double)called[i] - (double)fused[i])));
     printf("largest difference: %g of numbers such as %g\n", most, (double)called[0]);
 
     clattn_recording_destroy(step);

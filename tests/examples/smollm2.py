@@ -95,6 +95,7 @@ class Decoder:
             with self.context.record() as self.recorded:
                 found = self.logits(self.token, 1, kv_lengths_device=self.keys, cu_seqlens_q_device=self.ends, max_q=1)
                 self.context.argmax(found, out=self.token)
+            self.recorded.fuse()
             self.found = found
         self.recorded()
 

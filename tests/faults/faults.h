@@ -26,6 +26,7 @@ struct subject {
     bool
         writes; // tables, whose events the context keeps for a while: what is left is seen when it is destroyed
     bool out_of_order;
+    bool fuses; // what it records
     bool through_clblast;
     bool never_ran; // its contexts have enqueued nothing, so that no device can have been lost
     bool

@@ -248,6 +248,7 @@ static void run_recorded(const struct subject *s, struct attempt *a) {
         if (status != CLATTN_OK && clattn_recording_launches(r) != 0) faults_wrong(a, "a launch is left");
     }
     if (status == CLATTN_OK) status = clattn_recording_end(r);
+    if (status == CLATTN_OK && s->fuses) status = clattn_recording_fuse(r);
     if (status == CLATTN_OK) status = clattn_recording_enqueue(r, queue_of(s), 0, NULL, &event);
     faults_end(a, status);
     take_event(s, a, event);
@@ -306,6 +307,17 @@ static const char *const clblast_spared[] = {"clGetCommandQueueInfo", "clGetEven
                                              "clRetainEvent", NULL};
 // Of what a call borrowed before, only whether it may be lent again at once; of what it borrows now, only who has it.
 static const char *const spared[] = {"clGetEventInfo", "clWaitForEvents", "clRetainEvent", NULL};
+// What is not fused stays as it was.
+static const char *const fusing_spared[] = {"clCreateProgramWithSource",
+                                            "clCompileProgram",
+                                            "clLinkProgram",
+                                            "clGetProgramBuildInfo",
+                                            "clCreateProgramWithBinary",
+                                            "clBuildProgram",
+                                            "clGetEventInfo",
+                                            "clWaitForEvents",
+                                            "clRetainEvent",
+                                            NULL};
 
 #define BOTH(text, function, case_of, clblast, list)                                                         \
     {.name = text,                                                                                           \
@@ -363,6 +375,12 @@ const struct subject faults_calls[] = {
     {.name = "plan, workspace, prepare", .run = run_plans, .test = &unfused, .spared = spared},
     BOTH("past keys of their own lengths and positions", run_case, past, false, spared),
     BOTH("recorded layer", run_recorded, native_layer, false, spared),
+    {.name = "fused layer",
+     .run = run_recorded,
+     .test = &native_layer,
+     .borrows = true,
+     .fuses = true,
+     .spared = fusing_spared},
     ONE("pages", run_case, pages, false),
     ONE("appended rows", run_case, appended, true),
     ONE("ragged batch", run_case, ragged, false),

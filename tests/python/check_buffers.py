@@ -304,6 +304,9 @@ def recorded():
         refused("another one", context.record().__enter__)
     check(not out.numpy().any() and step.launches > 1, "nothing ran")
     for at in range(steps):
+        if at == 2:  # on a CPU one launch, if its compiler takes it
+            before = step.launches
+            check(step.fuse() is step and 0 < step.launches <= before, "fused")
         new, counts = {name: numbers(*x.shape) for name, x in rows.items()}, [1 + at, 3 + 2 * at]
         for name, x in new.items():
             rows[name][...] = x
@@ -333,6 +336,7 @@ def recorded():
     short.close()
     refused("the recording is closed", short)
     refused("the recording is closed", lambda: short.launches)
+    refused("the recording is closed", short.fuse)
     try:
         with context.record() as broken:
             raise KeyError

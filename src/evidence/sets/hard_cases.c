@@ -124,9 +124,10 @@ const struct hard_case hard_cases[] = {
      "kvlen60:33:9-ropehalf-positions-append15-raggedcache"},
     {"rotated-latent", "attend-f32-b1-h20-hkv1-n3-nkv77-d96-dv64-full-kvq8_0-latent-lse-krotation32-"
                        "vrotation32-kvlen50-hiddennan"},
-    {"rotated-groups", "decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal-kvi4-groups32-scalesf16-lse-krotation64-"
-                       "vrotation32-kvlen300:17-"
-                       "append1-hiddennan"},
+    {"rotated-groups",
+     "decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal-kvu4-groups32-scalesf16-zeros-lse-krotation64-"
+     "vrotation32-kvlen300:17-"
+     "append1-hiddennan"},
     // Scales of groups of a row's numbers, zero points, and numbers of 4 bits.
     {"i4-groups", "attend-f32-b2-h4-hkv2-n33-nkv65-d64-full-kvi4-groups32-scalesf16-lse"},
     {"i4-groups-decode", "decode-f32-b2-h8-hkv2-n1-nkv1031-d128-full-kvi4-groups32-scalesf16-lse"},

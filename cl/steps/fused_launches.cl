@@ -1,0 +1,130 @@
+// fused_launches.cl: several launches, one behind the other, as one (clattn_recording_fuse, src/launch/fuse.c). Between two launches a
+// driver lets all cores finish and wakes them again, which costs several microseconds of a launch that may have ten; here they go
+// on. It has as many work-groups as the device has cores, each of one work-item, which take parts (work-groups of a launch) one behind
+// the other, and a part of the next launch only when every part of the one before is done.
+//
+// No group depends on another one's being run, as in layer_few_lanes.cl: a part is waited for only when a group has taken it, a group
+// that finds nothing to take looks again for a while and then leaves, and the last to leave puts the counters back. What groups tell
+// one another by is OpenCL 1.2's atomics between fences, which order memory on CPU devices, and the host takes this kernel on no others.
+//
+// A launch's kernel is compiled apart, with its own knobs, behind this file with PART_OF_STEP. It is then a function among others of its
+// own, which finds its place where it asks for that of its work-item, and it needs neither barriers nor local memory, since it is alone in
+// its work-group. Behind it the host writes the function that hands it its arguments, and links all of them with this file. The words
+// for it are clang's; a driver that has another compiler refuses them, and the launches stay apart.
+#include "args/step.h"
+
+typedef struct step_place {
+    int at[3], size[3]; // the part's place in its launch's grid
+} step_place;
+
+#define STEP_PARAMETERS                                                                                      \
+    const step_place *place_in_step, __global void *const *step_buffers, __global const uchar *step_values,  \
+        __global const int *step_words
+
+#ifdef PART_OF_STEP
+#pragma clang attribute push(__attribute__((internal_linkage)), apply_to = function)
+#pragma clang attribute push(__attribute__((internal_linkage)), apply_to = variable(is_global))
+#define __kernel
+#define reqd_work_group_size(x, y, z) unused
+#define __local __private
+#define barrier(flags) ((void)0)
+#define get_group_id(d) ((size_t)place_in_step->at[d])
+#define get_num_groups(d) ((size_t)place_in_step->size[d])
+#define get_global_id(d) get_group_id(d)
+#define get_global_size(d) get_num_groups(d)
+#define get_global_offset(d) ((size_t)0)
+#define get_local_id(d) ((size_t)0)
+#define get_local_size(d) ((size_t)1)
+#else
+#ifndef STEP_KERNELS // the host's: KERNEL(n) for each number of a kernel
+#define STEP_KERNELS(KERNEL)
+#endif
+
+#define LOOKS_MOST 32768 // at what others do: about a millisecond
+#if defined(__clang__) && defined(__x86_64__)
+#define MEMORY_FENCE __sync_synchronize() // PoCL 3.1's mem_fence orders no stores of other work-groups
+#define LOOK_LATER __builtin_ia32_pause()
+#elif defined(__clang__) && defined(__aarch64__)
+#define MEMORY_FENCE __sync_synchronize()
+#define LOOK_LATER (void)0
+#else
+#define MEMORY_FENCE mem_fence(CLK_GLOBAL_MEM_FENCE)
+#define LOOK_LATER (void)0
+#endif
+
+#define TEN_BUFFERS(tens, DO)                                                                                \
+    DO(tens##0), DO(tens##1), DO(tens##2), DO(tens##3), DO(tens##4), DO(tens##5), DO(tens##6), DO(tens##7),  \
+        DO(tens##8), DO(tens##9)
+#define EACH_BUFFER(DO)                                                                                      \
+    TEN_BUFFERS(buffer0, DO), TEN_BUFFERS(buffer1, DO), TEN_BUFFERS(buffer2, DO), TEN_BUFFERS(buffer3, DO),  \
+        TEN_BUFFERS(buffer4, DO), TEN_BUFFERS(buffer5, DO), TEN_BUFFERS(buffer6, DO),                        \
+        TEN_BUFFERS(buffer7, DO), TEN_BUFFERS(buffer8, DO), TEN_BUFFERS(buffer9, DO)
+#define DECLARE_BUFFER(name) __global uchar *name
+#define NAME_BUFFER(name) name
+
+#define DECLARE_KERNEL(n) void step_kernel_##n(STEP_PARAMETERS);
+STEP_KERNELS(DECLARE_KERNEL)
+
+void run_part(int which, STEP_PARAMETERS) {
+    switch (which) {
+#define CASE_OF_KERNEL(n)                                                                                    \
+    case n:                                                                                                  \
+        step_kernel_##n(place_in_step, step_buffers, step_values, step_words);                               \
+        return;
+        STEP_KERNELS(CASE_OF_KERNEL)
+    default:
+        return;
+    }
+}
+
+// The next ones of the `open` parts, of which there are *count: half of a group's share of what is left, so that groups end together.
+int take_parts(volatile __global int *taken, int open, int *count) {
+    const int groups = (int)get_num_groups(0);
+    for (int next = *taken; next < open; next = *taken) {
+        *count = (open - next + 2 * groups - 1) / (2 * groups);
+        if (atomic_cmpxchg(taken, next, next + *count) == next) return next;
+    }
+    *count = 0;
+    return open;
+}
+
+void run_parts(__global const step_launch *launch, int first, int count, __global void *const *buffers,
+               __global const uchar *values) {
+    __global const int *words = (__global const int *)values + launch->arguments;
+    for (int n = first; n < first + count; n++) {
+        const int x = launch->size[0], y = launch->size[1];
+        const step_place place = {{n % x, n / x % y, n / x / y}, {x, y, launch->size[2]}};
+        run_part(launch->which, &place, buffers, values, words);
+    }
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_launches(EACH_BUFFER(DECLARE_BUFFER),
+                                                                            __global step_shared *shared) {
+    __global void *const buffers[STEP_BUFFERS + 1] = {EACH_BUFFER(NAME_BUFFER), 0};
+    volatile __global int *taken = &shared->taken, *done = &shared->done, *left = &shared->left;
+    __global const step_launch *launch = (__global const step_launch *)(shared + 1), *const end =
+                                                                                         launch +
+                                                                                         shared->launches;
+    int begin = 0; // parts of the launches before
+    for (int looks = 0; looks < LOOKS_MOST;) {
+        const int ready = *done;
+        for (; launch < end && launch->end <= ready; launch++) begin = launch->end;
+        int count = 0;
+        const int first = launch < end ? take_parts(taken, launch->end, &count) : 0;
+        if (count == 0) {
+            if (launch >= end - 1) break; // all parts are taken
+            LOOK_LATER;
+            looks++;
+            continue;
+        }
+        looks = 0;
+        MEMORY_FENCE;
+        run_parts(launch, first - begin, count, buffers, (__global const uchar *)shared);
+        MEMORY_FENCE;
+        atomic_add(done, count);
+    }
+    // The last group leaves the counters as it found them.
+    if (atomic_inc(left) != (int)get_num_groups(0) - 1) return;
+    *taken = *done = *left = 0;
+}
+#endif
