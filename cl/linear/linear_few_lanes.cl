@@ -47,7 +47,7 @@ typedef struct w_part {
     vec_pair n;
     float d, m;
 } w_part;
-REGISTER_INLINE w_part load_w(w_pointer w, long k) {
+w_part load_w(w_pointer w, long k) {
     w_part part = {{PASTE(block_lanes_, TYPE_KV)(w, k), PASTE(block_lanes_, TYPE_KV)(w, k + LANES)},
                    BLOCK_D(w, k)};
 #if TYPE_KV == STORE_Q4_1
