@@ -47,7 +47,7 @@ typedef struct w_part {
     vec_pair n;
     float d, m;
 } w_part;
-REGISTER_INLINE w_part load_w(w_pointer w, long k) {
+w_part load_w(w_pointer w, long k) {
     w_part part = {{PASTE(block_lanes_, TYPE_KV)(w, k), PASTE(block_lanes_, TYPE_KV)(w, k + LANES)},
                    BLOCK_D(w, k)};
 #if TYPE_KV == STORE_Q4_1
@@ -76,7 +76,7 @@ REGISTER_INLINE void ask(w_pointer w, int k) {
     if (ASK_AHEAD != ASK_SECOND_LEVEL) return;
     __global const uchar *at = (__global const uchar *)BLOCK_AT(TYPE_KV, w, k);
     const int bytes = STORED_BYTES(TYPE_KV, SPAN);
-    if (bytes < 64 && k / SPAN % (64 / bytes) != 0) return;
+    if (bytes < 64 && k / SPAN % (64 / max(bytes, 1)) != 0) return;
     PREFETCH_FAR(at);
     if (bytes > 64) PREFETCH_FAR(at + 64);
 }
@@ -132,29 +132,32 @@ typedef struct column_block {
     float bias[SUM_GROUPS * LANES]; // of the sums of a block, in their order
 } column_block;
 
-// The rows likewise; b, i: batch item and row of the next block. With RAGGED a row that belongs to no sequence has no place in a
-// cache: its y is below 0.
+// The rows likewise; b, i: batch item and row of the next block, first_b, first_i: of this one. With RAGGED a
+// row that belongs to no sequence has no place in a cache: its y is below 0.
 typedef struct row_block {
-    int count, b, i;
+    int count, b, i, first_b, first_i;
     long x[ROW_BLOCK], y[ROW_BLOCK], position[ROW_BLOCK];
 } row_block;
 
 typedef __global const ELEMENT(TYPE_BIAS) * bias_pointer;
 
+// How far the rows lie that are asked for. While a work-item makes integers of x it asks for none, so that more are on their way then.
+#define BLOCKS_AHEAD (DOT_I8 ? 2 : 1)
 column_block take_columns(const linear_args *a, bias_pointer bias, int first, int last) {
     column_block to;
     to.count = min(COLUMN_BLOCK, last - first);
     to.together = to.count == COLUMN_BLOCK;
-    to.ahead = COLUMN_BLOCK * a->w_row;
+    to.ahead = BLOCKS_AHEAD * COLUMN_BLOCK * a->w_row;
+    int head = first / a->y_head_columns, d = first - head * a->y_head_columns;
     for (int n = 0; n < COLUMN_BLOCK; n++) {
-        const int walked = first + min(n, to.count - 1), c = walk_column(a, walked),
-                  head = c / a->y_head_columns;
-        to.d[n] = walked % a->y_head_columns;
+        const int in_head = walk_in_head(a, d), c = head * a->y_head_columns + in_head;
+        to.d[n] = d;
         to.w[n] = a->w_offset + c * a->w_row;
-        if (c + COLUMN_BLOCK >= a->columns) to.ahead = 0;
-        to.y[n] = a->y_offset + head * a->y_head + c % a->y_head_columns;
+        if (c + BLOCKS_AHEAD * COLUMN_BLOCK >= a->columns) to.ahead = 0;
+        to.y[n] = a->y_offset + head * a->y_head + in_head;
         to.together = to.together && to.y[n] == to.y[0] + n;
         to.bias[n] = (a->flags & ARGS_BIAS) ? LOAD(TYPE_BIAS, bias, a->bias_offset + c) : 0.0f;
+        if (n + 1 < to.count && ++d == a->y_head_columns) d = 0, head++;
     }
     for (int k = COLUMN_BLOCK; k < SUM_GROUPS * LANES; k++) to.bias[k] = to.bias[k - COLUMN_BLOCK];
     return to;
@@ -174,7 +177,7 @@ void take_place(const linear_args *a, __global const int *table, row_block *to, 
 #endif
 
 void take_rows(const linear_args *a, __global const int *table, row_block *to) {
-    to->count = 0;
+    to->count = 0, to->first_b = to->b, to->first_i = to->i;
     for (int r = 0; r < ROW_BLOCK; r++) {
         if (to->b == a->batch) { // past the last row; the first of a block always is one
             to->x[r] = to->x[max(r, 1) - 1];
@@ -271,21 +274,16 @@ struct epilogue {
     const epilogue_args *args;
 };
 
-// Rows from row i of batch item b on, and columns from `column` on, whose `ups` are the second projection's.
-void finish_block(const linear_args *of, const epilogue *e, x_pointer x, const row_block *rows,
-                  const column_block *ups, int b, int i, int column, float result[SUM_GROUPS * LANES]) {
+// Rows from row i of batch item b on, and columns from `column` on, whose `ups` are the second projection's, with the sums `up`.
+void finish_block(const linear_args *of, const epilogue *e, const row_block *rows, const column_block *ups,
+                  const float up[SUM_GROUPS * LANES], int column, float result[SUM_GROUPS * LANES]) {
     const epilogue_args *a = e->args;
-    float up[SUM_GROUPS * LANES];
-    if (a->gates) {
-        VEC sum[ROW_BLOCK][COLUMN_BLOCK];
-        sum_block(e->up, x, e->w_up, rows, ups, sum);
-        finish_sums(ups, sum, up);
-    }
     for (int g = 0; g < SUM_GROUPS; g++) {
         VEC v = activated(VLOAD(g, result), a->how);
         if (a->gates) v *= VLOAD(g, up);
         VSTORE(v, g, result);
     }
+    int b = rows->first_b, i = rows->first_i;
     for (int r = 0; a->adds && r < rows->count; r++) {
         const long at = view_row(&a->residual, b, i, 0) + column;
         for (int n = 0; n < ups->count; n++)
@@ -295,42 +293,76 @@ void finish_block(const linear_args *of, const epilogue *e, x_pointer x, const r
 }
 #endif
 
+// What one projection reads and writes; `after` is for EPILOGUE.
+typedef struct projection {
+    const linear_args *a;
+    x_pointer x;
+    w_pointer w;
+    bias_pointer bias;
+    __global ELEMENT(TYPE_OUT) * y;
+    __global const ulong *turns;
+    __global const int *table;
+    const epilogue *after;
+} projection;
+
+// A block of rows and columns, whose sums are `sum`, and those of the second projection `up`, from the columns `ups`.
+void finish_columns(const projection *p, const row_block *rows, const column_block *columns, int column,
+                    VEC sum[ROW_BLOCK][COLUMN_BLOCK], const column_block *ups,
+                    VEC up[ROW_BLOCK][COLUMN_BLOCK]) {
+    float result[SUM_GROUPS * LANES];
+    finish_sums(columns, sum, result);
+#if ROPE
+    if (p->a->rotary_dim > 0) turn_block(p->a, p->turns, rows, columns, result);
+#endif
+#if EPILOGUE
+    float of_up[SUM_GROUPS * LANES];
+    if (p->after->args->gates) finish_sums(ups, up, of_up);
+    finish_block(p->a, p->after, rows, ups, of_up, column, result);
+#endif
+    for (int r = 0; r < rows->count; r++) {
+#if RAGGED
+        if (rows->y[r] < 0) continue;
+#endif
+        store_row(p->y + rows->y[r], columns, result + r * COLUMN_BLOCK);
+    }
+}
+
+#if DOT_I8
+#include "linear/linear_few_lanes_integers.clh"
+#else
+// Columns [first, last).
+void project(const projection *p, int first, int last) {
+    for (int column = first; column < last; column += COLUMN_BLOCK) {
+        const column_block columns = take_columns(p->a, p->bias, column, last);
+#if EPILOGUE
+        const bool gates = p->after->args->gates;
+        const column_block ups =
+            gates ? take_columns(p->after->up, p->after->bias_up, column, last) : columns;
+#endif
+        row_block rows;
+        rows.b = rows.i = 0;
+        while (rows.b < p->a->batch) {
+            VEC sum[ROW_BLOCK][COLUMN_BLOCK];
+            take_rows(p->a, p->table, &rows);
+            sum_block(p->a, p->x, p->w, &rows, &columns, sum);
+#if EPILOGUE
+            VEC up[ROW_BLOCK][COLUMN_BLOCK];
+            if (gates) sum_block(p->after->up, p->x, p->after->w_up, &rows, &ups, up);
+            finish_columns(p, &rows, &columns, column, sum, &ups, up);
+#else
+            finish_columns(p, &rows, &columns, column, sum, 0, 0);
+#endif
+        }
+    }
+}
+#endif
+
 // Columns [first, first + COLUMN_TILE) of one projection. `after` is for EPILOGUE.
 void project_columns(const linear_args *a, x_pointer x, w_pointer w, bias_pointer bias,
                      __global ELEMENT(TYPE_OUT) * y, __global const ulong *turns, __global const int *table,
                      int first, const epilogue *after) {
-    const int last = min(first + COLUMN_TILE, a->columns);
-    for (int column = first; column < last; column += COLUMN_BLOCK) {
-        const column_block columns = take_columns(a, bias, column, last);
-#if EPILOGUE
-        const column_block ups =
-            after->args->gates ? take_columns(after->up, after->bias_up, column, last) : columns;
-#endif
-        row_block rows;
-        rows.b = rows.i = 0;
-        while (rows.b < a->batch) {
-            VEC sum[ROW_BLOCK][COLUMN_BLOCK];
-            float result[SUM_GROUPS * LANES];
-#if EPILOGUE
-            const int b = rows.b, i = rows.i;
-#endif
-            take_rows(a, table, &rows);
-            sum_block(a, x, w, &rows, &columns, sum);
-            finish_sums(&columns, sum, result);
-#if ROPE
-            if (a->rotary_dim > 0) turn_block(a, turns, &rows, &columns, result);
-#endif
-#if EPILOGUE
-            finish_block(a, after, x, &rows, &ups, b, i, column, result);
-#endif
-            for (int r = 0; r < rows.count; r++) {
-#if RAGGED
-                if (rows.y[r] < 0) continue;
-#endif
-                store_row(y + rows.y[r], &columns, result + r * COLUMN_BLOCK);
-            }
-        }
-    }
+    const projection p = {a, x, w, bias, y, turns, table, after};
+    project(&p, first, min(first + COLUMN_TILE, a->columns));
 }
 
 int column_tiles(const linear_args *a) {

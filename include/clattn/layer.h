@@ -35,7 +35,10 @@ typedef enum clattn_projection {
  * two float32, three where one side is bfloat16. The error against exact arithmetic is no larger than that of EXACT, but
  * the bits are others. Infinities, NaN, magnitudes below 2^-100 or above 2^127 and blocks whose products may leave [2^-90,
  * 2^100] are found on the device, and the 32 x 32 elements of out that see them are computed as EXACT does. Where no
- * matrix engine is predicted to win, SPLIT is EXACT. */
+ * matrix engine is predicted to win, SPLIT is EXACT.
+ * By either x may be multiplied by weights in blocks in integers, on CPUs whose integer dot product is proven and the
+ * faster one; the plan says so. The numbers of x that meet one block are then rounded beside the largest of them: to within
+ * 1 / 4161536 of it, of x of 16 bits 1 / 32512, or 2^-121. Rows with an infinity or a NaN are multiplied as floats. */
 typedef enum clattn_precision {
     CLATTN_PRECISION_EXACT = 0, /* multiply-adds */
     CLATTN_PRECISION_SPLIT,

@@ -86,6 +86,11 @@ for type in 4 8 9 10; do
         lint_x86 -DTYPE_Q=2 -DTYPE_OUT=2 -DTYPE_KV=$type -DTYPE_V=$((type == 4 ? 9 : 4)) $how -DHEAD_DIM=320 cl/lanes/flash_lanes.cl
     done
 done
+for type in 8 9 10; do
+    for how in -DDOT_I8=1 "-DDOT_I8=1 -DLANES=8 -DROPE=1" -DDOT_I8=2 "-DDOT_I8=2 -DLANES=8"; do
+        lint_x86 -DTYPE_Q=$((type % 3)) -DTYPE_OUT=$((type % 3)) -DTYPE_KV=$type $how cl/linear/linear_lanes.cl
+    done
+done
 # Tiles of AMX are not run here: their text must become the instructions of a CPU that has them, none with a vector in an operand.
 for kernel in probe_amx flash_matrix backward_matrix; do
     lint_x86 -march=sapphirerapids -DMATRIX_ENGINE=2 -DSCORE_OPS=15 -DHEAD_DIM=77 cl/*/$kernel.cl
@@ -265,6 +270,7 @@ refuse -DTILE_KV=60 -DKEY_BLOCK=8 cl/lanes/flash_lanes.cl
 refuse -DROW_VECTORS=8 -DTILE_KV=65536 cl/lanes/flash_lanes.cl
 refuse -DDOT_BF16=1 cl/lanes/flash_lanes.cl
 lint -DDOT_I8=1 -DTYPE_KV=4 cl/lanes/flash_lanes.cl
+for refused in -DTYPE_KV=2 "-DTYPE_KV=8 -DLANES=4" "-DTYPE_KV=8 -DREDUCTION_TILE=48"; do refuse -DDOT_I8=1 $refused cl/linear/linear_lanes.cl; done
 for refused in -DTYPE_KV=1 "-DTYPE_KV=4 -DHEAD_DIM=80" "-DTYPE_KV=4 -DLANES=4" "-DTYPE_KV=4 -DTILE_KV=66 -DKEY_BLOCK=2" \
     "-DTYPE_KV=4 -DTILE_KV=320" "-DTYPE_KV=4 -DTILE_KV=60 -DKEY_BLOCK=6"; do
     # shellcheck disable=SC2086
@@ -384,6 +390,8 @@ refuse -DROW_PANELS=3 cl/linear/linear_lanes.cl
 refuse -DREDUCTION_TILE=65536 cl/linear/linear_lanes.cl
 refuse -DROW_BLOCK=9 cl/linear/linear_few_lanes.cl
 refuse -DCOLUMN_BLOCK=32 cl/linear/linear_few_lanes.cl
+refuse -DDOT_I8=1 cl/linear/linear_few_lanes.cl
+refuse -DDOT_I8=1 -DTYPE_KV=8 -DCOLUMN_TILE=256 cl/linear/linear_few_lanes.cl
 for lanes in 4 8 16; do lint_x86 -DEPILOGUE=1 -DLANES=$lanes -DTYPE_OUT=2 cl/linear/linear_few_lanes.cl; done
 refuse -DEPILOGUE=1 -DROPE=1 cl/linear/linear_few_lanes.cl
 refuse -DROPE=1 -DCOLUMN_BLOCK=3 -DCOLUMN_TILE=12 cl/linear/linear_few_lanes.cl
@@ -399,6 +407,10 @@ for type in 8 9 10; do
     for lanes in 4 8 16; do
         lint_x86 -DTYPE_KV=$type -DLANES=$lanes -mf16c cl/linear/linear_few_lanes.cl
         lint_x86 -DTYPE_KV=$type -DLANES=$lanes -DREDUCTION_TILE=64 cl/linear/linear_lanes.cl
+        [ $lanes = 4 ] || for how in "-DDOT_I8=1 -DEPILOGUE=1" "-DDOT_I8=2 -DASK_AHEAD=3 -DROW_BLOCK=1 -DCOLUMN_BLOCK=8 -DCOLUMN_TILE=32"; do
+            # shellcheck disable=SC2086
+            lint_x86 -DTYPE_KV=$type -DLANES=$lanes $how cl/linear/linear_few_lanes.cl
+        done
     done
     for wide in 0 1 2; do lint -DTYPE_KV=$type -DWIDE=$wide cl/linear/linear_tiles.cl; done
     for wide in 0 1; do lint -DTYPE_KV=$type -DWIDE=$wide cl/linear/linear_rows.cl; done

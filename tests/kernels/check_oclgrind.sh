@@ -37,7 +37,7 @@ while read -r run cases; do
     case $cases in
     all) grind "$small" "" CLATTN_TEST_ROWS="$rows" ;;
     decode) grind "$small" "" CLATTN_TEST_ROWS="$rows" CK_RUN_CASE=decode ;;
-    projections | tiles | fragments | integers) grind "$small" "$cases" CLATTN_TEST_ROWS="$rows" ;;
+    projections | tiles | fragments | integers | blocks) grind "$small" "$cases" CLATTN_TEST_ROWS="$rows" ;;
     gradients) grind "$small" "$cases" CLATTN_TEST_ROWS="$rows" CLATTN_TEST_TAKEN="${rows%% *} 3" ;;
     # Tiles of a matrix engine take bfloat16, so that the cases are run as that.
     gradients-bf16) grind "$small" gradients CLATTN_TEST_ROWS="$rows" CLATTN_TEST_TYPE=bf16 CLATTN_TEST_TAKEN="${rows%% *} 3" ;;

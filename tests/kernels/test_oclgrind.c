@@ -184,6 +184,10 @@ int main(int argc, char **argv) {
         harness_add(suite, "projections on fragments", (const TTest *const[]){on_fragments, NULL});
         return harness_run(suite);
     }
+    if (argc > 1 && strcmp(argv[1], "blocks") == 0) {
+        case_list_add(suite, "oclgrind_blocks", "blocks");
+        return harness_run(suite);
+    }
     const bool integers = argc > 1 && strcmp(argv[1], "integers") == 0;
     if (integers || (argc > 1 && strcmp(argv[1], "gradients") == 0)) {
         case_list_add(suite, integers ? "oclgrind_integers" : "oclgrind_backward", argv[1]);

@@ -63,6 +63,132 @@ START_TEST(nan_stays_in_its_row) {
 }
 END_TEST
 
+// Rows of x that are hard to make integers of, where the products are integers: a huge number beside others, numbers near the least
+// that there are, blocks and rows of zeros, NaN and infinities.
+enum hard { HARD_HUGE, HARD_TINY, HARD_ZEROS, HARD_NAN, HARD_INFINITE, HARD_COUNT };
+static void make_hard(enum hard what, const struct test_case *t, double *x) {
+    const int64_t count = t->batch * t->n_q * t->width;
+    for (int64_t i = 0; i < count && what == HARD_TINY; i++) x[i] *= 0x1p-115;
+    for (int64_t i = 0; i < count && what == HARD_ZEROS; i++)
+        if (i / 32 % 3 != 1 || i / t->width == 1) x[i] = 0;
+    const int64_t at = (t->batch * t->n_q - 1) * t->width + t->width / 2; // of the last row
+    if (what == HARD_HUGE) x[at] = 0x1p60;
+    if (what == HARD_NAN) x[at] = (double)NAN;
+    if (what == HARD_INFINITE) x[at] = (double)-INFINITY;
+}
+
+// Element m of row r, by its definition; and how far from it integers may be (linear_few_lanes_integers.clh; those of many rows are no
+// farther): of each number of a block half a step, which is at most the largest / 4161536, or / 32512 of x of 16 bits, and 2^-121.
+// Beside that, as of floats, each of K products and sums rounds once, and so do a block's scale and the result.
+static double hard_element(const struct case_data *data, int64_t r, int64_t m, double *bound) {
+    const struct test_case *t = &data->test;
+    const bool f32 = t->q_type == CLATTN_TYPE_F32;
+    const double *x = data->x + r * t->width, *w = data->matrix[LAYER_Q] + m * t->width;
+    double y = 0, sizes = 0, steps = 0;
+    for (int64_t k = 0; k < t->width; k += 32) {
+        double most = 0, weights = 0;
+        for (int i = 0; i < 32; i++) {
+            y += x[k + i] * w[k + i], sizes += fabs(x[k + i] * w[k + i]);
+            most = fmax(most, fabs(x[k + i])), weights += fabs(w[k + i]);
+        }
+        steps += (most / (f32 ? 4161536.0 : 32512.0) + 0x1p-121) * weights;
+    }
+    // Of q4_1 a number is the sum of two: what they are before counts.
+    const double offsets = t->matrix_type == CLATTN_TYPE_Q4_1 ? 32 : 1;
+    *bound = steps * offsets + (double)(t->width + 8) * 0x1p-24 * sizes * offsets +
+             (f32 ? 0x1p-24 : 0x1p-8) * fabs(y) + 0x1p-130;
+    return y;
+}
+
+// Of the suite's rows the one for this kernel.
+static bool row_asks_for_integers(const char *kernel) {
+    const char *rows = getenv("CLATTN_TEST_ROWS"), *row = rows ? strstr(rows, kernel) : NULL,
+               *asks = row ? strstr(row, "DOT_I8") : NULL;
+    return asks && asks < row + strcspn(row, "|\n");
+}
+
+static void hard_rows(enum hard what, clattn_type x, clattn_type w, int64_t rows, int64_t width) {
+    struct case_arrays arrays;
+    clattn_linear_choice choice;
+    const struct test_case test = {.op = CASE_LINEAR,
+                                   .name = "hard",
+                                   .batch = 1,
+                                   .n_q = rows,
+                                   .width = width,
+                                   .head_dim = 37,
+                                   .q_type = x,
+                                   .kv_type = x,
+                                   .out_type = x,
+                                   .bias_type = x,
+                                   .matrix_type = w,
+                                   .projection = CLATTN_PROJECTION_NATIVE};
+    struct case_data *data = case_make(&test);
+    make_hard(what, &test, data->x);
+    case_bind(data, harness_place(), &arrays);
+    ck_assert(clattn_linear_plan(harness()->context, &arrays.linear, &choice) == CLATTN_OK);
+    ck_assert_msg(!row_asks_for_integers(choice.kernel_name) || strstr(choice.why, "integer"), "%s",
+                  choice.why);
+    ck_assert(clattn_linear_enqueue(harness()->context, harness()->queue, &arrays.linear, 0, NULL, NULL) ==
+              CLATTN_OK);
+    struct case_result got = case_collect(&arrays, harness()->queue, NULL);
+    for (int64_t n = 0; n < rows * test.head_dim; n++) {
+        double bound;
+        const double y = hard_element(data, n / test.head_dim, n % test.head_dim, &bound), is = got.out[n];
+        // Of q4_1 the two parts of a number may be infinities of both signs.
+        const bool good = isnan(y)                            ? isnan(is)
+                          : isinf(y) && w == CLATTN_TYPE_Q4_1 ? !isfinite(is)
+                          : isinf(y)                          ? is == y
+                                                              : fabs(is - y) <= bound;
+        ck_assert_msg(good, "hard %d, x %s, w %s, %lld x %lld: %lld is %g, not %g, by at most %g", (int)what,
+                      clattn_type_name(x), clattn_type_name(w), (long long)rows, (long long)width,
+                      (long long)n, is, y, bound);
+    }
+    case_result_free(&got);
+    case_unbind(&arrays);
+    case_free(data);
+}
+
+// Widths of parts of a vector, of whole ones, and of more than the integers that are kept at once.
+START_TEST(hard_blocks) {
+    static const clattn_type of_x[] = {CLATTN_TYPE_F32, CLATTN_TYPE_BF16},
+                             of_w[] = {CLATTN_TYPE_Q8_0, CLATTN_TYPE_Q4_0, CLATTN_TYPE_Q4_1};
+    static const int64_t widths[] = {32, 96, 128, 576, 2112}, rows[] = {1, 2, 40, 3, 5, 131};
+    for (int n = 0; n < HARD_COUNT * 2 * 3 * 5; n++)
+        hard_rows((enum hard)(n % HARD_COUNT), of_x[n / HARD_COUNT % 2], of_w[n / HARD_COUNT / 2 % 3],
+                  rows[(n + n / 5) % 6], widths[n / HARD_COUNT / 6]);
+}
+END_TEST
+
+// A scale of W that is infinite: times the block's zeros it is NaN, in one column, whoever multiplies.
+START_TEST(infinite_scale) {
+    static const clattn_type of_w[] = {CLATTN_TYPE_Q8_0, CLATTN_TYPE_Q4_0, CLATTN_TYPE_Q4_1};
+    for (int n = 0; n < 3; n++) {
+        struct case_arrays arrays;
+        const struct test_case test = {.op = CASE_LINEAR,
+                                       .name = "infinite scale",
+                                       .batch = 1,
+                                       .n_q = 40,
+                                       .width = 64,
+                                       .head_dim = 37,
+                                       .matrix_type = of_w[n],
+                                       .projection = CLATTN_PROJECTION_NATIVE};
+        struct case_data *data = case_make(&test);
+        data->matrix[LAYER_Q][11 * test.width + 5] = 1e9; // whose block's scale is no float16
+        case_bind(data, harness_place(), &arrays);
+        ck_assert(clattn_linear_enqueue(harness()->context, harness()->queue, &arrays.linear, 0, NULL,
+                                        NULL) == CLATTN_OK);
+        struct case_result got = case_collect(&arrays, harness()->queue, NULL);
+        for (int64_t i = 0; i < test.n_q * test.head_dim; i++)
+            ck_assert_msg(isnan(got.out[i]) ? i % test.head_dim == 11
+                                            : i % test.head_dim != 11 && isfinite(got.out[i]),
+                          "w %s: out[%lld] is %g", clattn_type_name(of_w[n]), (long long)i, got.out[i]);
+        case_result_free(&got);
+        case_unbind(&arrays);
+        case_free(data);
+    }
+}
+END_TEST
+
 // Where `projection` is AUTO either may be the choice, and the kernel must be its own.
 static void expect_choice(const struct test_case *test, clattn_projection projection, const char *kernel) {
     struct case_arrays arrays;
@@ -220,7 +346,7 @@ START_TEST(sizes_of_zero) {
 END_TEST
 
 int main(void) {
-    const TTest *const numbers[] = {repeated_inputs, nan_stays_in_its_row, NULL};
+    const TTest *const numbers[] = {repeated_inputs, nan_stays_in_its_row, hard_blocks, infinite_scale, NULL};
     const TTest *const calls[] = {sizes_of_zero, plan, prepare_compiles_all, workspace, wait_lists, NULL};
     Suite *suite = suite_create("linear");
     harness_add(suite, "calls", calls);

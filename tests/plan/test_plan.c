@@ -256,6 +256,8 @@ static const char *const bad_rows[][2] = {
     {"clblast : LANES=4", "not a row"},
     {"linear_lanes : REDUCTION_TILE=17", "REDUCTION_TILE"},
     {"linear_lanes : ROW_PANELS=3", "ROW_PANELS"},
+    {"linear_lanes : DOT_I8=3", "DOT_I8"},
+    {"linear_lanes : DOT_I8=1 REDUCTION_TILE=48", "DOT_I8"},
     {"linear_lanes : COLUMN_BLOCK=5", "COLUMN_BLOCK"},
     {"linear_few_lanes : ROW_BLOCK=9", "ROW_BLOCK"},
     {"linear_few_lanes : COLUMN_TILE=6 COLUMN_BLOCK=4", "COLUMN_TILE"},

@@ -244,6 +244,54 @@ START_TEST(dot_product) {
 }
 END_TEST
 
+// Integers of many rows over blocks are taken where they were proven and promise to be faster, or where a row asks for them; what a row
+// says without them is for floats.
+START_TEST(integer_product) {
+    static const struct {
+        int width;
+        clattn_type x, w;
+        bool proven;
+        float fma, dot;
+        const char *row;
+        int dot_i8;
+    } cases[] = {
+        {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, true, 117, 234, NULL, DOT_I8_VNNI}, // Zen 4
+        {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q4_1, true, 117, 234, NULL, DOT_I8_VNNI},
+        {8, CLATTN_TYPE_BF16, CLATTN_TYPE_Q4_0, true, 60, 120, NULL, DOT_I8_VNNI},
+        {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, true, 117, 200, NULL, 0},
+        {16, CLATTN_TYPE_F16, CLATTN_TYPE_Q8_0, true, 117, 200, NULL, DOT_I8_VNNI},
+        {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, false, 117, 234, NULL, 0},
+        {4, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, true, 30, 60, NULL, 0},
+        {16, CLATTN_TYPE_F32, CLATTN_TYPE_F16, true, 117, 234, NULL, 0},
+        {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, true, 117, 234, "linear_lanes :", 0},
+        {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, true, 117, 100, "linear_lanes : DOT_I8=2", DOT_I8_VNNI},
+        {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, false, 117, 0, "linear_lanes : DOT_I8=2", 0},
+        {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, false, 117, 0, "linear_lanes : DOT_I8=1", DOT_I8_EMULATION},
+        {16, CLATTN_TYPE_F32, CLATTN_TYPE_F32, false, 117, 0, "linear_lanes : DOT_I8=1", 0},
+        {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q4_0, false, 117, 0, "linear_lanes : LANES=4 DOT_I8=1", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        clattn_capabilities cpu = wide_cpu;
+        tuned_rows own = {0};
+        linear_choice c;
+        char why[256];
+        plan_input in = {.device = &cpu, .shipped = &shipped};
+        linear_problem p = problem_of(512, 768, 768, cases[i].w);
+        p.type_x = p.type_y = cases[i].x, cpu.float_vector_width = (uint32_t)cases[i].width;
+        in.probes.proven = 1u << PROBE_FMA | (cases[i].proven ? 1u << PROBE_DOT_I8 : 0);
+        in.probes.rate[PROBE_FMA] = cases[i].fma, in.probes.rate[PROBE_DOT_I8] = cases[i].dot;
+        if (cases[i].row) {
+            ck_assert_msg(cla_tuned_parse(cases[i].row, &own, why, sizeof why), "%s", why);
+            in.own = &own;
+        }
+        ck_assert(cla_variant_choose_linear(&in, &p, false, &c) && c.id == KERNEL_LINEAR_LANES);
+        ck_assert_msg(c.knobs.dot_i8 == cases[i].dot_i8, "case %zu: DOT_I8 is %d", i, c.knobs.dot_i8);
+        ck_assert_int_eq(c.knobs.reduction_tile, c.knobs.dot_i8 ? 512 : 256);
+        ck_assert(c.column_tile % c.knobs.column_block == 0 && c.column_tile <= LINEAR_TILE_COLUMNS);
+        if (cases[i].row) cla_tuned_free(&own);
+    }
+}
+END_TEST
+
 // Heads that RoPE turns in a projection are whole in its tile.
 START_TEST(whole_heads) {
     const plan_input in = {.device = &wide_cpu, .shipped = &shipped};
@@ -273,8 +321,51 @@ START_TEST(whole_heads) {
 }
 END_TEST
 
+// Integers where they are proven and the rates say that they are faster, or where a row asks for them.
+START_TEST(integers) {
+    static const struct {
+        clattn_type x, w;
+        int64_t rows;
+        float integers, floats; // rates; of integers 0: not proven
+        const char *own;
+        int dot_i8;
+    } cases[] = {
+        {CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, 1, 200, 100, NULL, DOT_I8_VNNI},
+        {CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, 1, 0, 100, NULL, 0},
+        {CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, 1, 120, 100, NULL, 0}, // slow ones
+        {CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, 4, 200, 100, NULL, 0}, // each row takes three products
+        {CLATTN_TYPE_BF16, CLATTN_TYPE_Q8_0, 2, 200, 100, NULL, DOT_I8_VNNI},
+        {CLATTN_TYPE_F32, CLATTN_TYPE_Q4_0, 4, 200, 100, NULL, DOT_I8_VNNI},
+        {CLATTN_TYPE_F32, CLATTN_TYPE_Q4_1, 1, 200, 100, NULL, DOT_I8_VNNI},
+        {CLATTN_TYPE_F32, CLATTN_TYPE_F32, 1, 200, 100, NULL, 0},
+        {CLATTN_TYPE_F32, CLATTN_TYPE_Q4_0, 1, 200, 100, "linear_few_lanes :\n", 0},
+        {CLATTN_TYPE_F32, CLATTN_TYPE_Q4_0, 1, 200, 100, "linear_few_lanes : LANES=4 DOT_I8=1\n", 0},
+        {CLATTN_TYPE_F32, CLATTN_TYPE_Q4_0, 4, 0, 100, "linear_few_lanes : DOT_I8=2\n", 0},
+        {CLATTN_TYPE_F32, CLATTN_TYPE_Q4_0, 4, 0, 100, "linear_few_lanes : DOT_I8=1\n", DOT_I8_EMULATION}};
+    for (size_t n = 0; n < sizeof cases / sizeof cases[0]; n++) {
+        clattn_capabilities cpu = device_of(1 << 20, 4096, 2);
+        linear_problem p = problem_of(cases[n].rows, 576, 576, cases[n].x);
+        plan_input in = {.device = &cpu, .shipped = &shipped};
+        tuned_rows own;
+        linear_choice c;
+        char why[256];
+        p.type_w = cases[n].w;
+        cpu.is_gpu = false, cpu.is_cpu = true, cpu.float_vector_width = 16;
+        if (cases[n].integers > 0) in.probes.proven |= 1u << PROBE_DOT_I8;
+        in.probes.rate[PROBE_DOT_I8] = cases[n].integers, in.probes.rate[PROBE_FMA] = cases[n].floats;
+        if (cases[n].own) ck_assert(cla_tuned_parse(cases[n].own, &own, why, sizeof why));
+        if (cases[n].own) in.own = &own;
+        ck_assert(cla_variant_choose_linear(&in, &p, true, &c) && c.id == KERNEL_LINEAR_FEW_LANES);
+        ck_assert_msg(c.knobs.dot_i8 == cases[n].dot_i8, "case %zu: DOT_I8=%d", n, c.knobs.dot_i8);
+        ck_assert_int_eq(c.column_tile, c.knobs.dot_i8 ? 32 : 8);
+        if (cases[n].own) cla_tuned_free(&own);
+    }
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {never_lanes, measured_and_asked, cpus_keep_theirs, parameters_of_clblast,
-                                  alignment,   who_projects,       dot_product,      whole_heads};
+    const TTest *const tests[] = {
+        never_lanes,  measured_and_asked, cpus_keep_theirs, parameters_of_clblast, alignment,
+        who_projects, dot_product,        integer_product,  whole_heads,           integers};
     return PLAN_SUITE_RUN("plan_linear", tests);
 }

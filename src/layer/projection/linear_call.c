@@ -149,7 +149,11 @@ clattn_status clattn_linear_plan(clattn_context *context, const clattn_linear_pa
                                .workspace_bytes = (size_t)job.workspace_bytes};
     snprintf(choice->kernel_name, sizeof choice->kernel_name, "%s",
              l->native ? clattn_kernel_sources[l->choice.id].name : "clblast");
-    snprintf(choice->why, sizeof choice->why, "%s: %s", l->native ? "native" : "clblast", job.why);
+    const int integers = l->native ? l->choice.knobs.dot_i8 : 0;
+    snprintf(choice->why, sizeof choice->why, "%s: %s%s", l->native ? "native" : "clblast", job.why,
+             integers == DOT_I8_VNNI ? "; integer dot product"
+             : integers              ? "; integer products, emulated"
+                                     : "");
     return CLATTN_OK;
 }
 

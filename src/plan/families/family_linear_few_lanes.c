@@ -3,9 +3,35 @@
 
 #define SHARED_ROWS 8 // from here on W is in the first-level cache for most of its rows' products
 
+// Vector instructions for 64 numbers of W in sixteen lanes, those of the kernel's machine code: what all rows share, making W's numbers
+// and scales, and what each row takes.
+static double float_work(const linear_problem *p, int rows) {
+    return (p->type_w == CLATTN_TYPE_Q8_0 ? 14.0 : 16.0) + 6.0 * rows;
+}
+static double integer_work(const linear_problem *p, int rows) {
+    const int digits = p->type_x == CLATTN_TYPE_F32 ? 3 : 2;
+    return p->type_w == CLATTN_TYPE_Q8_0 ? 5.0 + (2.0 * digits + 3.0) * rows
+                                         : 5.0 + (1.5 * digits + 1.5) * rows;
+}
+
+// Whether the engine of integers is the faster one for a block of rows, by the rates of the device: an instruction is two operations a
+// lane for floats and counts as four for integers. What a choice by two measured rates has to be worth is a tenth.
+static bool integers_win(const plan_input *in, const linear_problem *p) {
+    const int rows = p->rows < 1 ? 1 : p->rows > 4 ? 4 : (int)p->rows;
+    const double floats = in->probes.rate[PROBE_FMA] / 2.0, integers = in->probes.rate[PROBE_DOT_I8] / 4.0;
+    return float_work(p, rows) * integers > 1.1 * integer_work(p, rows) * floats;
+}
+
+// Columns of a work-item that makes integers of x: many, which share them, but enough work-items for all cores.
+static int integer_tile(const plan_input *in) {
+    const uint32_t units = in->device->compute_units;
+    return units <= 4 ? 32 : units <= 16 ? 16 : 8;
+}
+
 // Few rows: blocks whose accumulators fill the registers. Of more rows and W of float32 two rows by eight columns, whose sums
 // are one vector: 20 rows of 512 take 0.83 times as long as by blocks of 4 x 4, 8 rows as long, 4 rows 1.15 times (Zen 5, PoCL 3.1).
-static void choose_few_rows(const linear_problem *p, const knobs *row, linear_choice *choice) {
+static void choose_few_rows(const plan_input *in, const linear_problem *p, const knobs *row,
+                            linear_choice *choice) {
     knobs *k = &choice->knobs;
     const bool wide = p->rows >= SHARED_ROWS && k->lanes == 16 && p->type_w == CLATTN_TYPE_F32;
     k->row_block = p->rows <= 1 ? 1 : p->rows == 2 || wide ? 2 : p->rows % 5 == 0 && p->rows % 4 != 0 ? 5 : 4;
@@ -15,7 +41,10 @@ static void choose_few_rows(const linear_problem *p, const knobs *row, linear_ch
     // Asking takes 0.5 to 0.9 of the time from memory, and 0.9 to 1.2 from the second-level cache (Zen 4). With more rows a block is
     // there after the first ones.
     k->ask_ahead = p->rows <= k->row_block ? ASK_SECOND_LEVEL : ASK_NOTHING;
+    const int dot_i8 = k->dot_i8;
+    if (dot_i8) k->column_tile = integer_tile(in);
     cla_knobs_override(k, row);
+    k->dot_i8 = dot_i8;
     choice->column_tile = k->column_tile;
 }
 
@@ -23,6 +52,8 @@ static const char *knobs_refusal(const knobs *row) {
     if (!cla_family_is_vector(row->lanes)) return "asks for LANES that are none of 4, 8, 16";
     if (row->row_block > 8 || row->column_block > 16)
         return "asks for a ROW_BLOCK above 8 or a COLUMN_BLOCK above 16";
+    if (row->dot_i8 > DOT_I8_VNNI) return "asks for a DOT_I8 that is none of 1, 2";
+    if (row->dot_i8 && row->column_tile > 128) return "asks for DOT_I8 and a COLUMN_TILE above 128";
     if (row->column_tile > 1024) return "asks for a COLUMN_TILE above 1024";
     if (!cla_family_divides(row->lanes, row->column_tile) ||
         !cla_family_divides(row->column_block, row->column_tile))
@@ -35,15 +66,17 @@ static void shape(const plan_input *in, const linear_problem *p, const tuned_row
                   linear_choice *choice) {
     const int head = p->rope_head % 2 ? 0 : p->rope_head;
     knobs *k = &choice->knobs;
-    k->lanes = cla_variant_lanes(in);
-    choose_few_rows(p, &row->knobs, choice);
+    k->lanes = row->knobs.lanes ? row->knobs.lanes : cla_variant_lanes(in);
+    k->dot_i8 = cla_family_linear_integers(in, p, row, k->lanes, integers_win(in, p));
+    choose_few_rows(in, p, &row->knobs, choice);
     const bool whole = k->column_block % 2 == 0 && k->column_tile % k->column_block == 0;
     if (head && whole && k->row_block * k->column_block <= 32) k->rope = p->rope_interleaved ? 2 : 1;
     k->epilogue = p->epilogue && !k->rope;
 }
 
 const family cla_family_linear_few_lanes = {.name = "linear_few_lanes",
-                                            .tunes = "LANES ROW_BLOCK COLUMN_BLOCK COLUMN_TILE ASK_AHEAD ",
+                                            .tunes =
+                                                "LANES ROW_BLOCK COLUMN_BLOCK COLUMN_TILE ASK_AHEAD DOT_I8 ",
                                             .id = KERNEL_LINEAR_FEW_LANES,
                                             .knobs_refusal = knobs_refusal,
                                             .shape = shape};

@@ -30,13 +30,14 @@ static int common_multiple(int a, int b) {
 }
 
 // When the busiest compute unit is done, in arbitrary units, all tiles taking as long as whole ones: packing x costs as
-// much as 6.4 columns of each tile, and a block of W that no second panel shares 3 %.
+// much as 6.4 columns of each tile, making integers of it as 16, and a block of W that no second panel shares 3 %.
 static int64_t time_of(const plan_input *in, const linear_problem *p, const knobs *k, int tile, int percent) {
     const int64_t rows = (int64_t)k->lanes * k->row_vectors * k->row_panels;
     const int64_t tiles = divide_up(p->rows < MOST_TIMED ? p->rows : MOST_TIMED, rows) *
                           divide_up(p->columns < MOST_TIMED ? p->columns : MOST_TIMED, tile);
     const int64_t units = in->device->compute_units ? in->device->compute_units : 1;
-    return divide_up(tiles, units) * rows * (10 * tile + 64) * percent * (k->row_panels == 1 ? 103 : 100);
+    return divide_up(tiles, units) * rows * (10 * tile + (k->dot_i8 ? 160 : 64)) * percent *
+           (k->row_panels == 1 ? 103 : 100);
 }
 
 // The best tile of whole steps; equal parts of the columns are the candidates, ever more of them.
@@ -69,8 +70,10 @@ static bool choose_many_rows(const plan_input *in, const linear_problem *p, cons
         knobs k = base;
         int tile = 0;
         k.row_vectors = shapes[i / 2].row_vectors, k.column_block = shapes[i / 2].column_block;
-        k.row_panels = 2 - i % 2, k.reduction_tile = k.dot_bf16 ? 512 : 256; // alike in bytes of x
+        k.row_panels = 2 - i % 2,
+        k.reduction_tile = k.dot_bf16 || k.dot_i8 ? 512 : 256; // alike in bytes of x
         cla_knobs_override(&k, row);
+        k.dot_i8 = base.dot_i8;
         const int block = common_multiple(k.lanes, k.column_block),
                   step = head ? common_multiple(block, head) : block;
         if (step > LINEAR_TILE_COLUMNS) continue;
@@ -100,6 +103,9 @@ static const char *knobs_refusal(const knobs *row) {
         return "asks for a COLUMN_TILE that is no multiple of LANES and COLUMN_BLOCK";
     if (row->reduction_tile > 1024 || !cla_family_divides(row->lanes ? row->lanes : 16, row->reduction_tile))
         return "asks for a REDUCTION_TILE above 1024 or no multiple of LANES";
+    if (row->dot_i8 > DOT_I8_VNNI) return "asks for a DOT_I8 that is none of 1, 2";
+    if (row->dot_i8 && row->reduction_tile % 32)
+        return "asks for DOT_I8 and a REDUCTION_TILE of no whole blocks of 32";
     return NULL;
 }
 
@@ -113,6 +119,24 @@ bool cla_family_linear_dot_wins(const plan_input *in, const linear_problem *p) {
            in->probes.rate[PROBE_DOT_BF16] > in->probes.rate[PROBE_FMA];
 }
 
+int cla_family_linear_integers(const plan_input *in, const linear_problem *p, const tuned_row *row, int lanes,
+                               bool win) {
+    const bool own = in->own && row >= in->own->rows && row < in->own->rows + in->own->count,
+               proven = in->probes.proven >> PROBE_DOT_I8 & 1u;
+    const int asked = own ? row->knobs.dot_i8 : win ? DOT_I8_VNNI : 0;
+    if (clattn_type_numbers(p->type_w) == 1 || lanes < 8) return 0;
+    return asked == DOT_I8_VNNI && !proven ? 0 : asked;
+}
+
+// Whether the engine of integers is the faster one, by the rates of the device: of it an instruction counts as four operations a lane,
+// of multiply-adds as two. A block of 32 numbers takes 32 multiply-adds, or of float32 x 24 products of integers, of 16 bits 16, and
+// what makes floats of the sum. What a choice by two measured rates has to be worth is a tenth.
+static bool integers_win(const plan_input *in, const linear_problem *p) {
+    const double floats = in->probes.rate[PROBE_FMA] / 2.0, integers = in->probes.rate[PROBE_DOT_I8] / 4.0,
+                 work = (p->type_x == CLATTN_TYPE_F32 ? 26.0 : 18.0) + (p->type_w == CLATTN_TYPE_Q4_1);
+    return 32.0 * integers > 1.1 * work * floats;
+}
+
 // RoPE joins in where pairs are not cut: heads of an even size.
 static void shape(const plan_input *in, const linear_problem *p, const tuned_row *row,
                   linear_choice *choice) {
@@ -121,6 +145,7 @@ static void shape(const plan_input *in, const linear_problem *p, const tuned_row
     choice->knobs.lanes = row->knobs.lanes ? row->knobs.lanes : cla_variant_lanes(in);
     choice->knobs.dot_bf16 =
         choice->knobs.lanes == 16 && row->knobs.reduction_tile % 32 == 0 && cla_family_linear_dot_wins(in, p);
+    choice->knobs.dot_i8 = cla_family_linear_integers(in, p, row, choice->knobs.lanes, integers_win(in, p));
     if (head && choose_many_rows(in, p, &row->knobs, head, choice))
         choice->knobs.rope = p->rope_interleaved ? 2 : 1;
     else if (!choose_many_rows(in, p, &row->knobs, 0, choice))
@@ -129,7 +154,7 @@ static void shape(const plan_input *in, const linear_problem *p, const tuned_row
 
 const family cla_family_linear_lanes = {
     .name = "linear_lanes",
-    .tunes = "LANES ROW_VECTORS COLUMN_BLOCK COLUMN_TILE ROW_PANELS REDUCTION_TILE ",
+    .tunes = "LANES ROW_VECTORS COLUMN_BLOCK COLUMN_TILE ROW_PANELS REDUCTION_TILE DOT_I8 ",
     .id = KERNEL_LINEAR_LANES,
     .knobs_refusal = knobs_refusal,
     .shape = shape};
