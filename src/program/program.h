@@ -22,7 +22,8 @@ typedef struct program_spec {
     bool large;          // for buffers past the device's limit: the context says so, not who asks
     // OpenCL C in the source in place of its mark, or in front of it, such as a caller's score function; NULL: none
     const char *inserted;
-    const linked_kernel *linked; // while it is built; its refusal is told as no error, since whoever asks goes on without it
+    const linked_kernel
+        *linked; // while it is built; its refusal is told as no error, since whoever asks goes on without it
     int linked_count;
 } program_spec;
 
@@ -42,7 +43,7 @@ typedef struct program {
     program_spec spec; // with texts of its own
     cl_program program;
     uint8_t key[32];
-    char *options; // of the compiler, with the knobs
+    char *options;      // of the compiler, with the knobs
     size_t group_limit; // work-items of a group that the compiled kernel allows: maybe fewer than its device
     pace_rate rate;     // what it has shown
     // Private memory of a work-item, as the driver tells it: what did not fit its registers, or, of some drivers, all it has.
