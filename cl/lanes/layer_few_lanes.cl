@@ -3,33 +3,19 @@
 // (the result), part by part. The launch has a work-group a core, each one work-item, which take parts one at a time, in
 // order, and a part of the next step only when every part of the one before is done. So the cores are woken once.
 //
-// No group depends on another one's being run: a group that finds nothing to take looks again for a while and then leaves, and
-// whoever does the last part of a step finds the next one open. What groups tell one another by is OpenCL 1.2's atomics between
-// fences, which on CPU devices order memory; the planner takes this kernel on no others.
+// parts.clh tells how. Whoever does the last part of a step finds the next one open.
 // Called by the layer; leaves out norms, gates, keys from elsewhere, expressions of the caller's.
 #define PART_OF_LAYER
 #define LANES_ROWS // as flash_lanes.cl needs it, though linear_few_lanes.cl is the first to include lanes.clh
 #include "linear/linear_few_lanes.cl"
 #include "lanes/flash_lanes.cl"
+#include "base/parts.clh"
 
 #if TYPE_Q != TYPE_KV || TYPE_Q != TYPE_OUT || PAST || PAGED || RAGGED || (SCORE_OPS & ARGS_MODS)
 #error "a small layer has one type, and its own keys in one view"
 #endif
 
 #define LOOKS_MOST 4096 // at what others do: tens of microseconds
-
-#if defined(__clang__) && (defined(__x86_64__) || defined(__aarch64__))
-#define MEMORY_FENCE __sync_synchronize() // PoCL 3.1's mem_fence orders no stores of other work-groups
-#else
-#define MEMORY_FENCE mem_fence(CLK_GLOBAL_MEM_FENCE)
-#endif
-
-// The next part of the `open` ones, or -1 where all of them are taken.
-int take_part(volatile __global int *taken, int open) {
-    for (int next = *taken; next < open; next = *taken)
-        if (atomic_cmpxchg(taken, next, next + 1) == next) return next;
-    return -1;
-}
 
 typedef struct small_steps {
     int q, k, v, attention, all; // the parts up to the end of each
@@ -59,8 +45,10 @@ layer_few_lanes(FUSED_ARGUMENTS, __global const ELEMENT(TYPE_Q) * x, __global co
         const int ready = *done, open = ready < steps.v           ? steps.v
                                         : ready < steps.attention ? steps.attention
                                                                   : steps.all;
-        const int part = take_part(taken, open);
+        int count;
+        const int part = take_parts(taken, open, 0, &count);
         if (part < 0) {
+            LOOK_LATER;
             looks = open == steps.all ? LOOKS_MOST : looks + 1;
             continue;
         }

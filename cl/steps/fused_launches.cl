@@ -3,9 +3,7 @@
 // on. It has as many work-groups as the device has cores, each of one work-item, which take parts (work-groups of a launch) one behind
 // the other, and a part of the next launch only when every part of the one before is done.
 //
-// No group depends on another one's being run, as in layer_few_lanes.cl: a part is waited for only when a group has taken it, a group
-// that finds nothing to take looks again for a while and then leaves, and the last to leave puts the counters back. What groups tell
-// one another by is OpenCL 1.2's atomics between fences, which order memory on CPU devices, and the host takes this kernel on no others.
+// parts.clh tells how groups do it, none of which depends on another one's being run. The last to leave puts the counters back.
 //
 // A launch's kernel is compiled apart, with its own knobs, behind this file with PART_OF_STEP. It is then a function among others of its
 // own, which finds its place where it asks for that of its work-item, and it needs neither barriers nor local memory, since it is alone in
@@ -41,16 +39,7 @@ typedef struct step_place {
 #endif
 
 #define LOOKS_MOST 32768 // at what others do: about a millisecond
-#if defined(__clang__) && defined(__x86_64__)
-#define MEMORY_FENCE __sync_synchronize() // PoCL 3.1's mem_fence orders no stores of other work-groups
-#define LOOK_LATER __builtin_ia32_pause()
-#elif defined(__clang__) && defined(__aarch64__)
-#define MEMORY_FENCE __sync_synchronize()
-#define LOOK_LATER (void)0
-#else
-#define MEMORY_FENCE mem_fence(CLK_GLOBAL_MEM_FENCE)
-#define LOOK_LATER (void)0
-#endif
+#include "base/parts.clh"
 
 #define TEN_BUFFERS(tens, DO)                                                                                \
     DO(tens##0), DO(tens##1), DO(tens##2), DO(tens##3), DO(tens##4), DO(tens##5), DO(tens##6), DO(tens##7),  \
@@ -77,17 +66,6 @@ void run_part(int which, STEP_PARAMETERS) {
     }
 }
 
-// The next ones of the `open` parts, of which there are *count: half of a group's share of what is left, so that groups end together.
-int take_parts(volatile __global int *taken, int open, int *count) {
-    const int groups = (int)get_num_groups(0);
-    for (int next = *taken; next < open; next = *taken) {
-        *count = (open - next + 2 * groups - 1) / (2 * groups);
-        if (atomic_cmpxchg(taken, next, next + *count) == next) return next;
-    }
-    *count = 0;
-    return open;
-}
-
 void run_parts(__global const step_launch *launch, int first, int count, __global void *const *buffers,
                __global const uchar *values) {
     __global const int *words = (__global const int *)values + launch->arguments;
@@ -109,9 +87,11 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_launches(EACH
     for (int looks = 0; looks < LOOKS_MOST;) {
         const int ready = *done;
         for (; launch < end && launch->end <= ready; launch++) begin = launch->end;
-        int count = 0;
-        const int first = launch < end ? take_parts(taken, launch->end, &count) : 0;
-        if (count == 0) {
+        int count;
+        // Half of a group's share of what is left, so that groups end together.
+        const int first =
+            launch < end ? take_parts(taken, launch->end, 2 * (int)get_num_groups(0), &count) : -1;
+        if (first < 0) {
             if (launch >= end - 1) break; // all parts are taken
             LOOK_LATER;
             looks++;

@@ -37,10 +37,9 @@ typedef struct chain {
 typedef struct launch_argument {
     size_t bytes;
     const void *value;
-    const char
-        *type; // of a value: the name of its struct in the kernels, where LAUNCH_TYPE knows it, else NULL
-    cl_mem pointer; // an address in place of the value (pointer.h)
-    cl_mem buffer;  // the value is this one
+    const char *type; // of a struct: its name in the kernels, where LAUNCH_TYPE knows it, else NULL
+    cl_mem pointer;   // an address in place of the value (pointer.h)
+    cl_mem buffer;    // the value is this one
 } launch_argument;
 
 typedef struct launch {
@@ -100,8 +99,9 @@ clattn_status cla_chain_end(chain *c, clattn_status status, cl_event *event);
              : NULL)
 
 // Argument by value, and a memory object (NULL is allowed where the kernel does not touch it).
-#define cla_launch_value(l, value, bytes) cla_launch_typed(l, value, bytes, LAUNCH_TYPE(value))
-void cla_launch_typed(launch *l, const void *value, size_t bytes, const char *type);
+#define LAUNCH_VALUE(at, size) ((launch_argument){.bytes = (size), .value = (at), .type = LAUNCH_TYPE(at)})
+#define cla_launch_value(l, at, size) cla_launch_argument(l, LAUNCH_VALUE(at, size))
+void cla_launch_argument(launch *l, launch_argument a);
 void cla_launch_buffer(launch *l, const cl_mem *buffer);
 clattn_status cla_launch_enqueue(chain *c, const launch *l);
 // The next command of the chain: a kernel whose arguments are set.

@@ -9,8 +9,8 @@
 #include "base/host.h"
 
 #define MOST_KERNELS 48
-#define MOST_FLOPS                                                                                           \
-    1e8 // a launch with more of them has a millisecond, of which what lies between launches is little
+// A launch with more of them has a millisecond, of which what lies between launches is little.
+#define MOST_FLOPS 1e8
 #define CALL_BYTES 2048
 #define LINE_BYTES (CALL_BYTES + 128)
 
@@ -36,8 +36,7 @@ static bool is_fusable(const recorded *x) {
     const double parts = (double)x->size[0] * (double)x->size[1] * (double)x->size[2];
     const bool alone = l->local[0] * l->local[1] * l->local[2] == 1;
     return l->program && (alone || l->apart) && !x->offset[0] && !x->offset[1] && !x->offset[2] &&
-           parts < INT_MAX / 64 && l->flops <= MOST_FLOPS && !l->program->spec.inserted &&
-           !l->program->spec.large && has_names(l);
+           parts < INT_MAX / 64 && l->flops <= MOST_FLOPS && !l->program->spec.inserted && has_names(l);
 }
 
 static int kernel_of(const fusing *f, const launch *l) {
@@ -191,7 +190,7 @@ static clattn_status make_shared(const fusing *f, const fused *w, cl_mem *shared
     unsigned char *words = cla_host_take_zeroed(&c->host, 1, bytes);
     if (!words) return cla_context_fail(c, CLATTN_OUT_OF_MEMORY, "recording: no host memory");
     write_words(f, w, words);
-    const clattn_status status = cla_recording_words(f->r, words, bytes, shared);
+    const clattn_status status = cla_recording_take(f->r, bytes, words, shared);
     cla_host_release(&c->host, words);
     return status;
 }
@@ -238,7 +237,9 @@ static clattn_status fuse(fusing *f) {
     const size_t before = f->r->launches;
     for (recorded *x = f->r->first; x; x = x->next)
         if (is_fusable(x) && !add_kernel(f, &x->l)) {
-            cla_log_send(&c->log, CLATTN_LOG_INFO, "recording: has more kernels than are linked: %d",
+            cla_log_send(&c->log, CLATTN_LOG_INFO,
+                         "recording: its launches stay apart: they have more than %d kernels, or one whose "
+                         "arguments are too many",
                          MOST_KERNELS);
             return CLATTN_OK;
         }
@@ -248,10 +249,7 @@ static clattn_status fuse(fusing *f) {
         cla_log_send(&c->log, CLATTN_LOG_INFO,
                      "recording: its launches stay apart: the driver's compiler refused them as one");
     if (status != CLATTN_OK) return status == CLATTN_BUILD_FAILED ? CLATTN_OK : status;
-    for (recorded **at = &f->r->first; *at; at = &(*at)->next) {
-        TRY(fuse_at(f, at));
-        f->r->last = *at;
-    }
+    for (recorded **at = &f->r->first; *at; at = &(*at)->next) TRY(fuse_at(f, at));
     cla_log_send(&c->log, CLATTN_LOG_INFO, "recording: %zu launches became %zu, of %d kernels", before,
                  f->r->launches, f->count);
     return CLATTN_OK;

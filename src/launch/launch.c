@@ -5,16 +5,16 @@
 #include "launch/recording.h"
 #include "device/pointer.h"
 
-void cla_launch_typed(launch *l, const void *value, size_t bytes, const char *type) {
-    l->args[l->count++] = (launch_argument){.bytes = bytes, .value = value, .type = type};
+void cla_launch_argument(launch *l, launch_argument a) {
+    l->args[l->count++] = a;
 }
 
 void cla_launch_buffer(launch *l, const cl_mem *buffer) {
     const bool address = cla_pointer_kind(*buffer);
-    l->args[l->count++] = (launch_argument){.bytes = sizeof *buffer,
-                                            .value = *buffer ? buffer : NULL,
-                                            .pointer = address ? *buffer : NULL,
-                                            .buffer = address ? NULL : *buffer};
+    cla_launch_argument(l, (launch_argument){.bytes = sizeof *buffer,
+                                             .value = *buffer ? buffer : NULL,
+                                             .pointer = address ? *buffer : NULL,
+                                             .buffer = address ? NULL : *buffer});
 }
 
 typedef struct grid_part {

@@ -10,17 +10,13 @@ clattn_recording *cla_recording_of(clattn_context *context, cl_command_queue que
     return queue == atomic_load(&context->recorded_queue) ? atomic_load(&context->recording) : NULL;
 }
 
-static clattn_status take(clattn_recording *r, uint64_t bytes, const void *words, cl_mem *buffer) {
+clattn_status cla_recording_take(clattn_recording *r, uint64_t bytes, const void *words, cl_mem *buffer) {
     pool_slot *slot;
     TRY(cla_pool_apart(r->context, bytes, words, &slot));
     slot->next = r->slots;
     r->slots = slot;
     *buffer = slot->buffer;
     return CLATTN_OK;
-}
-
-clattn_status cla_recording_words(clattn_recording *r, const void *words, size_t bytes, cl_mem *buffer) {
-    return take(r, bytes, words, buffer);
 }
 
 // What is replayed runs in one order, so that all calls may read one table, and work in memory that earlier ones have left.
@@ -30,14 +26,14 @@ clattn_status cla_recording_table(chain *c, const void *words, size_t bytes, cl_
             *table = s->buffer;
             return CLATTN_OK;
         }
-    return take(c->recording, bytes, words, table);
+    return cla_recording_take(c->recording, bytes, words, table);
 }
 
 clattn_status cla_recording_scratch(chain *c, uint64_t bytes, cl_mem *scratch) {
     pool_slot *found = NULL;
     for (pool_slot *s = c->recording->slots; s; s = s->next)
         if (!s->words && !s->held && s->bytes >= bytes && (!found || s->bytes < found->bytes)) found = s;
-    if (!found) return take(c->recording, bytes, NULL, scratch);
+    if (!found) return cla_recording_take(c->recording, bytes, NULL, scratch);
     found->held = true;
     *scratch = found->buffer;
     return CLATTN_OK;

@@ -35,8 +35,8 @@ clattn_status cla_recording_keep(chain *c, const launch *l, cl_kernel kernel, co
 bool cla_recording_has(const chain *c, const launch *l, cl_mem *result);
 void cla_recording_took(chain *c, bool well);
 
-// A buffer of the recording's own that holds these words; it has no other use.
-clattn_status cla_recording_words(clattn_recording *r, const void *words, size_t bytes, cl_mem *buffer);
+// A buffer that becomes the recording's own, and holds these words, where there are some.
+clattn_status cla_recording_take(clattn_recording *r, uint64_t bytes, const void *words, cl_mem *buffer);
 
 // Release all that it has, and itself.
 void cla_recording_free(clattn_recording *r);

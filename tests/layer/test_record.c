@@ -411,7 +411,7 @@ START_TEST(handles) {
     ck_assert_int_eq(clattn_recording_begin(NULL, queue, &r), CLATTN_INVALID_ARGUMENT);
     ck_assert_int_eq(clattn_recording_end(NULL), CLATTN_INVALID_ARGUMENT);
     ck_assert_int_eq(clattn_recording_enqueue(NULL, queue, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT);
-    ck_assert_uint_eq(clattn_recording_launches(NULL), 0);
+    ck_assert(clattn_recording_fuse(NULL) == CLATTN_INVALID_ARGUMENT && clattn_recording_launches(NULL) == 0);
     clattn_recording_destroy(NULL);
     REFUSED(clattn_recording_begin(context, queue, NULL), "recording: is NULL");
     REFUSED(clattn_recording_begin(context, NULL, &r), "queue: is NULL");
@@ -428,14 +428,14 @@ START_TEST(refusals) {
     cl_command_queue queue = harness()->queue;
     struct case_arrays a;
     struct case_data *data = case_open(names[0], &a);
-    clattn_recording *r = NULL, *other = NULL;
+    clattn_recording *r = begin(queue), *other = NULL;
     cl_event event = NULL, gate = harness_gate();
     int heard = 0;
     const clattn_progress progress = {.fn = nobody_hears, .user = &heard};
-    r = begin(queue);
     REFUSED(clattn_recording_begin(context, queue, &other), "another one");
     ck_assert_ptr_null(other);
     REFUSED(clattn_recording_enqueue(r, queue, 0, NULL, NULL), "is not ended");
+    REFUSED(clattn_recording_fuse(r), "is not ended");
     REFUSED(clattn_attention_enqueue(context, queue, &a.params, 0, NULL, &event), "event: ");
     ck_assert_ptr_null(event);
     REFUSED(clattn_attention_enqueue(context, queue, &a.params, 1, &gate, NULL), "wait_list: ");

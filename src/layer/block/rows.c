@@ -101,7 +101,7 @@ typedef struct row_launch {
     const clattn_tensor *rows, *tensors[ROW_TENSORS]; // in the order of the kernel's arguments
 } row_launch;
 
-static clattn_status enqueue_rows(chain *steps, const row_launch *w, const launch_argument *args) {
+static clattn_status enqueue_rows(chain *steps, const row_launch *w, launch_argument args) {
     knobs k = w->knobs;
     launch l = {.flops = flops_of(w->rows), .cuts_first = true};
     if (cla_tensor_is_empty(w->rows)) return CLATTN_OK;
@@ -111,7 +111,7 @@ static clattn_status enqueue_rows(chain *steps, const row_launch *w, const launc
     l.global[0] = l.local[0] * (size_t)w->rows->shape[1];
     l.global[1] = (size_t)w->rows->shape[0], l.global[2] = 1;
     for (int i = 0; i < ROW_TENSORS && w->tensors[i]; i++) cla_launch_buffer(&l, &w->tensors[i]->buffer);
-    cla_launch_typed(&l, args->value, args->bytes, args->type);
+    cla_launch_argument(&l, args);
     return cla_launch_enqueue(steps, &l);
 }
 
@@ -179,8 +179,7 @@ static clattn_status run_norm(void *from, chain *steps) {
                          .type_out = (int)p->out.type};
     const row_launch w = {
         KERNEL_ROW_NORM, types, &p->x, {&p->x, &p->residual, &p->sum, &p->out, &p->weight, &p->bias}};
-    return enqueue_rows(steps, &w,
-                        &(launch_argument){.bytes = sizeof a, .value = &a, .type = LAUNCH_TYPE(&a)});
+    return enqueue_rows(steps, &w, LAUNCH_VALUE(&a, sizeof a));
 }
 
 static const entry norm_entry = {.check = check_norm, .run = run_norm};
@@ -232,8 +231,7 @@ clattn_status cla_activate_enqueue(chain *steps, const activate_rows *rows) {
     if (a.gates) a.up = cla_tensor_view(up);
     if (a.adds) a.residual = cla_tensor_view(rows->residual);
     const row_launch w = {KERNEL_ACTIVATE, types, rows->x, {rows->x, up, rows->residual, rows->out}};
-    return enqueue_rows(steps, &w,
-                        &(launch_argument){.bytes = sizeof a, .value = &a, .type = LAUNCH_TYPE(&a)});
+    return enqueue_rows(steps, &w, LAUNCH_VALUE(&a, sizeof a));
 }
 
 static clattn_status run_activation(void *from, chain *steps) {
@@ -280,8 +278,7 @@ static clattn_status run_embedding(void *from, chain *steps) {
                           .scale = p->scale != 0.0f ? p->scale : 1.0f};
     const knobs types = {.type_kv = (int)p->table.type, .type_out = (int)p->out.type};
     const row_launch w = {KERNEL_EMBED, types, &p->out, {&p->ids, &p->table, &p->out}};
-    return enqueue_rows(steps, &w,
-                        &(launch_argument){.bytes = sizeof a, .value = &a, .type = LAUNCH_TYPE(&a)});
+    return enqueue_rows(steps, &w, LAUNCH_VALUE(&a, sizeof a));
 }
 
 static const entry embedding_entry = {.check = check_embedding, .run = run_embedding};
@@ -316,8 +313,7 @@ static clattn_status run_argmax(void *from, chain *steps) {
     const argmax_args a = {
         .x = cla_tensor_view(&p->x), .out = cla_tensor_view(&p->out), .width = (int)p->x.shape[2]};
     const row_launch w = {KERNEL_ARGMAX, {.type_q = (int)p->x.type}, &p->x, {&p->x, &p->out}};
-    return enqueue_rows(steps, &w,
-                        &(launch_argument){.bytes = sizeof a, .value = &a, .type = LAUNCH_TYPE(&a)});
+    return enqueue_rows(steps, &w, LAUNCH_VALUE(&a, sizeof a));
 }
 
 static const entry argmax_entry = {.check = check_argmax, .run = run_argmax};
@@ -368,8 +364,7 @@ static clattn_status run_sample(void *from, chain *steps) {
                            .margin = p->min_p > 0.0f ? (float)(-log((double)p->min_p) / by) : INFINITY,
                            .seed = {(uint32_t)p->seed, (uint32_t)(p->seed >> 32)}};
     const row_launch w = {KERNEL_SAMPLE, {.type_q = (int)p->x.type}, &p->x, {&p->x, &p->out}};
-    return enqueue_rows(steps, &w,
-                        &(launch_argument){.bytes = sizeof a, .value = &a, .type = LAUNCH_TYPE(&a)});
+    return enqueue_rows(steps, &w, LAUNCH_VALUE(&a, sizeof a));
 }
 
 static const entry sample_entry = {.check = check_sample, .run = run_sample};

@@ -5,6 +5,7 @@
 #include "launch/workspace.h"
 #include "layer/projection/packed.h"
 #include "layer/projection/projector.h"
+#include "plan/families/family.h"
 
 typedef struct linear_job {
     clattn_context *context;
@@ -149,11 +150,9 @@ clattn_status clattn_linear_plan(clattn_context *context, const clattn_linear_pa
                                .workspace_bytes = (size_t)job.workspace_bytes};
     snprintf(choice->kernel_name, sizeof choice->kernel_name, "%s",
              l->native ? clattn_kernel_sources[l->choice.id].name : "clblast");
-    const int integers = l->native ? l->choice.knobs.dot_i8 : 0;
-    snprintf(choice->why, sizeof choice->why, "%s: %s%s", l->native ? "native" : "clblast", job.why,
-             integers == DOT_I8_VNNI ? "; integer dot product"
-             : integers              ? "; integer products, emulated"
-                                     : "");
+    const char *integers = l->native ? cla_family_integers_word(&l->choice.knobs) : NULL;
+    snprintf(choice->why, sizeof choice->why, "%s: %s%s%s", l->native ? "native" : "clblast", job.why,
+             integers ? "; " : "", integers ? integers : "");
     return CLATTN_OK;
 }
 

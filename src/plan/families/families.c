@@ -210,6 +210,10 @@ const char *cla_family_dot_refusal(const problem *p) {
 static bool is_integers(clattn_type type) {
     return type == CLATTN_TYPE_I8 || clattn_type_numbers(type) > 2; // blocks
 }
+const char *cla_family_integers_word(const knobs *k) {
+    return k->dot_i8 == DOT_I8_VNNI ? "integer dot product" : k->dot_i8 ? "integer products, emulated" : NULL;
+}
+
 const char *cla_family_integer_refusal(const problem *p) {
     const bool integers =
         is_integers(p->type_kv) && is_integers(cla_problem_type_v(p)) && !p->scale_group && !p->scale_group_v;

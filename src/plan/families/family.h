@@ -96,6 +96,8 @@ const char *cla_family_dot_refusal(const problem *p);
 const char *cla_family_halves_refusal(const problem *p);
 // Why no integer dot product is for this problem, by the types of its keys and values and by head sizes; or NULL.
 const char *cla_family_integer_refusal(const problem *p);
+// What a plan says of DOT_I8; NULL where products are of floats.
+const char *cla_family_integers_word(const knobs *k);
 // Families with query rows in lanes and tiles of scores: the dot product, where it is the family's engine, takes the variant.
 // All three inputs must then be bfloat16 in vectors of sixteen, and keys come in pairs; and what is wrong with a row's knobs,
 // the tile's completed.

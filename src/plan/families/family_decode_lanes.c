@@ -99,13 +99,11 @@ static void explain(const plan_input *in, const variant *v, char why[200]) {
     static const char *const caches[] = {[ASK_NOTHING] = "left to the CPU",
                                          [ASK_FIRST_LEVEL] = "asked for into the first-level cache",
                                          [ASK_SECOND_LEVEL] = "asked for into the second-level cache"};
+    const char *integers = cla_family_integers_word(&v->knobs);
     (void)in;
-    snprintf(why, 200,
-             "a tuned row: %d query rows share a pass over the keys, in %d ranges, what follows %s%s",
-             v->knobs.rows, v->splits, caches[v->knobs.ask_ahead],
-             v->knobs.dot_i8 == DOT_I8_VNNI ? "; integer dot product"
-             : v->knobs.dot_i8              ? "; integer products, emulated"
-                                            : "");
+    snprintf(
+        why, 200, "a tuned row: %d query rows share a pass over the keys, in %d ranges, what follows %s%s%s",
+        v->knobs.rows, v->splits, caches[v->knobs.ask_ahead], integers ? "; " : "", integers ? integers : "");
 }
 
 #define EITHER                                                                                               \

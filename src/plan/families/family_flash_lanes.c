@@ -71,13 +71,10 @@ static double integer_columns(const problem *p, const variant *v) {
 }
 
 static void explain(const plan_input *in, const variant *v, char why[200]) {
+    const char *by = v->knobs.dot_bf16 ? "bfloat16 dot product" : cla_family_integers_word(&v->knobs);
     (void)in;
-    snprintf(why, 200, "a tuned row: query rows in %d vectors of %d lanes%s", v->knobs.row_vectors,
-             v->knobs.lanes,
-             v->knobs.dot_bf16                ? ", bfloat16 dot product"
-             : v->knobs.dot_i8 == DOT_I8_VNNI ? ", integer dot product"
-             : v->knobs.dot_i8                ? ", integer products, emulated"
-                                              : "");
+    snprintf(why, 200, "a tuned row: query rows in %d vectors of %d lanes%s%s", v->knobs.row_vectors,
+             v->knobs.lanes, by ? ", " : "", by ? by : "");
 }
 
 #define EITHER                                                                                               \
