@@ -280,14 +280,20 @@ bool shard_holds(clattn_mpi *world, const shard_call *call, clattn_mpi_report *r
         s.whole.op == CASE_BACKWARD ? collect_gradients(&s) : shard_collect(&s, call->decode);
     got.status = status;
     clattn_mpi_last_error(world, got.message, sizeof got.message);
-    good = (rank > 0 && !call->decode) || case_agrees(s.data, &got, why, 256);
-    if (!call->decode) MPI_Bcast(&good, 1, MPI_INT, 0, MPI_COMM_WORLD);
-    if (!call->decode) MPI_Bcast(why, 256, MPI_CHAR, 0, MPI_COMM_WORLD);
-    int all = 0;
-    MPI_Allreduce(&good, &all, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
+    // Rank 0 has the result of all ranks, of decode each has it; of the others what went wrong comes first.
+    if (rank > 0 && !call->decode) {
+        good = status == CLATTN_OK;
+        if (!good) snprintf(why, 256, "rank %d: %.200s", rank, got.message);
+    } else {
+        good = case_agrees(s.data, &got, why, 256);
+    }
+    const int mine = good ? -1 : rank;
+    int last = -1;
+    MPI_Allreduce(&mine, &last, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    if (last >= 0) MPI_Bcast(why, 256, MPI_CHAR, last, MPI_COMM_WORLD);
     case_result_free(&got);
     shard_close(&s);
-    return all;
+    return last < 0;
 }
 
 bool shard_repeats(clattn_mpi *world, const shard_call *call, char why[256]) {
