@@ -46,7 +46,7 @@ static cl_kernel build(trial *t) {
     cl_int code = CL_SUCCESS;
     if (!cla_probe_options(t->context, t->probe, options)) return NULL;
     cl_program built = clCreateProgramWithSource(t->context->opencl, 1, &text, &source->bytes, NULL);
-    if (built) code = clBuildProgram(built, 1, &t->context->device, options, NULL, NULL);
+    if (built) code = cla_binary_build(t->context, built, options);
     if (built && code == CL_SUCCESS) code = cla_binary_unhide(t->context, options, &built);
     if (built && code == CL_SUCCESS) kernel = clCreateKernel(built, source->name, NULL);
     t->answered = code == CL_BUILD_PROGRAM_FAILURE;

@@ -1,4 +1,4 @@
-// binary.c: the bytes of a program; see binary.h.
+// binary.c: see binary.h.
 #include "program/binary.h"
 
 #include <stdio.h>
@@ -11,6 +11,28 @@
 #define TEXT(x) TEXT_(x)
 #define HIDES "-DMATRIX_ENGINE=" TEXT(MATRIX_ENGINE_WGMMA)
 #define TARGET ".target sm_"
+
+char *cla_binary_log(const clattn_context *c, cl_program built) {
+    size_t bytes = 0;
+    if (clGetProgramBuildInfo(built, c->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) != CL_SUCCESS ||
+        bytes < 2)
+        return NULL;
+    char *text = cla_host_take_zeroed(&c->host, bytes + 1, 1);
+    if (text &&
+        clGetProgramBuildInfo(built, c->device, CL_PROGRAM_BUILD_LOG, bytes, text, NULL) == CL_SUCCESS)
+        return text;
+    cla_host_release(&c->host, text);
+    return NULL;
+}
+
+cl_int cla_binary_build(const clattn_context *c, cl_program built, const char *options) {
+    const cl_int code = clBuildProgram(built, 1, &c->device, options, NULL, NULL);
+    if (code != CL_BUILD_PROGRAM_FAILURE) return code;
+    char *log = cla_binary_log(c, built);
+    const bool told = log && strstr(log, "error");
+    cla_host_release(&c->host, log);
+    return told ? code : clBuildProgram(built, 1, &c->device, options, NULL, NULL);
+}
 
 // A program may hold a binary for each device of the caller's context.
 unsigned char *cla_binary_of(const clattn_context *c, cl_program built, size_t *bytes) {
@@ -76,5 +98,5 @@ cl_int cla_binary_unhide(const clattn_context *c, const char *options, cl_progra
     if (!shown) return code;
     clReleaseProgram(*built);
     *built = shown;
-    return each == CL_SUCCESS ? clBuildProgram(shown, 1, &c->device, options, NULL, NULL) : each;
+    return each == CL_SUCCESS ? cla_binary_build(c, shown, options) : each;
 }

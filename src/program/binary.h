@@ -1,7 +1,15 @@
-// binary.h: what the driver makes of a program, as bytes.
+// binary.h: what the driver makes of a program: its log, and the program as bytes.
 #ifndef CLATTN_PROGRAM_BINARY_H
 #define CLATTN_PROGRAM_BINARY_H
 #include "program/program.h"
+
+// The build log, which may be long, whole; which cla_host_release takes back; NULL where there is none.
+char *cla_binary_log(const clattn_context *c, cl_program built);
+
+// clBuildProgram for the context's device, and once more where the compiler fails without naming an error. PoCL's compilers in several
+// processes, such as ranks on one machine, write to one cache, and about one in a thousand of them fails so; the second passes
+// (https://github.com/pocl/pocl/issues/1480).
+cl_int cla_binary_build(const clattn_context *c, cl_program built, const char *options);
 
 // The binary for the context's device, which the caller releases with cla_host_release; NULL where there is none.
 unsigned char *cla_binary_of(const clattn_context *c, cl_program built, size_t *bytes);

@@ -36,20 +36,6 @@ static void cache_key(const clattn_context *c, const program_spec *spec, const c
     cla_sha256_end(&h, key);
 }
 
-// The build log, which may be long, whole; which cla_host_release takes back; NULL where there is none.
-static char *build_log(const clattn_context *c, cl_program built) {
-    size_t bytes = 0;
-    if (clGetProgramBuildInfo(built, c->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) != CL_SUCCESS ||
-        bytes < 2)
-        return NULL;
-    char *text = cla_host_take_zeroed(&c->host, bytes + 1, 1);
-    if (text &&
-        clGetProgramBuildInfo(built, c->device, CL_PROGRAM_BUILD_LOG, bytes, text, NULL) == CL_SUCCESS)
-        return text;
-    cla_host_release(&c->host, text);
-    return NULL;
-}
-
 // Where the log speaks of a line of the inserted text, under the name that its #line gives: "name:1:9: ...". NULL: nowhere.
 static const char *log_of_inserted(const char *log, const char *inserted) {
     static const char mark[] = "#line 1 \"";
@@ -67,7 +53,7 @@ static const char *log_of_inserted(const char *log, const char *inserted) {
 static clattn_status refuse_source(clattn_context *c, const program_spec *spec, cl_program built, cl_int code,
                                    const char *options) {
     const char *name = clattn_kernel_sources[spec->id].name;
-    char *log = build_log(c, built);
+    char *log = cla_binary_log(c, built);
     const char *line = log && spec->inserted ? log_of_inserted(log, spec->inserted) : NULL;
     if (log && c->log.fn)
         c->log.fn(c->log.user, spec->linked_count > 0 ? CLATTN_LOG_INFO : CLATTN_LOG_ERROR, log);
@@ -98,7 +84,7 @@ static cl_program load_binary(clattn_context *c, const uint8_t key[32], const ch
     cl_program built = clCreateProgramWithBinary(c->opencl, 1, &c->device, &count, &binary, &each, &code);
     cla_host_release(&c->host, bytes);
     if (built && code == CL_SUCCESS && each == CL_SUCCESS &&
-        clBuildProgram(built, 1, &c->device, options, NULL, NULL) == CL_SUCCESS)
+        cla_binary_build(c, built, options) == CL_SUCCESS)
         return built;
     if (built) clReleaseProgram(built);
     return NULL;
@@ -140,7 +126,7 @@ static cl_int compile(clattn_context *c, const program_spec *spec, const char *o
     const int first = before ? 0 : spec->inserted ? 1 : 2; // a text of no bytes is taken to end with a zero
     cl_int code = CL_SUCCESS;
     *built = clCreateProgramWithSource(c->opencl, (cl_uint)(3 - first), texts + first, sizes + first, &code);
-    if (*built) code = clBuildProgram(*built, 1, &c->device, options, NULL, NULL);
+    if (*built) code = cla_binary_build(c, *built, options);
     return *built && code == CL_SUCCESS ? cla_binary_unhide(c, options, built) : code;
 }
 

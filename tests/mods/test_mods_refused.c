@@ -142,9 +142,9 @@ START_TEST(built_lane_by_lane) {
     driver.code = CL_BUILD_PROGRAM_FAILURE;
     const bool vectors = assert_case(c, name);
     assert_case(c, name);
-    ck_assert_int_ge(driver.refused, vectors);
-    ck_assert_int_eq(driver.plain, driver.refused);
-    ck_assert_int_eq(told, driver.refused);
+    ck_assert_int_ge(driver.plain, vectors);
+    ck_assert_int_eq(driver.refused, 2 * driver.plain); // no error is named: asked once more
+    ck_assert_int_eq(told, driver.plain);
     clattn_context_destroy(c);
     c = open_context(kernels[_i].row, folder); // the cache has what was built then
     driver.code = CL_BUILD_PROGRAM_FAILURE;
@@ -175,8 +175,8 @@ START_TEST(told_as_ever) {
     driver.code = CL_BUILD_PROGRAM_FAILURE;
     ck_assert_int_eq(try_text(c, "score *\n  fmin(score, (int2)(1, 2))", line), CLATTN_BUILD_FAILED);
     ck_assert_msg(strncmp(line, "score_mod:2:3", 13) == 0, "%s", line);
-    ck_assert_int_ge(driver.refused, 1);
-    ck_assert_int_eq(driver.plain, driver.refused);
+    ck_assert_int_ge(driver.plain, 1);
+    ck_assert_int_eq(driver.refused, 2 * driver.plain);
     driver.code = CL_OUT_OF_HOST_MEMORY, driver.plain = 0;
     ck_assert_int_ne(try_text(c, "score * 2", line), CLATTN_OK);
     ck_assert_int_eq(driver.plain, 0);
