@@ -16,7 +16,7 @@ environment = {**os.environ, "XDG_CACHE_HOME": work + "/cache", "HOME": work + "
 # What is compiled unoptimised (driver.sh), where no line works on thousands of rows.
 plain = dict(word.split("=", 1) for word in os.environ.get("plainly", "").split())
 # A run of minutes, and what makes it one of seconds. The cases are of kernels that check_bench.sh has compiled.
-CUT = {"bench": "--max-ms 1 --check off", "verify": "--only planner --case plain --cache-dir off",
+CUT = {"bench": "--max-ms 1 --check off --cache-dir off", "verify": "--only planner --case plain --cache-dir off",
        "bench --submit": "--help",  # check_report.sh measures the whole set
        "tune": "--quick --case attend-f16-b1-h2-n9-d16-full --cache-dir off"}
 
