@@ -12,8 +12,8 @@
 # With CLATTN_TEST_KEPT=few only some suites keep their kernels in a folder. PoCL has a cache of its own, and compiles a kernel once
 # more, without a size of work-groups, when it is asked for a binary: for two fifths of a cold run. Those that do store and load what
 # options, inserted text and threads make of kernels, or look at the folder.
-# With CLATTN_TEST_OPTIMISED=few only the suites of every pair of options, of hostile numbers and of projections by the planner, and of what a
-# compiler makes of a kernel have theirs compiled as an application's are; the others' are what the text says, unoptimised: three times
+# With CLATTN_TEST_OPTIMISED=few only the suites of every pair of options, of hostile numbers and of projections by the planner, and of
+# what a compiler makes of a kernel have theirs compiled as an application's are; the others' are what the text says, unoptimised: three times
 # as fast to compile, and each read and write of the text is done (cl_layer_options.c).
 said=$(mktemp) || exit 1
 trap 'rm -f "$said"' EXIT
