@@ -28,7 +28,7 @@ choose_driver() {
 kernels_to_memory() {
     free=$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 { print $4 }')
     memory=$(awk '/^MemAvailable/ { print $2 }' /proc/meminfo 2>/dev/null)
-    { [ "${free:-0}" -gt 4000000 ] && [ "${memory:-0}" -gt 8000000 ]; } || return 0
+    { [ "${free:-0}" -gt 4000000 ] && [ "${memory:-0}" -gt 8000000 ] && [ -d "${POCL_CACHE_DIR:-}" ]; } || return 0
     on_disk=$POCL_CACHE_DIR
     POCL_CACHE_DIR=$(mktemp -d /dev/shm/clattn-kernels-XXXXXX) || return 1
     trap kernels_to_disk EXIT
