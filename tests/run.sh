@@ -64,7 +64,7 @@ later "tuned rows, batches of cases, settings in turns" env $plainly sh tests/pr
 later "answers: JSON, full disks, progress" env $plainly python3 tests/program/check_answers.py build
 later "ONNX's own cases" env $plainly sh tests/onnx/check_onnx.sh build
 later "program: real layers, refusals, JSON" env $plainly sh tests/program/check_program.sh build
-later "examples" env $plainly sh tests/package/check_examples.sh build
+later "examples" env $plainly sh tests/package/check_examples.sh build $([ $all = on ] || echo some)
 later "options: each with its effect, checks that check" env $plainly sh tests/program/check_options.sh build
 later "options: what is refused" sh tests/program/check_refusals.sh build
 later "cookbook of masks and scores" env $plainly python3 tests/mods/check_cookbook.py build
