@@ -74,9 +74,9 @@ def shortened(line):
     command = line.split()[1]
     cut = "" if "--help" in line else CUT.get(f"{command} --submit" if "--submit" in line else command, "")
     if "--family" in line:
-        cut = "--case plain"
+        cut = "--case plain --cache-dir off"
     if "--pairs" in line:
-        cut = "--share 0/500"
+        cut = "--share 0/500 --cache-dir off"
     if "--options" in line:
         cut += " --case attend-f32-b1-h2-n70-d16-full"
     if "--against" in line:
