@@ -22,3 +22,20 @@ choose_driver() {
         plainly=POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable
     fi
 }
+
+# PoCL has the disk finish each file that it keeps, three a kernel, and a core waits meanwhile. Where memory is plenty the folder is there
+# while the tests run, and on the disk again afterwards. Nothing else that ends the shell may be trapped.
+kernels_to_memory() {
+    free=$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 { print $4 }')
+    memory=$(awk '/^MemAvailable/ { print $2 }' /proc/meminfo 2>/dev/null)
+    { [ "${free:-0}" -gt 4000000 ] && [ "${memory:-0}" -gt 8000000 ] && [ -d "${POCL_CACHE_DIR:-}" ]; } || return 0
+    on_disk=$POCL_CACHE_DIR
+    POCL_CACHE_DIR=$(mktemp -d /dev/shm/clattn-kernels-XXXXXX) || return 1
+    trap kernels_to_disk EXIT
+    trap 'exit 1' HUP INT TERM
+    cp -r "$on_disk/." "$POCL_CACHE_DIR"
+}
+kernels_to_disk() {
+    cp -r "$POCL_CACHE_DIR/." "$on_disk"
+    rm -rf "$POCL_CACHE_DIR"
+}

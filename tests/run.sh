@@ -47,6 +47,7 @@ if [ $all = on ] && chosen "device, Intel's CPU runtime"; then
     intel=$!
 fi
 step "driver" choose_driver
+[ $all = on ] || kernels_to_memory
 step "build" build_folder build
 suite "host" build host
 # Two at a time: one that has the driver compile kernels beside one that does not, and after one whose kernels it has, too.
@@ -63,7 +64,7 @@ later "tuned rows, batches of cases, settings in turns" env $plainly sh tests/pr
 later "answers: JSON, full disks, progress" env $plainly python3 tests/program/check_answers.py build
 later "ONNX's own cases" env $plainly sh tests/onnx/check_onnx.sh build
 later "program: real layers, refusals, JSON" env $plainly sh tests/program/check_program.sh build
-later "examples" env $plainly sh tests/package/check_examples.sh build
+later "examples" env $plainly sh tests/package/check_examples.sh build $([ $all = on ] || echo some)
 later "options: each with its effect, checks that check" env $plainly sh tests/program/check_options.sh build
 later "options: what is refused" sh tests/program/check_refusals.sh build
 later "cookbook of masks and scores" env $plainly python3 tests/mods/check_cookbook.py build
@@ -103,9 +104,8 @@ unoptimised=
 [ $all = on ] || build_targets=$(programs_of build host sanitized) unoptimised="-Doptimization=0 -Dwerror=false"
 step "build with sanitizers" build_folder build/sanitized -Dmpi=disabled -Db_sanitize=address,undefined -Db_lundef=false $unoptimised
 build_targets=
-suite "sanitized, host" build/sanitized host
-if [ $all = on ]; then kind=device-once; else kind=sanitized; fi
-suite "sanitized, device" build/sanitized $kind
+if [ $all = on ]; then kind=once; else kind=sanitized; fi
+suite "sanitized, host and device" build/sanitized $kind # side by side: either has a few that are long
 steps_of "fuzzers, 4 s each" sh tests/fuzz/check_fuzzers.sh 4
 if [ $all = on ]; then
     [ "${CLATTN_THOROUGH:-off}" = off ] || suite "device, every family" build thorough

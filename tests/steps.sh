@@ -194,13 +194,14 @@ suite() {
     rm -f "$log" "$wrapped"               # those of another suite
     case $kind in
     layer-only) set -- layer errors_layer linear errors_linear layer_linear_tiles ;;
-    device-once) set -- --suite device --no-suite variants --no-suite kernels ;; # what the variants have of host code is there already
+    # What the variants have of host code is there already.
+    once) set -- --suite host --suite device --no-suite variants --no-suite kernels ;;
     device)
         set -- --suite device --suite pages # side by side: these are few and long
         [ "${CLATTN_THOROUGH:-off}" = on ] || set -- "$@" --no-suite sanitized # which runs with sanitizers alone
         [ "${all:-on}" = on ] || set -- "$@" --no-suite whole
         ;;
-    sanitized) set -- --suite sanitized --no-suite whole ;;
+    sanitized) set -- --suite host --suite sanitized --no-suite whole ;;
     everything) set -- --suite device --suite compiler --suite subgroups --suite thorough ;;
     *) set -- --suite "$kind" ;;
     esac

@@ -285,7 +285,9 @@ START_TEST(permuted_keys) {
 }
 END_TEST
 
-START_TEST(same_bits_fifty_times) {
+// A kernel that is forced, as written, takes its time: a share asks it ten times.
+START_TEST(same_bits_many_times) {
+    const int times = harness_every() > 1 ? 10 : 50;
     for (int n = 0; n < 4; n++) {
         struct test_case test = {.name = "same bits",
                                  .heads = 3,
@@ -300,7 +302,7 @@ START_TEST(same_bits_fifty_times) {
         struct case_result first = case_run(data, harness()->queue);
         ck_assert_int_eq(first.status, CLATTN_OK);
         const size_t rows = 3 * (size_t)test.n_q;
-        for (int again = 1; again < 50; again++) {
+        for (int again = 1; again < times; again++) {
             struct case_result got = case_run(data, harness()->queue);
             ck_assert_mem_eq(got.out, first.out, rows * SIZE * sizeof *got.out);
             ck_assert_mem_eq(got.lse, first.lse, rows * sizeof *got.lse);
@@ -317,7 +319,7 @@ int main(void) {
     const TTest *const sizes[] = {huge_equal_scores, one_dominant_key,  rising_scores,
                                   infinite_bias,     huge_sinks,        denormals,
                                   half_denormals,    huge_equal_halves, NULL};
-    const TTest *const identities[] = {ones_give_one, permuted_keys, same_bits_fifty_times, NULL};
+    const TTest *const identities[] = {ones_give_one, permuted_keys, same_bits_many_times, NULL};
     Suite *suite = suite_create("hostile");
     harness_add(suite, "NaN", nan);
     TCase *const scales = harness_add(suite, "huge and tiny", sizes);

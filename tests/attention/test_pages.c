@@ -1,7 +1,7 @@
 // test_pages.c: random cases of real sizes whose every buffer ends at a page that nobody may touch, or begins at one:
 // inputs, outputs, workspace. An element too far ends the program with the case's name. Every path and type must have
-// been run; then one small case of each option that those do not have, and the calls of small_calls.h. Leaves out
-// devices that do not work in the host's memory.
+// been run; then one small case of each option that those do not have, and the calls of small_calls.h. A share has half of the
+// random cases. Leaves out devices that do not work in the host's memory.
 #include "support/case_assert.h"
 #include "support/pages.h"
 #include "support/random_case.h"
@@ -145,7 +145,7 @@ START_TEST(random_cases) {
     struct random r = {.state = 1 + (uint64_t)_i};
     pages_watch(name_at_work);
     if (!works_in_place()) return;
-    for (int n = _i; n < CASES; n += RANDOM_KINDS) {
+    for (int n = _i; n < (harness_every() > 1 ? CASES / 2 : CASES); n += RANDOM_KINDS) {
         const bool large = n / RANDOM_KINDS % 4 == 0;
         const struct test_case test = random_case(&r, _i, large ? LONGEST : 300, large ? 3e7 : 3e6);
         run(&test, n, false);

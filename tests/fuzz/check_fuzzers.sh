@@ -51,8 +51,9 @@ build() {
     done
     objects='' rules=$work/rules
     : >"$rules"
-    for source in $(find src -name '*.c') tests/fuzz/fuzz.c tests/fuzz/fuzz_tool.c tests/fuzz/fuzz_device.c tests/fuzz/fuzz_values.c \
-        tests/fuzz/fuzz_call*.c "$work/kernels.c"; do
+    # The kernels first: they are megabytes of numbers, which keep one core busy while the other compiles the rest.
+    for source in "$work/kernels.c" $(find src -name '*.c') tests/fuzz/fuzz.c tests/fuzz/fuzz_tool.c tests/fuzz/fuzz_device.c \
+        tests/fuzz/fuzz_values.c tests/fuzz/fuzz_call*.c; do
         case $source in
         *_windows.c | src/mpi/* | src/ggml/* | src/onnxruntime/* | src/packages/* | *ranks_mpi.c | *ranks_bench.c) continue ;;
         src/tool/cli/main.c) more='-Dmain=clattn_main -Dfclose=fflush' ;;

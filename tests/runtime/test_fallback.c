@@ -207,7 +207,9 @@ START_TEST(clblast_may_fail) {
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
         clattn_context *c = open_context(clblast_first, NULL);
         driver.clblast_code = codes[i], driver.gemms = 0;
-        for (size_t n = 0; n < sizeof cases / sizeof cases[0]; n++) assert_case(c, cases[n]);
+        // In a share of the suite each code meets a projection, and the first one layers, too.
+        const size_t count = i > 0 && harness_every() > 1 ? 1 : sizeof cases / sizeof cases[0];
+        for (size_t n = 0; n < count; n++) assert_case(c, cases[n]);
         driver.clblast_code = 0;
         ck_assert_int_eq(driver.gemms, 1); // after the first one it is not tried again
         clattn_context_destroy(c);
