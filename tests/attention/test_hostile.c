@@ -237,53 +237,59 @@ END_TEST
 static const struct {
     float scale, zero;
 } hostile_groups[] = {
-    {0, 3},           {NAN, 0},   {INFINITY, 0}, {0.5f, NAN}, {0.5f, -INFINITY}, {0, INFINITY},
-    {1e-30f, -1e30f}, {1e38f, 0}, {1 / 15.0f, -15000}, {40, 1},
+    {0, 3},        {NAN, 0},         {INFINITY, 0}, {0.5f, NAN},         {0.5f, -INFINITY},
+    {0, INFINITY}, {1e-30f, -1e30f}, {1e30f, 0},    {1 / 15.0f, -15000}, {40, 1},
 };
 enum { HOSTILE_GROUPS = sizeof hostile_groups / sizeof hostile_groups[0] };
 
 static void write_one(const clattn_tensor *t, int64_t row, float value) {
     const size_t at = (size_t)(t->offset + row * t->stride[2] + t->stride[3]) * sizeof value;
-    ck_assert_int_eq(clEnqueueWriteBuffer(harness()->queue, t->buffer, CL_TRUE, at, sizeof value, &value, 0,
-                                          NULL, NULL),
-                     CL_SUCCESS);
+    ck_assert_int_eq(
+        clEnqueueWriteBuffer(harness()->queue, t->buffer, CL_TRUE, at, sizeof value, &value, 0, NULL, NULL),
+        CL_SUCCESS);
+}
+
+static void run_beside_unfused(struct case_arrays *arrays, clattn_kernel kernel, struct case_result got[2]) {
+    for (int n = 0; n < 2; n++) {
+        arrays->params.kernel = n ? kernel : CLATTN_KERNEL_UNFUSED;
+        ck_assert_int_eq(case_enqueue(harness()->context, harness()->queue, arrays, NULL), CLATTN_OK);
+        got[n] = case_collect(arrays, harness()->queue, NULL);
+    }
 }
 
 // The second of a row's two groups, of a key or of a value; beside it one whose scale is large, which weights are rounded for.
-START_TEST(hostile_scales_of_groups) {
-    const bool value = _i % 2, decode = _i / 2 % 2;
-    const int hostile = _i / 4;
+static void check_hostile_group(int hostile, const char *name, bool value) {
+    const float scale = hostile_groups[hostile].scale, zero = hostile_groups[hostile].zero;
     struct test_case test;
     struct case_arrays arrays;
     char why[256];
-    ck_assert(case_parse(decode ? "attend-f16-b1-h2-hkv1-n3-nkv40-d64-full-decode-kvu4-groups32-zeros"
-                                : "attend-f16-b1-h2-hkv1-n20-nkv40-d64-full-flash-kvu4-groups32-zeros",
-                         &test, why));
+    ck_assert(case_parse(name, &test, why));
     struct case_data *data = case_make(&test);
     case_bind(data, harness_place(), &arrays);
-    write_one(&arrays.kv_scales[value].view, 7, hostile_groups[hostile].scale);
-    write_one(&arrays.kv_zeros[value].view, 7, hostile_groups[hostile].zero);
+    write_one(&arrays.kv_scales[value].view, 7, scale);
+    write_one(&arrays.kv_zeros[value].view, 7, zero);
     if (value) write_one(&arrays.kv_scales[value].view, 9, 40);
     struct case_result got[2];
-    double largest = 0;
-    for (int n = 0; n < 2; n++) {
-        arrays.params.kernel = n ? test.kernel : CLATTN_KERNEL_UNFUSED;
-        ck_assert_int_eq(case_enqueue(harness()->context, harness()->queue, &arrays, NULL), CLATTN_OK);
-        got[n] = case_collect(&arrays, harness()->queue, NULL);
-    }
+    run_beside_unfused(&arrays, test.kernel, got);
     const int64_t count = 2 * test.n_q * 64;
+    double largest = 0;
     for (int64_t c = 0; c < count; c++)
         if (isfinite(got[0].out[c])) largest = fmax(largest, fabs(got[0].out[c]));
     for (int64_t c = 0; c < count; c++) {
         const double plain = got[0].out[c], other = got[1].out[c];
         ck_assert_msg(isfinite(plain) ? fabs(plain - other) <= 1e-3 * largest
                                       : (isnan(plain) ? isnan(other) : plain == other),
-                      "scale %g, zero %g: %g, should be %g", (double)hostile_groups[hostile].scale,
-                      (double)hostile_groups[hostile].zero, other, plain);
+                      "scale %g, zero %g: %g, should be %g", (double)scale, (double)zero, other, plain);
     }
     for (int n = 0; n < 2; n++) case_result_free(&got[n]);
     case_unbind(&arrays);
     case_free(data);
+}
+
+START_TEST(hostile_scales_of_groups) {
+    const char *name = _i / 2 ? "attend-f16-b1-h2-hkv1-n20-nkv40-d64-full-flash-kvu4-groups32-zeros"
+                              : "attend-f16-b1-h2-hkv1-n3-nkv40-d64-full-decode-kvu4-groups32-zeros";
+    for (int hostile = 0; hostile < HOSTILE_GROUPS; hostile++) check_hostile_group(hostile, name, _i % 2);
 }
 END_TEST
 
@@ -300,11 +306,7 @@ START_TEST(values_near_their_zero_point) {
     case_kv_store(data);
     case_bind(data, harness_place(), &arrays);
     struct case_result got[2];
-    for (int n = 0; n < 2; n++) {
-        arrays.params.kernel = n ? test.kernel : CLATTN_KERNEL_UNFUSED;
-        ck_assert_int_eq(case_enqueue(harness()->context, harness()->queue, &arrays, NULL), CLATTN_OK);
-        got[n] = case_collect(&arrays, harness()->queue, NULL);
-    }
+    run_beside_unfused(&arrays, test.kernel, got);
     for (int64_t c = 0; c < test.n_q * 64; c++)
         if (c % 32)
             ck_assert_msg(fabs(got[1].out[c] - got[0].out[c]) <= 1e-4, "column %d: %g, should be %g",
@@ -406,6 +408,8 @@ int main(void) {
     TCase *const scales = harness_add(suite, "huge and tiny", sizes);
     tcase_add_loop_test(scales, infinite_scales, 0, 2);
     tcase_add_loop_test(scales, first_key_takes_all, 0, 2);
+    tcase_add_loop_test(scales, hostile_scales_of_groups, 0, 4);
+    tcase_add_loop_test(scales, values_near_their_zero_point, 0, 2);
     harness_add(suite, "identities", identities);
     return harness_run(suite);
 }
