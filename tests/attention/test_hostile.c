@@ -257,7 +257,8 @@ static void run_beside_unfused(struct case_arrays *arrays, clattn_kernel kernel,
     }
 }
 
-// The second of a row's two groups, of a key or of a value; beside it one whose scale is large, which weights are rounded for.
+// The second of a row's two groups, of a key or of a value; beside it one whose scale is large, which weights are rounded for. Beside a value's
+// of 1e30 no other weight is anything in integers.
 static void check_hostile_group(int hostile, const char *name, bool value) {
     const float scale = hostile_groups[hostile].scale, zero = hostile_groups[hostile].zero;
     struct test_case test;
@@ -289,7 +290,8 @@ static void check_hostile_group(int hostile, const char *name, bool value) {
 START_TEST(hostile_scales_of_groups) {
     const char *name = _i / 2 ? "attend-f16-b1-h2-hkv1-n20-nkv40-d64-full-flash-kvu4-groups32-zeros"
                               : "attend-f16-b1-h2-hkv1-n3-nkv40-d64-full-decode-kvu4-groups32-zeros";
-    for (int hostile = 0; hostile < HOSTILE_GROUPS; hostile++) check_hostile_group(hostile, name, _i % 2);
+    for (int hostile = 0; hostile < HOSTILE_GROUPS; hostile++)
+        if (_i % 2 == 0 || hostile_groups[hostile].scale != 1e30f) check_hostile_group(hostile, name, _i % 2);
 }
 END_TEST
 
@@ -408,8 +410,9 @@ int main(void) {
     TCase *const scales = harness_add(suite, "huge and tiny", sizes);
     tcase_add_loop_test(scales, infinite_scales, 0, 2);
     tcase_add_loop_test(scales, first_key_takes_all, 0, 2);
-    tcase_add_loop_test(scales, hostile_scales_of_groups, 0, 4);
-    tcase_add_loop_test(scales, values_near_their_zero_point, 0, 2);
+    TCase *const groups = harness_add(suite, "groups", (const TTest *const[]){NULL});
+    tcase_add_loop_test(groups, hostile_scales_of_groups, 0, 4);
+    tcase_add_loop_test(groups, values_near_their_zero_point, 0, 2);
     harness_add(suite, "identities", identities);
     return harness_run(suite);
 }
