@@ -257,8 +257,8 @@ static void run_beside_unfused(struct case_arrays *arrays, clattn_kernel kernel,
     }
 }
 
-// The second of a row's two groups, of a key or of a value; beside it one whose scale is large, which weights are rounded for. Beside a value's
-// of 1e30 no other weight is anything in integers.
+// The second of a row's two groups, of a key or of a value; beside it one whose scale is large, which weights are rounded for. Beside a
+// value's of 1e30 no other weight is anything in integers.
 static void check_hostile_group(int hostile, const char *name, bool value) {
     const float scale = hostile_groups[hostile].scale, zero = hostile_groups[hostile].zero;
     struct test_case test;

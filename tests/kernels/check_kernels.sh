@@ -88,8 +88,10 @@ for type in 4 8 9 10; do
 done
 for kernel in decode_lanes flash_lanes; do
     lint_x86 -DTYPE_Q=1 -DTYPE_OUT=1 -DTYPE_KV=11 -DDOT_I8=2 -DSCALE_GROUP=32 -DSCALE_GROUP_V=64 -DTYPE_SCALE=1 cl/lanes/$kernel.cl
-    lint_x86 -DTYPE_Q=1 -DTYPE_OUT=1 -DTYPE_KV=12 -DDOT_I8=2 -DLANES=8 -DSCALE_GROUP=1 -DSCALE_GROUP_V=1 -DZEROS=3 -DPAST=1 cl/lanes/$kernel.cl
-    lint_x86 -DTYPE_Q=1 -DTYPE_OUT=1 -DTYPE_KV=4 -DTYPE_V=12 -DDOT_I8=1 -DSCALE_GROUP=64 -DSCALE_GROUP_V=32 -DTYPE_SCALE=2 -DZEROS=2 -DPAGED=1 cl/lanes/$kernel.cl
+    lint_x86 -DTYPE_Q=1 -DTYPE_OUT=1 -DTYPE_KV=12 -DDOT_I8=2 -DLANES=8 -DSCALE_GROUP=1 -DSCALE_GROUP_V=1 -DZEROS=3 -DPAST=1 \
+        cl/lanes/$kernel.cl
+    lint_x86 -DTYPE_Q=1 -DTYPE_OUT=1 -DTYPE_KV=4 -DTYPE_V=12 -DDOT_I8=1 -DSCALE_GROUP=64 -DSCALE_GROUP_V=32 -DTYPE_SCALE=2 -DZEROS=2 \
+        -DPAGED=1 cl/lanes/$kernel.cl
     lint_x86 -DTYPE_Q=1 -DTYPE_OUT=1 -DTYPE_KV=10 -DTYPE_V=11 -DDOT_I8=1 -DLANES=8 -DSCALE_GROUP_V=32 cl/lanes/$kernel.cl
     refuse -DTYPE_KV=6 -DTYPE_Q=1 -DDOT_I8=1 -DSCALE_GROUP=32 cl/lanes/$kernel.cl
 done

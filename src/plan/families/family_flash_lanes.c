@@ -58,7 +58,7 @@ static const char *fit_integers(const plan_input *in, const problem *p, const tu
     return fit_tile(in, p, v);
 }
 
-// Columns of a row that share a scale, and of a key's those whose products are summed at once, as lanes_integers.clh has them.
+// Columns of a row that share a scale, and of a key's those whose products are summed at once, as lanes.clh has them.
 static int scale_columns(clattn_type type, int group, int columns) {
     return clattn_type_numbers(type) > 2 ? 32 : group > 1 ? group : columns;
 }
