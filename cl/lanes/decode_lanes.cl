@@ -46,14 +46,22 @@ REGISTER_INLINE vec_pair zip_values(uint16 first, uint16 second) {
 }
 #endif
 #if DOT_VALUES || ZIPPED_VALUES
+#if STORE_IS_NIBBLES(TYPE_V) // whose words stand as those of LOAD_PAIR do
+#define WORDS_OF_PAIR(x) (x)
+#define PAIR_OF_WORDS(x) UNORDER_PAIR(TYPE_V, x)
+#else
+#define WORDS_OF_PAIR(x) UNORDER_PAIR(TYPE_V, x)
+#define PAIR_OF_WORDS(x) (x)
+#endif
 vec_pair order_values(vec_pair x) {
-    const vec_pair n = UNORDER_PAIR(TYPE_V, x);
+    const vec_pair n = WORDS_OF_PAIR(x);
     return (vec_pair){(VEC)(n.a.s0123, n.a.s89ab, n.b.s0123, n.b.s89ab),
                       (VEC)(n.a.s4567, n.a.scdef, n.b.s4567, n.b.scdef)};
 }
 vec_pair unorder_values(vec_pair x) {
-    return (vec_pair){(VEC)(x.a.s0123, x.b.s0123, x.a.s4567, x.b.s4567),
-                      (VEC)(x.a.s89ab, x.b.s89ab, x.a.scdef, x.b.scdef)};
+    const vec_pair n = {(VEC)(x.a.s0123, x.b.s0123, x.a.s4567, x.b.s4567),
+                        (VEC)(x.a.s89ab, x.b.s89ab, x.a.scdef, x.b.scdef)};
+    return PAIR_OF_WORDS(n);
 }
 #else
 #define order_values(x) (x)
@@ -92,8 +100,8 @@ void make_weights(query_rows *rows, const key_tile *tile) {
 #pragma unroll
         for (int b = 0; b < VALUE_SCALES; b++) {
             scales.scale[KEY_TILE * b + j] = VALUE_SCALE_IN(v, b);
-#if HAS_LEAST(TYPE_V)
-            scales.least[KEY_TILE * b + j] = LEAST_IN_BLOCK(TYPE_V, v, b);
+#if VALUE_HAS_LEAST
+            scales.least[KEY_TILE * b + j] = VALUE_LEAST_IN(v, b);
 #endif
         }
     }
@@ -145,10 +153,11 @@ REGISTER_INLINE void add_columns(query_rows *rows, const key_tile *tile, int fir
         for (int c = 0; c < pairs; c++) {
             const int b = VALUE_SCALE(column + c);
             const float rescale = ROW_OF(rows->rescale, first + r), step = rows->weights.step[b][first + r],
-                        least = HAS_LEAST(TYPE_V) ? rows->weights.least[b][first + r] : 0.0f;
+                        least = HAS_LEAST(TYPE_V) ? rows->weights.least[b][first + r] : 0.0f,
+                        zero = VALUE_ZEROS ? rows->weights.least[b][first + r] : 0.0f;
             vec_pair *out = &rows->out[first + r][column + c];
-            out->a = fma(TO_VEC(acc[r][c].a), (VEC)(step), out->a * rescale) + least;
-            out->b = fma(TO_VEC(acc[r][c].b), (VEC)(step), out->b * rescale) + least;
+            out->a = fma(TO_VEC(acc[r][c].a) - zero, (VEC)(step), out->a * rescale) + least;
+            out->b = fma(TO_VEC(acc[r][c].b) - zero, (VEC)(step), out->b * rescale) + least;
         }
 }
 #else

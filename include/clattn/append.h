@@ -20,8 +20,8 @@ extern "C" {
  * infinity or a NaN is read as NaN. [ggml]
  * i4, and any type with groups, scales of 16 bits or zero points: of each group, symmetric as int8 with the type's largest number, 7 of
  * i4; with zero points scale = (largest - least) / (H - L) of what the type holds, L to H, such as -8 to 7 or 0 to 15, or |x| where all
- * are alike, and zero = L - least / scale. Both are rounded to their type before numbers are divided by them. A group whose scale or zero
- * point is then infinite is read as NaN. [KIVI, Liu et al. 2024] */
+ * are alike, rounded to its type, and zero = L - least / scale by that, rounded likewise; both before numbers are divided by them. A
+ * group whose scale or zero point is then infinite is read as NaN. [KIVI, Liu et al. 2024] */
 typedef struct clattn_append_params {
     /* [B, Hkv, n, D] and [B, Hkv, n, Dv], of one type, f32, f16 or bf16. Keys or values may be absent with
      * their cache. Without elements they need no buffer: they have their axes, and count as given. */

@@ -109,8 +109,9 @@ CLATTN_API const char *clattn_mpi_way_name(clattn_mpi_way way);
 /* One attention call whose rows are shared: nq rows of q and out, nkv of k and v are this rank's. */
 typedef struct clattn_mpi_attention_params {
     clattn_tensor q;                /* [B, H, nq, D] */
-    clattn_tensor k, v;             /* [B, Hkv, nkv, D], [B, Hkv, nkv, Dv] */
-    clattn_tensor k_scale, v_scale; /* with i8 and float8: f32 [B, Hkv, nkv] */
+    clattn_tensor k, v;             /* [B, Hkv, nkv, D], [B, Hkv, nkv, Dv]; of any type but blocks */
+    clattn_tensor k_scale, v_scale; /* as clattn_kv's, of these rows */
+    clattn_tensor k_zero, v_zero;   /* optional on all ranks, likewise */
     clattn_tensor out;              /* [B, H, nq, Dv] */
     clattn_tensor lse;              /* optional on all ranks: f32 [B, H, nq] */
     clattn_mpi_rows q_rows, kv_rows;

@@ -31,31 +31,41 @@ static clattn_status check_shape(clattn_mpi *w, const clattn_tensor *t, const ch
     return CLATTN_OK;
 }
 
+// What the rest of a rank's call hangs on; the library knows more of types, groups and strides.
+static clattn_status check_scales(clattn_mpi *w, const clattn_tensor *of, const clattn_tensor *scale,
+                                  const clattn_tensor *zero, const char *const names[2]) {
+    if (CLATTN_TYPE_IS_SCALED(of->type) != (scale->rank == 3 || scale->rank == 4) ||
+        (scale->rank && !CLATTN_TYPE_IS_SCALED(of->type)))
+        return FAIL("%s: must be given with i8, float8, i4 and u4, [B, Hkv, nkv] or [B, Hkv, nkv, groups], "
+                    "and only then",
+                    names[0]);
+    if (zero->rank && zero->rank != scale->rank)
+        return FAIL("%s: has %d axes: must have those of %s, %d", names[1], zero->rank, names[0],
+                    scale->rank);
+    const int64_t rows[] = {of->shape[0], of->shape[1], of->shape[2], scale->shape[3]};
+    if (scale->rank) TRY(check_shape(w, scale, names[0], scale->rank, rows));
+    return zero->rank ? check_shape(w, zero, names[1], zero->rank, rows) : CLATTN_OK;
+}
+
 static clattn_status check_tensors(clattn_mpi *w, const clattn_mpi_attention_params *p) {
     TRY(check_tensor(w, &p->q, "q", 4));
     TRY(check_tensor(w, &p->k, "k", 4));
     const int64_t *q = p->q.shape, *k = p->k.shape;
-    const int64_t keys[] = {q[0], k[1], k[2], q[3]};
+    const int of_k = clattn_type_numbers(p->k.type), of_v = clattn_type_numbers(p->v.type);
+    const int64_t keys[] = {q[0], k[1], k[2], q[3] / (of_k ? of_k : 1)};
     TRY(check_shape(w, &p->k, "k", 4, keys));
     const int64_t values[] = {q[0], k[1], k[2], p->v.rank == 4 ? p->v.shape[3] : 0};
     TRY(check_shape(w, &p->v, "v", 4, values));
-    const int64_t out[] = {q[0], q[1], q[2], values[3]};
+    const int64_t out[] = {q[0], q[1], q[2], values[3] * of_v};
     TRY(check_shape(w, &p->out, "out", 4, out));
     if (p->lse.rank) TRY(check_shape(w, &p->lse, "lse", 3, out));
-    if (clattn_type_numbers(p->k.type) > 1 || clattn_type_numbers(p->v.type) > 1)
+    if (of_k > 2 || of_v > 2)
         return FAIL(
-            "k, v: their types %s, %s: several ranks share keys and values of f32, f16, bf16, i8 or float8",
+            "k, v: their types %s, %s: several ranks share keys and values of f32, f16, bf16, i8, i4, u4 or "
+            "float8",
             clattn_type_name(p->k.type), clattn_type_name(p->v.type));
-    if (CLATTN_TYPE_IS_SCALED(p->k.type) != (p->k_scale.rank == 3) ||
-        CLATTN_TYPE_IS_SCALED(p->v.type) != (p->v_scale.rank == 3))
-        return FAIL(
-            "k_scale, v_scale: must be given with i8 or float8, of whole rows, [B, Hkv, nkv], and only "
-            "then");
-    if ((p->k_scale.rank && p->k_scale.type != CLATTN_TYPE_F32) ||
-        (p->v_scale.rank && p->v_scale.type != CLATTN_TYPE_F32))
-        return FAIL("k_scale, v_scale: their type must be f32 where several ranks share keys");
-    if (p->k_scale.rank) TRY(check_shape(w, &p->k_scale, "k_scale", 3, keys));
-    if (p->v_scale.rank) TRY(check_shape(w, &p->v_scale, "v_scale", 3, keys));
+    TRY(check_scales(w, &p->k, &p->k_scale, &p->k_zero, (const char *[]){"k_scale", "k_zero"}));
+    TRY(check_scales(w, &p->v, &p->v_scale, &p->v_zero, (const char *[]){"v_scale", "v_zero"}));
     if (k[1] == 0 ? q[1] != 0 : q[1] % k[1] != 0)
         return FAIL("heads: H = %lld must be a multiple of Hkv = %lld", (long long)q[1], (long long)k[1]);
     return q[3] && values[3] ? CLATTN_OK : FAIL("head size 0: must be 1 or more");
@@ -64,11 +74,15 @@ static clattn_status check_tensors(clattn_mpi *w, const clattn_mpi_attention_par
 // Ask the library about the tensors themselves: types, strides, buffers. Ways that read rows on their own show it no others. A call
 // that it cannot do at once a way may do in pieces.
 static clattn_status ask_library(clattn_mpi *w, const clattn_mpi_attention_params *p) {
-    const clattn_attention_params call = {
-        .q = p->q,
-        .kv = {.k = p->k, .v = p->v, .k_scale = p->k_scale, .v_scale = p->v_scale},
-        .out = p->out,
-        .lse = p->lse};
+    const clattn_attention_params call = {.q = p->q,
+                                          .kv = {.k = p->k,
+                                                 .v = p->v,
+                                                 .k_scale = p->k_scale,
+                                                 .v_scale = p->v_scale,
+                                                 .k_zero = p->k_zero,
+                                                 .v_zero = p->v_zero},
+                                          .out = p->out,
+                                          .lse = p->lse};
     clattn_plan plan;
     const clattn_status status = clattn_attention_plan(w->context, &call, &plan);
     return status == CLATTN_INVALID_ARGUMENT ? cla_mpi_library(w, status) : CLATTN_OK;

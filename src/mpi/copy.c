@@ -72,40 +72,45 @@ void cla_mpi_settle(clattn_mpi *w, clattn_status status) {
     clFinish(w->copies);
 }
 
-void cla_mpi_row_bytes(const job *j, size_t row[4]) {
-    row[0] = (size_t)j->head_dim * clattn_type_size(j->p->k.type);
-    row[1] = (size_t)j->head_dim_v * clattn_type_size(j->p->v.type);
-    row[2] = j->p->k_scale.rank ? sizeof(float) : 0;
-    row[3] = j->p->v_scale.rank ? sizeof(float) : 0;
+static const clattn_tensor *own_part(const job *j, int part) {
+    const clattn_mpi_attention_params *p = j->p;
+    const clattn_tensor *const own[PIECE_PARTS] = {&p->k,       &p->v,      &p->k_scale,
+                                                   &p->v_scale, &p->k_zero, &p->v_zero};
+    return own[part];
+}
+
+void cla_mpi_row_bytes(const job *j, size_t row[PIECE_PARTS]) {
+    for (int part = 0; part < PIECE_PARTS; part++) {
+        const clattn_tensor *t = own_part(j, part);
+        row[part] = t->rank ? clattn_type_size(t->type) * (size_t)(t->rank == 4 ? t->shape[3] : 1) : 0;
+    }
 }
 
 piece_layout cla_mpi_piece_layout(const job *j, int64_t rows) {
     const size_t n = (size_t)(j->batch * j->kv_heads) * (size_t)rows;
-    size_t row[4];
+    size_t row[PIECE_PARTS];
     cla_mpi_row_bytes(j, row);
     piece_layout l = {.bytes = 0};
-    for (int part = 0; part < 4; part++) {
+    for (int part = 0; part < PIECE_PARTS; part++) {
         l.at[part] = l.bytes;
         l.bytes += (n * row[part] + ALIGNED - 1) / ALIGNED * ALIGNED;
     }
     return l;
 }
 
-void cla_mpi_piece_views(const job *j, cl_mem buffer, int64_t rows, clattn_tensor views[4]) {
+void cla_mpi_piece_views(const job *j, cl_mem buffer, int64_t rows, clattn_tensor views[PIECE_PARTS]) {
     const piece_layout l = cla_mpi_piece_layout(j, rows);
-    const clattn_mpi_attention_params *p = j->p;
-    const clattn_type types[4] = {p->k.type, p->v.type, CLATTN_TYPE_F32, CLATTN_TYPE_F32};
-    const int64_t dims[4] = {j->head_dim, j->head_dim_v, 1, 1};
-    for (int part = 0; part < 4; part++) {
-        const bool scales = part >= 2;
-        const int64_t shape[4] = {j->batch, j->kv_heads, rows, dims[part]};
-        views[part] = clattn_tensor_dense(buffer, types[part], scales ? 3 : 4, shape);
-        views[part].offset = (int64_t)(l.at[part] / clattn_type_size(views[part].type));
-        if (scales && !(part == 2 ? p->k_scale : p->v_scale).rank) views[part] = (clattn_tensor){0};
+    for (int part = 0; part < PIECE_PARTS; part++) {
+        const clattn_tensor *t = own_part(j, part);
+        const int64_t shape[4] = {j->batch, j->kv_heads, rows, t->shape[3]};
+        views[part] = (clattn_tensor){0};
+        if (!t->rank) continue;
+        views[part] = clattn_tensor_dense(buffer, t->type, t->rank, shape);
+        views[part].offset = (int64_t)(l.at[part] / clattn_type_size(t->type));
     }
 }
 
-void cla_mpi_own_views(const job *j, int64_t local, int64_t count, clattn_tensor views[4]) {
-    const clattn_tensor *own[4] = {&j->p->k, &j->p->v, &j->p->k_scale, &j->p->v_scale};
-    for (int part = 0; part < 4; part++) views[part] = cla_mpi_rows_of(*own[part], local, count);
+void cla_mpi_own_views(const job *j, int64_t local, int64_t count, clattn_tensor views[PIECE_PARTS]) {
+    for (int part = 0; part < PIECE_PARTS; part++)
+        views[part] = cla_mpi_rows_of(*own_part(j, part), local, count);
 }

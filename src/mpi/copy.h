@@ -12,15 +12,15 @@ clattn_status cla_mpi_finish(clattn_mpi *w, cl_command_queue queue);
 // Before host memory goes: what was enqueued and not waited for, because a call failed, may still write to it.
 void cla_mpi_settle(clattn_mpi *w, clattn_status status);
 
-// Where the parts of a piece of `rows` keys lie in one block of memory, host or device alike: keys, values, their scales.
+// Where the parts of a piece of `rows` keys lie in one block of memory, host or device alike.
 typedef struct piece_layout {
-    size_t at[4], bytes;
+    size_t at[PIECE_PARTS], bytes;
 } piece_layout;
 piece_layout cla_mpi_piece_layout(const job *j, int64_t rows);
-// Bytes of a row of k, of v, and of their scales; 0: there are none.
-void cla_mpi_row_bytes(const job *j, size_t row[4]);
-// The views of such a piece in a buffer; absent scales have rank 0.
-void cla_mpi_piece_views(const job *j, cl_mem buffer, int64_t rows, clattn_tensor views[4]);
-// The four views of this rank's own rows [local, local + count).
-void cla_mpi_own_views(const job *j, int64_t local, int64_t count, clattn_tensor views[4]);
+// Bytes of a row of each part; 0: there is none.
+void cla_mpi_row_bytes(const job *j, size_t row[PIECE_PARTS]);
+// The views of such a piece in a buffer; absent parts have rank 0.
+void cla_mpi_piece_views(const job *j, cl_mem buffer, int64_t rows, clattn_tensor views[PIECE_PARTS]);
+// The views of this rank's own rows [local, local + count).
+void cla_mpi_own_views(const job *j, int64_t local, int64_t count, clattn_tensor views[PIECE_PARTS]);
 #endif

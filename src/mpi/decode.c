@@ -55,8 +55,9 @@ static clattn_status fill_lengths(decode *d, job *j, const span_list *keys) {
 
 static void single_call(decode *d, clattn_attention_params *call) {
     const partial *a = &d->result;
-    local_call c = {.q = a->q[0], .k = d->keys, .keys = a->j->p->k, .values = a->j->p->v};
-    c.key_scales = a->j->p->k_scale, c.value_scales = a->j->p->v_scale;
+    clattn_tensor views[PIECE_PARTS];
+    local_call c = {.q = a->q[0], .k = d->keys, .kv = views};
+    cla_mpi_own_views(a->j, 0, d->keys.count, views);
     c.out = a->out, c.lse = a->lse, c.heads = a->j->heads, c.mods = -1;
     c.sinks = !a->sinkless;
     cla_mpi_local(a->j, &c, call, a->arrays);
@@ -68,7 +69,7 @@ static clattn_status prepare(decode *d, job *j) {
     clattn_mpi *w = j->w;
     const span_list *keys = &j->kv[w->rank];
     clattn_attention_params call;
-    clattn_tensor views[4];
+    clattn_tensor views[PIECE_PARTS];
     TRY(cla_mpi_partial_open(&d->result, j, &j->q[w->rank], keys->count));
     d->result.sinkless = w->rank != 0;
     d->single = is_single(j, keys) && d->result.q_count == 1;
@@ -94,7 +95,7 @@ static clattn_status attend(decode *d, job *j) {
     clattn_mpi *w = j->w;
     const span_list *keys = &j->kv[w->rank];
     clattn_attention_params call;
-    clattn_tensor views[4];
+    clattn_tensor views[PIECE_PARTS];
     if (d->single) {
         single_call(d, &call);
         j->report.calls++;

@@ -25,7 +25,7 @@ static clattn_status prepare(gather *g) {
     const size_t whole = cla_mpi_piece_layout(j, j->n_kv).bytes;
     const span keys = {0, j->n_kv, 0};
     size_t all = 0;
-    clattn_tensor views[4];
+    clattn_tensor views[PIECE_PARTS];
     clattn_status status = CLATTN_OK;
     g->counts = cla_mpi_zeroed(w, 2 * (size_t)w->ranks, sizeof *g->counts);
     if (!g->counts) return cla_mpi_fail(w, CLATTN_OUT_OF_MEMORY, "host memory");
@@ -53,9 +53,9 @@ static clattn_status read_mine(gather *g) {
     const job *j = g->j;
     const int64_t rows = j->kv[j->w->rank].rows;
     const piece_layout layout = cla_mpi_piece_layout(j, rows);
-    clattn_tensor views[4];
+    clattn_tensor views[PIECE_PARTS];
     cla_mpi_own_views(j, 0, rows, views);
-    for (int part = 0; part < 4; part++)
+    for (int part = 0; part < PIECE_PARTS; part++)
         if (views[part].rank) TRY(cla_mpi_read(j->w, j->w->queue, &views[part], g->mine + layout.at[part]));
     return cla_mpi_finish(j->w, j->w->queue);
 }
@@ -64,11 +64,11 @@ static clattn_status read_mine(gather *g) {
 static void place(const gather *g) {
     const job *j = g->j;
     const piece_layout to = cla_mpi_piece_layout(j, j->n_kv);
-    size_t row[4];
+    size_t row[PIECE_PARTS];
     cla_mpi_row_bytes(j, row);
     for (int r = 0; r < j->w->ranks; r++) {
         const piece_layout from = cla_mpi_piece_layout(j, j->kv[r].rows);
-        for (int part = 0; part < 4; part++)
+        for (int part = 0; part < PIECE_PARTS; part++)
             for (int64_t h = 0; h < j->batch * j->kv_heads; h++)
                 for (int n = 0; n < j->kv[r].count; n++) {
                     const span *s = &j->kv[r].spans[n];
@@ -85,7 +85,7 @@ static clattn_status attend(gather *g, clattn_status status) {
     clattn_mpi *w = j->w;
     const span keys = {0, j->n_kv, 0};
     const size_t bytes = cla_mpi_piece_layout(j, j->n_kv).bytes;
-    clattn_tensor views[4];
+    clattn_tensor views[PIECE_PARTS];
     const double begin = MPI_Wtime();
     if (status == CLATTN_OK) status = read_mine(g);
     const clattn_status moved = cla_mpi_try(w,

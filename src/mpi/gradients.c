@@ -76,12 +76,12 @@ static void keep(gradients *g, cl_event event) {
 }
 
 // The call of q's n-th span and these keys. False: nothing of what is asked for is in it.
-static bool call_of(const gradients *g, int n, const span *keys, const clattn_tensor views[4],
+static bool call_of(const gradients *g, int n, const span *keys, const clattn_tensor views[PIECE_PARTS],
                     clattn_attention_backward_params *to) {
     const job *j = g->j;
     const span *q = &g->q[n];
     const gradient_layout l = lay(j, q->count, keys->count);
-    local_call c = {.q = *q, .k = *keys, .keys = views[0], .values = views[1], .heads = j->heads};
+    local_call c = {.q = *q, .k = *keys, .kv = views, .heads = j->heads};
     c.sinks = !g->begun[n];
     c.mods = j->mod_slot < 0 ? -1 : g->calls;
     c.out = cla_mpi_rows_of(j->p->out, q->local, q->count);
@@ -108,8 +108,9 @@ bool cla_mpi_gradients_sees(const gradients *g, const span *keys) {
     return cla_mpi_any_sees(g->j, g->q, g->q_count, keys);
 }
 
-clattn_status cla_mpi_gradients_expect(gradients *g, const span *keys, const clattn_tensor views[4]) {
-    clattn_tensor none[4];
+clattn_status cla_mpi_gradients_expect(gradients *g, const span *keys,
+                                       const clattn_tensor views[PIECE_PARTS]) {
+    clattn_tensor none[PIECE_PARTS];
     cla_mpi_piece_views(g->j, NULL, keys->count, none);
     for (int n = 0; n < g->q_count; n++) {
         clattn_attention_backward_params call;
@@ -188,7 +189,7 @@ static void take_results(gradients *g, const span *q, const span *keys,
     }
 }
 
-static clattn_status add_one(gradients *g, int n, const span *keys, const clattn_tensor views[4],
+static clattn_status add_one(gradients *g, int n, const span *keys, const clattn_tensor views[PIECE_PARTS],
                              float *share, void (*meanwhile)(void *user), void *user) {
     clattn_mpi *w = g->j->w;
     clattn_attention_backward_params call;
@@ -209,7 +210,7 @@ static clattn_status add_one(gradients *g, int n, const span *keys, const clattn
     return CLATTN_OK;
 }
 
-clattn_status cla_mpi_gradients_add(gradients *g, const span *keys, const clattn_tensor views[4],
+clattn_status cla_mpi_gradients_add(gradients *g, const span *keys, const clattn_tensor views[PIECE_PARTS],
                                     float *share, void (*meanwhile)(void *user), void *user) {
     for (int n = 0; n < g->q_count; n++)
         if (cla_mpi_sees(g->j, &g->q[n], keys)) TRY(add_one(g, n, keys, views, share, meanwhile, user));
@@ -257,7 +258,7 @@ static clattn_status write_bias(gradients *g) {
 
 clattn_status cla_mpi_gradients_end(gradients *g) {
     const span none = {0, 0, 0};
-    clattn_tensor views[4];
+    clattn_tensor views[PIECE_PARTS];
     cla_mpi_piece_views(g->j, NULL, 0, views);
     for (int n = 0; n < g->q_count; n++)
         if (!g->begun[n]) TRY(add_one(g, n, &none, views, NULL, NULL, NULL));

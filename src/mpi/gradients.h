@@ -44,12 +44,13 @@ typedef struct gradients {
 
 clattn_status cla_mpi_gradients_open(gradients *g, job *j, const span_list *q, int most);
 // As cla_mpi_partial_expect, ready, sees, and end.
-clattn_status cla_mpi_gradients_expect(gradients *g, const span *keys, const clattn_tensor views[4]);
+clattn_status cla_mpi_gradients_expect(gradients *g, const span *keys,
+                                       const clattn_tensor views[PIECE_PARTS]);
 clattn_status cla_mpi_gradients_ready(gradients *g);
 bool cla_mpi_gradients_sees(const gradients *g, const span *keys);
 // Add what the rows see of these keys: dk and dv to `share`, which lies as cla_mpi_gradients_share says. `meanwhile` is called while the
 // device computes.
-clattn_status cla_mpi_gradients_add(gradients *g, const span *keys, const clattn_tensor views[4],
+clattn_status cla_mpi_gradients_add(gradients *g, const span *keys, const clattn_tensor views[PIECE_PARTS],
                                     float *share, void (*meanwhile)(void *user), void *user);
 clattn_status cla_mpi_gradients_end(gradients *g);
 // Gradients of heads, whose sums have room for those of all ranks behind them: the sum over ranks, in their order, to the caller's

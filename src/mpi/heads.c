@@ -8,10 +8,12 @@
 // A tensor that goes from rows to heads, or back. Its heads of all rows are dense on device and host, [B, heads / P, N, width].
 enum {
     TURN_Q,
-    TURN_K,
+    TURN_K, // from here on as PIECE_K
     TURN_V,
     TURN_K_SCALE,
     TURN_V_SCALE,
+    TURN_K_ZERO,
+    TURN_V_ZERO,
     TURN_OUT, // attention gives this and the next, and gradients read them
     TURN_LSE,
     TURN_DOUT,
@@ -208,6 +210,8 @@ static void list_tensors(const job *j, const clattn_tensor *to[TURNS]) {
                                                  &p->v,
                                                  &p->k_scale,
                                                  &p->v_scale,
+                                                 &p->k_zero,
+                                                 &p->v_zero,
                                                  &p->out,
                                                  &p->lse,
                                                  b ? &b->dout : &none,
@@ -242,8 +246,9 @@ static clattn_status prepare(heads *g) {
     TRY(cla_mpi_mods_open(j, 1));
     j->report.plan.device_bytes += j->mod_bytes;
     const turn *t = g->turns;
-    local_call c = {.q = q, .k = k, .keys = t[TURN_K].heads, .values = t[TURN_V].heads, .sinks = true};
-    c.key_scales = t[TURN_K_SCALE].heads, c.value_scales = t[TURN_V_SCALE].heads;
+    clattn_tensor kv[PIECE_PARTS];
+    for (int part = 0; part < PIECE_PARTS; part++) kv[part] = t[TURN_K + part].heads;
+    local_call c = {.q = q, .k = k, .kv = kv, .sinks = true};
     c.out = t[TURN_OUT].heads, c.lse = t[TURN_LSE].heads;
     c.first_head = own * w->rank, c.heads = own;
     c.mods = cla_mpi_mods_add(j, &q, &k, c.first_head);
@@ -293,7 +298,7 @@ static clattn_status attend(heads *g, clattn_status status) {
     job *j = g->j;
     clattn_mpi *w = j->w;
     const double begin = MPI_Wtime();
-    for (int n = TURN_Q; n <= (j->b ? TURN_DLSE : TURN_V_SCALE); n++) status = to_heads(g, n, status);
+    for (int n = TURN_Q; n <= (j->b ? TURN_DLSE : TURN_V_ZERO); n++) status = to_heads(g, n, status);
     const double there = MPI_Wtime();
     if (status == CLATTN_OK) status = enqueue(g);
     if (status == CLATTN_OK) status = cla_mpi_finish(w, w->queue);

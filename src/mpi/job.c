@@ -18,6 +18,10 @@
     X(type_k, "k's type")                                                                                    \
     X(type_v, "v's type")                                                                                    \
     X(type_out, "out's type")                                                                                \
+    X(groups_k, "groups of k_scale")                                                                         \
+    X(groups_v, "groups of v_scale")                                                                         \
+    X(type_scale, "k_scale's and v_scale's type")                                                            \
+    X(zeros, "k_zero and v_zero, one and two if given")                                                      \
     X(lse, "lse")                                                                                            \
     X(way, "way")                                                                                            \
     X(piece_rows, "piece_rows")                                                                              \
@@ -34,6 +38,10 @@ typedef struct call_words {
 } call_words;
 _Static_assert(sizeof(call_words) <= WORLD_CALL_BYTES, "the world has room for the first exchange");
 
+static int64_t groups_of(const clattn_tensor *scale) {
+    return scale->rank == 4 ? scale->shape[3] : scale->rank ? 1 : 0;
+}
+
 static void fill(const job *j, call_words *c) {
     clattn_mpi *w = j->w;
     const clattn_mpi_attention_params *p = j->p;
@@ -46,9 +54,12 @@ static void fill(const job *j, call_words *c) {
         return;
     }
     c->batch = p->q.shape[0], c->heads = p->q.shape[1], c->head_dim = p->q.shape[3];
-    c->kv_heads = p->k.shape[1], c->head_dim_v = p->v.shape[3];
+    c->kv_heads = p->k.shape[1], c->head_dim_v = p->out.shape[3];
     c->type_q = p->q.type, c->type_k = p->k.type, c->type_v = p->v.type, c->type_out = p->out.type,
     c->lse = p->lse.rank;
+    c->groups_k = groups_of(&p->k_scale), c->groups_v = groups_of(&p->v_scale);
+    c->type_scale = p->k_scale.rank ? p->k_scale.type : p->v_scale.rank ? p->v_scale.type : 0;
+    c->zeros = (p->k_zero.rank ? 1 : 0) + (p->v_zero.rank ? 2 : 0);
     c->way = p->way, c->piece_rows = p->piece_rows, c->rows_q = decode ? p->q.shape[2] : 0;
     c->score = (int64_t)(cla_mpi_score_hash(p) >> 1);
     c->gradients = j->b ? (int64_t)(cla_mpi_gradients_hash(j->b) >> 1) : 0;

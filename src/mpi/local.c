@@ -86,15 +86,20 @@ static void fill_options(const local_call *c, clattn_score *s) {
 void cla_mpi_local(const job *j, const local_call *c, clattn_attention_params *to, int32_t *arrays) {
     *to = (clattn_attention_params){.score = j->p->score, .kernel = j->p->kernel};
     to->q = cla_mpi_rows_of(j->p->q, c->q.local, c->q.count);
-    to->kv.k = c->keys, to->kv.v = c->values;
-    to->kv.k_scale = c->key_scales, to->kv.v_scale = c->value_scales;
+    to->kv = (clattn_kv){.k = c->kv[PIECE_K],
+                         .v = c->kv[PIECE_V],
+                         .k_scale = c->kv[PIECE_K_SCALE],
+                         .v_scale = c->kv[PIECE_V_SCALE],
+                         .k_zero = c->kv[PIECE_K_ZERO],
+                         .v_zero = c->kv[PIECE_V_ZERO]};
     to->out = c->out, to->lse = c->lse;
     clattn_score *s = &to->score;
     fill_positions(j, c, s, arrays);
     fill_options(c, s);
     if (c->k.count == 0) { // an empty part: zeros, and the sinks
+        to->kv = (clattn_kv){.k = c->kv[PIECE_K], .v = c->kv[PIECE_V]};
         to->kv.k.type = to->kv.v.type = j->p->q.type;
-        to->kv.k_scale = to->kv.v_scale = (clattn_tensor){0};
+        to->kv.k.shape[3] = j->head_dim, to->kv.v.shape[3] = j->head_dim_v;
     }
     if (c->mods < 0 || c->k.count == 0) return;
     if (s->score_mod) s->score_mod = j->score_mod;

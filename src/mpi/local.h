@@ -3,10 +3,14 @@
 #define CLATTN_MPI_LOCAL_H
 #include "mpi/job.h"
 
+// What a row of keys and values is made of: the rows, their scales and their zero points.
+enum { PIECE_K, PIECE_V, PIECE_K_SCALE, PIECE_V_SCALE, PIECE_K_ZERO, PIECE_V_ZERO, PIECE_PARTS };
+
 // Rows and keys of one local call, and the tensors that hold them.
 typedef struct local_call {
     span q, k;
-    clattn_tensor keys, values, key_scales, value_scales, out, lse;
+    const clattn_tensor *kv; // [PIECE_PARTS]
+    clattn_tensor out, lse;
     int64_t first_head, heads; // of the whole: of all-to-all alone some
     bool sinks;                // they are one key more, which is this call's
     int mods;                  // its row of numbers; -1: none

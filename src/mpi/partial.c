@@ -36,10 +36,9 @@ clattn_status cla_mpi_partial_open(partial *a, job *j, const span_list *q, int m
 }
 
 // The part of q's n-th span and these keys.
-static local_call part_of(const partial *a, int n, const span *keys, const clattn_tensor views[4]) {
+static local_call part_of(const partial *a, int n, const span *keys, const clattn_tensor views[PIECE_PARTS]) {
     const span *q = &a->q[n];
-    local_call c = {.q = *q, .k = *keys, .keys = views[0], .values = views[1]};
-    c.key_scales = views[2], c.value_scales = views[3];
+    local_call c = {.q = *q, .k = *keys, .kv = views};
     c.heads = a->j->heads;
     c.sinks = !a->begun[n] && !a->sinkless;
     c.mods = a->j->mod_slot < 0 ? -1 : a->calls;
@@ -54,8 +53,8 @@ bool cla_mpi_partial_sees(const partial *a, const span *keys) {
     return cla_mpi_any_sees(a->j, a->q, a->q_count, keys);
 }
 
-clattn_status cla_mpi_partial_expect(partial *a, const span *keys, const clattn_tensor views[4]) {
-    clattn_tensor none[4];
+clattn_status cla_mpi_partial_expect(partial *a, const span *keys, const clattn_tensor views[PIECE_PARTS]) {
+    clattn_tensor none[PIECE_PARTS];
     cla_mpi_piece_views(a->j, NULL, keys->count, none);
     for (int n = 0; n < a->q_count; n++) {
         clattn_attention_params call;
@@ -92,7 +91,7 @@ static void keep(partial *a, cl_event event) {
     a->event = event;
 }
 
-static clattn_status add_one(partial *a, int n, const span *keys, const clattn_tensor views[4]) {
+static clattn_status add_one(partial *a, int n, const span *keys, const clattn_tensor views[PIECE_PARTS]) {
     clattn_mpi *w = a->j->w;
     const local_call c = part_of(a, n, keys, views);
     clattn_attention_params call;
@@ -113,7 +112,7 @@ static clattn_status add_one(partial *a, int n, const span *keys, const clattn_t
     return cla_mpi_cl(w, clFlush(w->queue), "clFlush");
 }
 
-clattn_status cla_mpi_partial_add(partial *a, const span *keys, const clattn_tensor views[4]) {
+clattn_status cla_mpi_partial_add(partial *a, const span *keys, const clattn_tensor views[PIECE_PARTS]) {
     for (int n = 0; n < a->q_count; n++)
         if (cla_mpi_sees(a->j, &a->q[n], keys)) TRY(add_one(a, n, keys, views));
     return CLATTN_OK;
@@ -153,7 +152,7 @@ clattn_status cla_mpi_deliver(job *j, const clattn_tensor *out, const clattn_ten
 
 clattn_status cla_mpi_partial_empty(partial *a) {
     const span none = {0, 0, 0};
-    clattn_tensor views[4];
+    clattn_tensor views[PIECE_PARTS];
     cla_mpi_piece_views(a->j, NULL, 0, views);
     for (int n = 0; n < a->q_count; n++)
         if (!a->begun[n]) TRY(add_one(a, n, &none, views));

@@ -23,12 +23,12 @@ typedef struct partial {
 // `q`: spans of this rank. `most` bounds the calls that cla_mpi_partial_expect will be told of.
 clattn_status cla_mpi_partial_open(partial *a, job *j, const span_list *q, int most);
 // Keys that will be added, in that order: plans and compiles, so that adding them does not fail. NULL views: of another rank.
-clattn_status cla_mpi_partial_expect(partial *a, const span *keys, const clattn_tensor views[4]);
+clattn_status cla_mpi_partial_expect(partial *a, const span *keys, const clattn_tensor views[PIECE_PARTS]);
 // Take what the parts need, once all are expected.
 clattn_status cla_mpi_partial_ready(partial *a);
 bool cla_mpi_partial_sees(const partial *a, const span *keys);
 // Enqueue what the rows see of these keys.
-clattn_status cla_mpi_partial_add(partial *a, const span *keys, const clattn_tensor views[4]);
+clattn_status cla_mpi_partial_add(partial *a, const span *keys, const clattn_tensor views[PIECE_PARTS]);
 // Enqueue rows that saw nothing; and then the way to the caller's tensors.
 clattn_status cla_mpi_partial_empty(partial *a);
 clattn_status cla_mpi_partial_end(partial *a);

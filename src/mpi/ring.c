@@ -72,7 +72,7 @@ static clattn_status open_work(ring *g) {
                 : cla_mpi_partial_open(&g->result, j, q, most);
 }
 
-static clattn_status expect(ring *g, const span *keys, const clattn_tensor views[4]) {
+static clattn_status expect(ring *g, const span *keys, const clattn_tensor views[PIECE_PARTS]) {
     return g->j->b ? cla_mpi_gradients_expect(&g->gradients, keys, views)
                    : cla_mpi_partial_expect(&g->result, keys, views);
 }
@@ -129,7 +129,7 @@ static clattn_status ready(ring *g) {
 static clattn_status prepare(ring *g) {
     job *j = g->j;
     clattn_mpi *w = j->w;
-    clattn_tensor views[4];
+    clattn_tensor views[PIECE_PARTS];
     bool moves = false, comes = false;
     TRY(open_work(g));
     for (int c = 0; c < g->pieces.most; c++)
@@ -162,13 +162,13 @@ static clattn_status prepare(ring *g) {
 // This rank's own rows, to be sent.
 static void read_own(ring *g, int c, char *host) {
     const ring_load load = sent_at(g, c, 0), have = load_at(g, c, 0); // which may begin before what is sent
-    clattn_tensor views[4];
+    clattn_tensor views[PIECE_PARTS];
     for (int lane = 0; lane < RING_LANES; lane++) {
         const span *keys = load.lanes[lane];
         if (!keys) continue;
         const piece_layout layout = cla_mpi_piece_layout(g->j, keys->count);
         cla_mpi_own_views(g->j, keys->local, keys->count, views);
-        for (int part = 0; part < 4 && g->status == CLATTN_OK; part++)
+        for (int part = 0; part < PIECE_PARTS && g->status == CLATTN_OK; part++)
             if (views[part].rank)
                 note(g, cla_mpi_read(g->j->w, g->j->w->copies, &views[part],
                                      host + have.at[lane] + layout.at[part]));
@@ -262,7 +262,7 @@ static void compute(ring *g) {
     const ring_share share =
         g->j->b ? share_of(g, owner_at(g, g->step), g->c, g->step) : (ring_share){.count = 0};
     float *const floats = g->share[g->at % 2];
-    clattn_tensor views[4];
+    clattn_tensor views[PIECE_PARTS];
     if (share.count) memset(floats, 0, share.count * sizeof *floats);
     for (int lane = 0; lane < RING_LANES; lane++) {
         const span *keys = load.lanes[lane];
@@ -271,7 +271,7 @@ static void compute(ring *g) {
             cla_mpi_piece_views(g->j, g->device[g->at % 2], keys->count, views);
         else
             cla_mpi_own_views(g->j, keys->local, keys->count, views);
-        for (int part = 0; part < 4 && g->step; part++)
+        for (int part = 0; part < PIECE_PARTS && g->step; part++)
             views[part].offset +=
                 views[part].rank ? (int64_t)(load.at[lane] / clattn_type_size(views[part].type)) : 0;
         note(g, g->j->b

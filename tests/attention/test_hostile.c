@@ -232,6 +232,93 @@ START_TEST(infinite_scales) {
 }
 END_TEST
 
+// Scales and zero points as no cache is written: of nothing, not finite, far larger than what they scale, or far from all numbers that the
+// type has. All kernels make the same of them, also those that multiply integers.
+static const struct {
+    float scale, zero;
+} hostile_groups[] = {
+    {0, 3},        {NAN, 0},         {INFINITY, 0}, {0.5f, NAN},         {0.5f, -INFINITY},
+    {0, INFINITY}, {1e-30f, -1e30f}, {1e30f, 0},    {1 / 15.0f, -15000}, {40, 1},
+};
+enum { HOSTILE_GROUPS = sizeof hostile_groups / sizeof hostile_groups[0] };
+
+static void write_one(const clattn_tensor *t, int64_t row, float value) {
+    const size_t at = (size_t)(t->offset + row * t->stride[2] + t->stride[3]) * sizeof value;
+    ck_assert_int_eq(
+        clEnqueueWriteBuffer(harness()->queue, t->buffer, CL_TRUE, at, sizeof value, &value, 0, NULL, NULL),
+        CL_SUCCESS);
+}
+
+static void run_beside_unfused(struct case_arrays *arrays, clattn_kernel kernel, struct case_result got[2]) {
+    for (int n = 0; n < 2; n++) {
+        arrays->params.kernel = n ? kernel : CLATTN_KERNEL_UNFUSED;
+        ck_assert_int_eq(case_enqueue(harness()->context, harness()->queue, arrays, NULL), CLATTN_OK);
+        got[n] = case_collect(arrays, harness()->queue, NULL);
+    }
+}
+
+// The second of a row's two groups, of a key or of a value; beside it one whose scale is large, which weights are rounded for. Beside a
+// value's of 1e30 no other weight is anything in integers.
+static void check_hostile_group(int hostile, const char *name, bool value) {
+    const float scale = hostile_groups[hostile].scale, zero = hostile_groups[hostile].zero;
+    struct test_case test;
+    struct case_arrays arrays;
+    char why[256];
+    ck_assert(case_parse(name, &test, why));
+    struct case_data *data = case_make(&test);
+    case_bind(data, harness_place(), &arrays);
+    write_one(&arrays.kv_scales[value].view, 7, scale);
+    write_one(&arrays.kv_zeros[value].view, 7, zero);
+    if (value) write_one(&arrays.kv_scales[value].view, 9, 40);
+    struct case_result got[2];
+    run_beside_unfused(&arrays, test.kernel, got);
+    const int64_t count = 2 * test.n_q * 64;
+    double largest = 0;
+    for (int64_t c = 0; c < count; c++)
+        if (isfinite(got[0].out[c])) largest = fmax(largest, fabs(got[0].out[c]));
+    for (int64_t c = 0; c < count; c++) {
+        const double plain = got[0].out[c], other = got[1].out[c];
+        ck_assert_msg(isfinite(plain) ? fabs(plain - other) <= 1e-3 * largest
+                                      : (isnan(plain) ? isnan(other) : plain == other),
+                      "scale %g, zero %g: %g, should be %g", (double)scale, (double)zero, other, plain);
+    }
+    for (int n = 0; n < 2; n++) case_result_free(&got[n]);
+    case_unbind(&arrays);
+    case_free(data);
+}
+
+START_TEST(hostile_scales_of_groups) {
+    const char *name = _i / 2 ? "attend-f16-b1-h2-hkv1-n20-nkv40-d64-full-flash-kvu4-groups32-zeros"
+                              : "attend-f16-b1-h2-hkv1-n3-nkv40-d64-full-decode-kvu4-groups32-zeros";
+    for (int hostile = 0; hostile < HOSTILE_GROUPS; hostile++)
+        if (_i % 2 == 0 || hostile_groups[hostile].scale != 1e30f) check_hostile_group(hostile, name, _i % 2);
+}
+END_TEST
+
+// One column is large, and the others lie near their zero point: what rounding the weights adds is of their distance from that.
+START_TEST(values_near_their_zero_point) {
+    struct test_case test;
+    struct case_arrays arrays;
+    char why[256];
+    ck_assert(case_parse(_i ? "attend-f16-b1-h1-n20-nkv16-d64-full-flash-kvi8-groups32-zeros"
+                            : "attend-f16-b1-h1-n1-nkv16-d64-full-decode-kvi8-groups32-zeros",
+                         &test, why));
+    struct case_data *data = case_make(&test);
+    for (int64_t n = 0; n < 16 * 64; n++) data->v[n] = n % 32 ? 0.02 * (double)(n % 7) : 255;
+    case_kv_store(data);
+    case_bind(data, harness_place(), &arrays);
+    struct case_result got[2];
+    run_beside_unfused(&arrays, test.kernel, got);
+    for (int64_t c = 0; c < test.n_q * 64; c++)
+        if (c % 32)
+            ck_assert_msg(fabs(got[1].out[c] - got[0].out[c]) <= 1e-4, "column %d: %g, should be %g",
+                          (int)(c % 64), got[1].out[c], got[0].out[c]);
+    for (int n = 0; n < 2; n++) case_result_free(&got[n]);
+    case_unbind(&arrays);
+    case_free(data);
+}
+END_TEST
+
 // A first key takes nearly all of every row's weight, and its value is nothing, as the first tokens of language models have it: the result
 // is what all others together add, though each of their weights is less than a sixteen-bit part of the largest.
 START_TEST(first_key_takes_all) {
@@ -325,6 +412,9 @@ int main(void) {
     TCase *const scales = harness_add(suite, "huge and tiny", sizes);
     tcase_add_loop_test(scales, infinite_scales, 0, 2);
     tcase_add_loop_test(scales, first_key_takes_all, 0, 2);
+    TCase *const groups = harness_add(suite, "groups", (const TTest *const[]){NULL});
+    tcase_add_loop_test(groups, hostile_scales_of_groups, 0, 4);
+    tcase_add_loop_test(groups, values_near_their_zero_point, 0, 2);
     harness_add(suite, "identities", identities);
     return harness_run(suite);
 }

@@ -86,6 +86,15 @@ for type in 4 8 9 10; do
         lint_x86 -DTYPE_Q=2 -DTYPE_OUT=2 -DTYPE_KV=$type -DTYPE_V=$((type == 4 ? 9 : 4)) $how -DHEAD_DIM=320 cl/lanes/flash_lanes.cl
     done
 done
+for kernel in decode_lanes flash_lanes; do
+    lint_x86 -DTYPE_Q=1 -DTYPE_OUT=1 -DTYPE_KV=11 -DDOT_I8=2 -DSCALE_GROUP=32 -DSCALE_GROUP_V=64 -DTYPE_SCALE=1 cl/lanes/$kernel.cl
+    lint_x86 -DTYPE_Q=1 -DTYPE_OUT=1 -DTYPE_KV=12 -DDOT_I8=2 -DLANES=8 -DSCALE_GROUP=1 -DSCALE_GROUP_V=1 -DZEROS=3 -DPAST=1 \
+        cl/lanes/$kernel.cl
+    lint_x86 -DTYPE_Q=1 -DTYPE_OUT=1 -DTYPE_KV=4 -DTYPE_V=12 -DDOT_I8=1 -DSCALE_GROUP=64 -DSCALE_GROUP_V=32 -DTYPE_SCALE=2 -DZEROS=2 \
+        -DPAGED=1 cl/lanes/$kernel.cl
+    lint_x86 -DTYPE_Q=1 -DTYPE_OUT=1 -DTYPE_KV=10 -DTYPE_V=11 -DDOT_I8=1 -DLANES=8 -DSCALE_GROUP_V=32 cl/lanes/$kernel.cl
+    refuse -DTYPE_KV=6 -DTYPE_Q=1 -DDOT_I8=1 -DSCALE_GROUP=32 cl/lanes/$kernel.cl
+done
 for type in 8 9 10; do
     for how in -DDOT_I8=1 "-DDOT_I8=1 -DLANES=8 -DROPE=1" -DDOT_I8=2 "-DDOT_I8=2 -DLANES=8"; do
         lint_x86 -DTYPE_Q=$((type % 3)) -DTYPE_OUT=$((type % 3)) -DTYPE_KV=$type $how cl/linear/linear_lanes.cl
@@ -183,7 +192,6 @@ for kernel in $any_type; do
     refuse -DTYPE_KV=4 -DZEROS=1 "$kernel"
 done
 refuse -DTYPE_KV=4 -DTYPE_Q=1 -DSCALE_GROUP=32 cl/fragments/flash_fragments.cl
-refuse -DTYPE_KV=4 -DTYPE_Q=1 -DDOT_I8=1 -DSCALE_GROUP=32 cl/lanes/decode_lanes.cl
 for step in append shift; do
     lint -DTYPE_KV=4 -DSCALE_GROUP=32 -DTYPE_SCALE=1 cl/steps/$step.cl
     lint -DROPE=2 -DTYPE_KV=11 -DSCALE_GROUP=1 -DZEROS=1 -DWORK_GROUP=32 cl/steps/$step.cl

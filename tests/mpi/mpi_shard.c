@@ -146,6 +146,8 @@ void shard_open(shard *s, const shard_call *call, int rank, int ranks) {
         to->k_scale = gather(s, &p->kv.k_scale, s->whole.kv_scales[0].image, 2, &s->kv, 1);
     if (p->kv.v_scale.rank)
         to->v_scale = gather(s, &p->kv.v_scale, s->whole.kv_scales[1].image, 2, &s->kv, 1);
+    if (p->kv.k_zero.rank) to->k_zero = gather(s, &p->kv.k_zero, s->whole.kv_zeros[0].image, 2, &s->kv, 1);
+    if (p->kv.v_zero.rank) to->v_zero = gather(s, &p->kv.v_zero, s->whole.kv_zeros[1].image, 2, &s->kv, 1);
     const bool gradients = t->op == CASE_BACKWARD; // which read what forward gave
     to->out = gather(s, &p->out, gradients ? s->whole.out.image : NULL, 2, &s->q, 1);
     if (p->lse.rank) to->lse = gather(s, &p->lse, gradients ? s->whole.lse.image : NULL, 2, &s->q, 1);

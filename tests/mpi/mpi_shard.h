@@ -38,7 +38,7 @@ typedef struct shard {
     struct case_data *data;
     struct case_arrays whole;
     shard_rows q, kv;
-    cl_mem memory[20]; // q, k, v, their scales, out, lse, mask, bias; dout, dlse, results
+    cl_mem memory[22]; // q, k, v, their scales and zero points, out, lse, mask, bias; dout, dlse, results
     int count;
     clattn_mpi_attention_params params;
     clattn_mpi_attention_backward_params backward; // of a case of gradients

@@ -31,12 +31,14 @@ static const shard_call calls[] = {
     {"attend-f32-b2-h8-hkv4-n97-nkv97-d32-causal-softcap5-window9:0-alibi-sinks-qlen97:60-kvlen97:41", Z, Z,
      RING, 0, false},
     {"decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal", B, P, 0, 0, true},
+    {"attend-f32-b1-h8-n33-nkv64-d64-dv32-full-kvu4-groups32-scalesf16-zeros", R, R, RING, 9, false},
+    {"attend-f32-b1-h8-n33-nkv64-d64-dv32-full-kvu4-groups32-scalesf16-zeros", Z, P, HEADS, 0, false},
     {"backward-f32-b1-h8-n97-nkv97-d32-causal", Z, Z, RING, 0, false},
     {"backward-f32-b2-h8-hkv4-n60-nkv90-d32-causal-dlse-softcap5-window40:0-biasqk-alibi-sinks-qlen33:60-"
      "kvlen90:41",
      Z, R, RING, 16, false},
     {"backward-f32-b1-h6-hkv3-n97-nkv97-d32-causal-alibi", Z, P, HEADS, 0, false},
-#define QUICK 11
+#define QUICK 13
     {"attend-f32-b1-h2-hkv1-n97-nkv97-d32-causal", Z, Z, RING, 0, false},
     {"attend-f32-b1-h2-hkv1-n97-nkv97-d32-causal", B, R, RING, 16, false},
     {"attend-f32-b1-h2-hkv1-n50-nkv131-d32-full", R, R, RING, 7, false},
@@ -51,6 +53,10 @@ static const shard_call calls[] = {
     {"attend-f32-b1-h2-n33-nkv64-d32-full-kvi8-valuesf16", R, R, RING, 9, false},
     {"attend-f32-b1-h2-n33-nkv64-d32-full-kvbf16-valuesf8e4m3", R, R, GATHER, 0, false},
     {"attend-bf16-b1-h8-n33-nkv64-d32-full-valuesi8", R, R, HEADS, 0, false},
+    {"attend-f16-b1-h2-n33-nkv64-d64-dv96-full-kvi8-valuesu4-groups32-valuegroups96-zeros", R, P, GATHER, 0,
+     false},
+    {"attend-bf16-b2-h4-hkv2-n40-nkv70-d64-causal-kvi4-groups64-scalesbf16-lse", Z, Z, RING, 7, false},
+    {"attend-f32-b1-h2-n64-nkv20-d64-causal-kvi4-zeros", Z, B, RING, 0, false}, // rows that see nothing
     {"attend-f32-b2-h2-n40-nkv40-d32-causal-alibi-qlen-kvlen-mods", Z, Z, RING, 0, false},
     {"attend-f32-b1-h1-n1-nkv1-d32-causal", B, B, RING, 0, false},
     {"attend-f32-b1-h2-n64-nkv20-d32-causal-kvi8", Z, B, RING, 0, false}, // rows that see nothing
@@ -80,6 +86,8 @@ static const shard_call calls[] = {
     {"backward-f32-b1-h8-n97-nkv97-d32-causal", Z, Z, CLATTN_MPI_AUTO, 0, false},
     {"decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal-kvlen300:17-sinks", B, P, 0, 0, true},
     {"decode-f32-b1-h4-hkv2-n3-nkv90-d64-causal-alibi", B, P, 0, 0, true},
+    {"decode-f16-b2-h8-hkv2-n1-nkv300-d64-causal-kvu4-groups32-scalesf16-zeros", B, P, 0, 0, true},
+    {"decode-f16-b1-h4-hkv2-n3-nkv90-d64-causal-kvi4-groups64-alibi", B, L, 0, 0, true},
     {"decode-bf16-b2-h4-hkv4-n1-nkv90-d64-full-window40:0-offsets", B, R, 0, 0, true},
 };
 
@@ -239,7 +247,7 @@ int main(int argc, char **argv) {
                                  (shard_way)atoi(argv[3]),
                                  (clattn_mpi_way)atoi(argv[4]),
                                  atoi(argv[5]),
-                                 false};
+                                 !strncmp(argv[1], "decode", 6)};
         char why[256] = "";
         clattn_mpi_report report = {0};
         suite_check(shard_holds(suite.world, &call, &report, why), argv[1], why);

@@ -122,7 +122,13 @@ END_TEST
 
 // Integers are for caches that hold some, where they are proven and faster, or where a row asks for them: decode's of 16 bits, those of
 // many rows by how many bytes a query's number and a weight take.
-enum { F32 = CLATTN_TYPE_F32, F16 = CLATTN_TYPE_F16, BF16 = CLATTN_TYPE_BF16, I8 = CLATTN_TYPE_I8 };
+enum {
+    F32 = CLATTN_TYPE_F32,
+    F16 = CLATTN_TYPE_F16,
+    BF16 = CLATTN_TYPE_BF16,
+    I8 = CLATTN_TYPE_I8,
+    I4 = CLATTN_TYPE_I4
+};
 enum { Q8 = CLATTN_TYPE_Q8_0, Q4_1 = CLATTN_TYPE_Q4_1, F8 = CLATTN_TYPE_F8E4M3 };
 static const char emulated[] = "decode_lanes : DOT_I8=1\nflash_lanes : DOT_I8=1",
                   tile[] = "flash_lanes : ROW_VECTORS=2 KEY_BLOCK=8 TILE_KV=64";
@@ -131,33 +137,40 @@ static const struct {
     float rate;
     const char *row;
     int dot_i8;
+    int group, zeros;
 } integers[] = {
-    {1, BF16, I8, BF16, 64, 200, "", DOT_I8_VNNI},
-    {1, F16, Q4_1, BF16, 96, 200, "", DOT_I8_VNNI},
-    {1, F32, I8, BF16, 64, 200, "", 0},
-    {1, BF16, I8, F32, 64, 200, "", 0},
-    {1, BF16, F8, BF16, 64, 200, "", 0},
-    {1, BF16, I8, BF16, 80, 200, "", 0},
-    {1, BF16, I8, BF16, 64, 90, "", 0},
-    {1, BF16, I8, BF16, 64, 0, "", 0},
-    {1, BF16, Q8, BF16, 64, 0, emulated, DOT_I8_EMULATION},
-    {1, BF16, Q8, BF16, 64, 90, emulated, DOT_I8_EMULATION},
-    {1, BF16, Q8, F32, 64, 0, emulated, 0},
-    {256, F32, I8, F32, 128, 200, "", DOT_I8_VNNI},
-    {256, F32, I8, F32, 128, 150, "", 0},
-    {256, F32, Q8, F32, 128, 200, "", 0},
-    {256, F32, Q8, F32, 128, 250, "", DOT_I8_VNNI},
-    {256, F16, Q8, F16, 128, 200, "", DOT_I8_VNNI},
-    {256, F16, I8, F16, 128, 150, "", DOT_I8_VNNI},
-    {256, F16, I8, F16, 128, 120, "", 0},
-    {256, F16, I8, F32, 128, 150, "", 0},
-    {256, BF16, I8, BF16, 128, 120, "", DOT_I8_VNNI},
-    {256, BF16, I8, BF16, 128, 100, "", 0},
-    {256, F16, I8, F16, 80, 400, "", 0},
-    {256, F16, F8, F16, 128, 400, "", 0},
-    {256, F16, I8, F16, 128, 0, "", 0},
-    {256, F32, Q8, F32, 64, 0, emulated, DOT_I8_EMULATION},
-    {256, F16, I8, F16, 128, 400, tile, 0},
+    {1, BF16, I8, BF16, 64, 200, "", DOT_I8_VNNI, 0, 0},
+    {1, F16, Q4_1, BF16, 96, 200, "", DOT_I8_VNNI, 0, 0},
+    {1, F32, I8, BF16, 64, 200, "", 0, 0, 0},
+    {1, BF16, I8, F32, 64, 200, "", 0, 0, 0},
+    {1, BF16, F8, BF16, 64, 200, "", 0, 0, 0},
+    {1, BF16, I8, BF16, 80, 200, "", 0, 0, 0},
+    {1, BF16, I8, BF16, 64, 90, "", 0, 0, 0},
+    {1, BF16, I8, BF16, 64, 0, "", 0, 0, 0},
+    {1, BF16, Q8, BF16, 64, 0, emulated, DOT_I8_EMULATION, 0, 0},
+    {1, BF16, Q8, BF16, 64, 90, emulated, DOT_I8_EMULATION, 0, 0},
+    {1, BF16, Q8, F32, 64, 0, emulated, 0, 0, 0},
+    {1, BF16, I4, BF16, 64, 200, "", DOT_I8_VNNI, 32, 3},
+    {1, F16, F8, F16, 64, 200, "", 0, 32, 0},
+    {256, F16, I4, F16, 128, 165, "", DOT_I8_VNNI, 64, 0},
+    {256, F16, I4, F16, 128, 165, "", 0, 32, 0},
+    {256, F16, I4, F16, 128, 165, "", 0, 64, 3},
+    {256, F16, I4, F16, 128, 180, "", DOT_I8_VNNI, 64, 3},
+    {256, F32, I8, F32, 128, 200, "", DOT_I8_VNNI, 0, 0},
+    {256, F32, I8, F32, 128, 150, "", 0, 0, 0},
+    {256, F32, Q8, F32, 128, 200, "", 0, 0, 0},
+    {256, F32, Q8, F32, 128, 250, "", DOT_I8_VNNI, 0, 0},
+    {256, F16, Q8, F16, 128, 200, "", DOT_I8_VNNI, 0, 0},
+    {256, F16, I8, F16, 128, 150, "", DOT_I8_VNNI, 0, 0},
+    {256, F16, I8, F16, 128, 120, "", 0, 0, 0},
+    {256, F16, I8, F32, 128, 150, "", 0, 0, 0},
+    {256, BF16, I8, BF16, 128, 120, "", DOT_I8_VNNI, 0, 0},
+    {256, BF16, I8, BF16, 128, 100, "", 0, 0, 0},
+    {256, F16, I8, F16, 80, 400, "", 0, 0, 0},
+    {256, F16, F8, F16, 128, 400, "", 0, 0, 0},
+    {256, F16, I8, F16, 128, 0, "", 0, 0, 0},
+    {256, F32, Q8, F32, 64, 0, emulated, DOT_I8_EMULATION, 0, 0},
+    {256, F16, I8, F16, 128, 400, tile, 0, 0, 0},
 };
 START_TEST(integers_chosen) {
     for (size_t i = 0; i < sizeof integers / sizeof integers[0]; i++) {
@@ -167,6 +180,7 @@ START_TEST(integers_chosen) {
         char why[256];
         p.type_q = (clattn_type)integers[i].q, p.type_kv = (clattn_type)integers[i].kv;
         p.type_out = (clattn_type)integers[i].out;
+        p.scale_group = p.scale_group_v = integers[i].group, p.zeros = integers[i].zeros;
         ck_assert_msg(cla_tuned_parse(integers[i].row, &own, why, sizeof why), "%s", why);
         const plan_input in = {
             .device = &wide_cpu,

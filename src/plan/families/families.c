@@ -208,19 +208,17 @@ const char *cla_family_dot_refusal(const problem *p) {
 }
 
 static bool is_integers(clattn_type type) {
-    return type == CLATTN_TYPE_I8 || clattn_type_numbers(type) > 2; // blocks
+    return type == CLATTN_TYPE_I8 || clattn_type_numbers(type) > 1; // four bits and blocks
 }
 const char *cla_family_integers_word(const knobs *k) {
     return k->dot_i8 == DOT_I8_VNNI ? "integer dot product" : k->dot_i8 ? "integer products, emulated" : NULL;
 }
 
 const char *cla_family_integer_refusal(const problem *p) {
-    const bool integers =
-        is_integers(p->type_kv) && is_integers(cla_problem_type_v(p)) && !p->scale_group && !p->scale_group_v;
-    return integers && p->head_dim % 32 == 0 && p->head_dim_v % 32 == 0
+    return is_integers(p->type_kv) && is_integers(cla_problem_type_v(p)) && p->head_dim % 32 == 0 &&
+                   p->head_dim_v % 32 == 0
                ? NULL
-               : "its products are of int8 with float32 scales of rows or of blocks, D and Dv multiples of "
-                 "32";
+               : "its products are of int8, i4, u4 and blocks, D and Dv multiples of 32";
 }
 
 const char *cla_family_take_dot(const problem *p, variant *v) {

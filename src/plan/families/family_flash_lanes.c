@@ -58,16 +58,29 @@ static const char *fit_integers(const plan_input *in, const problem *p, const tu
     return fit_tile(in, p, v);
 }
 
+// Columns of a row that share a scale, and of a key's those whose products are summed at once, as lanes.clh has them.
+static int scale_columns(clattn_type type, int group, int columns) {
+    return clattn_type_numbers(type) > 2 ? 32 : group > 1 ? group : columns;
+}
+static int columns_together(clattn_type type, int group, int columns) {
+    const int shared = scale_columns(type, group, columns);
+    if (clattn_type_numbers(type) <= 2 && group <= 1) return columns;
+    return shared % 64 ? 32 : shared % 128 ? 64 : shared % 256 ? 128 : 256;
+}
+
 // Bytes of a query's number and of a weight, as flash_lanes_integers.clh has them: the rate of the engine is that of two. Beside its
 // products each part of a key's columns that has a scale takes six instructions, of a value's eight and a half, an instruction being
-// two numbers. On Zen 4 this predicts what was measured, 1.1 to 1.7 times the speed of floats, and 1.0 of float32 over blocks, within 8 %.
+// two numbers; with a zero point one and eight more. On Zen 4 this predicts what was measured of one scale a row and of blocks, 1.1 to 1.7
+// times the speed of floats, and 1.0 of float32 over blocks, within 8 %.
 static double integer_columns(const problem *p, const variant *v) {
     const bool wide = v->knobs.type_out == CLATTN_TYPE_F32;
     const bool all = wide || p->wants_weights || p->type_q != CLATTN_TYPE_BF16;
+    const clattn_type type_v = cla_problem_type_v(p);
     const int digits = all ? 3 : 2, weight_digits = wide ? 3 : 2,
-              parts = p->type_kv == CLATTN_TYPE_I8 ? 1 : p->head_dim / 32,
-              parts_v = cla_problem_type_v(p) == CLATTN_TYPE_I8 ? 1 : p->head_dim_v / 32;
-    return 0.5 * (digits * p->head_dim + weight_digits * p->head_dim_v) + 12.0 * parts + 17.0 * parts_v;
+              parts = p->head_dim / columns_together(p->type_kv, p->scale_group, p->head_dim),
+              parts_v = p->head_dim_v / scale_columns(type_v, p->scale_group_v, p->head_dim_v);
+    return 0.5 * (digits * p->head_dim + weight_digits * p->head_dim_v) +
+           (p->zeros & 1 ? 14.0 : 12.0) * parts + (p->zeros & 2 ? 33.0 : 17.0) * parts_v;
 }
 
 static void explain(const plan_input *in, const variant *v, char why[200]) {

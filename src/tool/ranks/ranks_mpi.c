@@ -169,6 +169,8 @@ int ranks_attend(ranks *r, session *s, const clattn_attention_params *p, const r
                                            .v = p->kv.v,
                                            .k_scale = p->kv.k_scale,
                                            .v_scale = p->kv.v_scale,
+                                           .k_zero = p->kv.k_zero,
+                                           .v_zero = p->kv.v_zero,
                                            .out = p->out,
                                            .lse = p->lse,
                                            .q_rows = decode ? (clattn_mpi_rows){0} : rows_of(q, segments),
