@@ -317,11 +317,12 @@ ARGS_SIZE(hadamard_args, 96);
 
 // y[b,r,c] = x[b,r,c] + bias[c], converting storage types; the bias is optional (ARGS_BIAS).
 typedef struct convert_args {
-    args_i64 x_offset, x_batch, x_row, y_offset, y_batch, y_row, bias_offset;
+    args_i64 x_offset, x_batch, x_row, y_offset, y_batch, y_row, bias_offset, scale_offset, scale_row,
+        zero_offset;
     args_i64 rows; // of a batch item
     args_i32 batch, columns, flags, unused;
 } convert_args;
-ARGS_SIZE(convert_args, 80);
+ARGS_SIZE(convert_args, 104);
 
 // Local memory of a work-group of the portable flash kernel: tiles of Q, of K or V, and of scores, each row padded
 // by one float so that a column does not fall on one memory bank. The planner and the kernel share this formula.
@@ -449,7 +450,7 @@ ARGS_SIZE(convert_args, 80);
 
 // y[b,r,n] = sum_k x[b,r,k] w[n,k] + bias[n], in elements:
 //   x[b,r,k] at x_offset + b*x_batch + (k / x_head_columns)*x_head + r*x_row + k % x_head_columns
-//   w[n,k]   at w_offset + n*w_row + k
+//   w[n,k]   at w_offset + n*w_row + k; its scale at scale_offset + n*scale_row + k / SCALE_GROUP, its zero point from zero_offset on
 //   y[b,r,n] at y_offset + b*y_batch + (n / y_head_columns)*y_head + r*y_row + n % y_head_columns
 // so that splitting columns into heads and joining heads into columns cost nothing. A plain matrix has
 // x_head_columns = reduction and y_head_columns = columns. All sizes are at least 1. linear_lanes.cl also reads matrices that lie with
@@ -460,7 +461,7 @@ ARGS_SIZE(convert_args, 80);
 // own position: of row r of batch item b at position + b*position_batch + r*position_row.
 typedef struct linear_args {
     args_i64 x_offset, x_batch, x_head, x_row;
-    args_i64 w_offset, w_row, bias_offset;
+    args_i64 w_offset, w_row, bias_offset, scale_offset, scale_row, zero_offset;
     args_i64 y_offset, y_batch, y_head, y_row;
     args_i64 position;           // of row 0, for RoPE
     args_i64 packed_offset;      // of linear_matrix.cl's packed weights, in words
@@ -474,7 +475,7 @@ typedef struct linear_args {
     args_i32 position_batch, position_row; // with RAGGED: sequences; rows of the cache that y is, or 0
     args_f32 amplitude;                    // of RoPE: YaRN's factor on cos and sin, else 1
 } linear_args;
-ARGS_SIZE(linear_args, 152);
+ARGS_SIZE(linear_args, 176);
 #define LINEAR_TURNED_W 1
 #define LINEAR_TURNED_X 2
 #define LINEAR_POSITIONS 1 // of the flags, whose other bits are those of args.h
@@ -594,6 +595,6 @@ typedef struct small_layer {
     args_i32 taken, done, left; // parts of the work that were taken and that are done; groups that have left
     args_i32 tiles;             // of query rows
 } small_layer;
-ARGS_SIZE(small_layer, 624);
+ARGS_SIZE(small_layer, 720);
 
 #endif

@@ -17,7 +17,7 @@
 #define FOLLOWS_SEQUENCES
 #include "lanes/lanes.clh"
 #include "call/items.clh"
-#include "linear/linear_rope.clh"
+#include "linear/linear.clh"
 
 #define SPAN (2 * LANES)
 #define SUM_GROUPS ((ROW_BLOCK * COLUMN_BLOCK + LANES - 1) / LANES)
@@ -39,9 +39,9 @@
 #endif
 
 typedef __global const ELEMENT(TYPE_Q) * x_pointer;
-typedef __global const ELEMENT(TYPE_KV) * w_pointer;
 
-// What is read of W at once. Of a block the products with its n are summed, and its d comes once, as does m + 8 d where there is an m.
+// What is read of W at once. Of a block the products with its n are summed, and its d comes once, as does m + 8 d where there is an m. Of
+// numbers with scales the same, less their zero point.
 #if STORE_IS_BLOCKS(TYPE_KV)
 typedef struct w_part {
     vec_pair n;
@@ -57,13 +57,38 @@ w_part load_w(w_pointer w, long k) {
 }
 #define LOAD_W(w, k) load_w(w, k)
 #define LOAD_W_PART(w, k, count) load_w(w, k) // blocks are whole
+#elif W_SCALED
+typedef struct w_part {
+    vec_pair n;
+    float d;
+} w_part;
+REGISTER_INLINE w_part scale_part(row_of_w w, int k, vec_pair n) {
+#if ZEROS
+    const float zero = KV_ZERO(w, KV_KEY, k);
+    n.a -= zero, n.b -= zero;
+#endif
+    const w_part part = {n, KV_SCALE(w, KV_KEY, k)};
+    return part;
+}
+#define LOAD_W(w, k) scale_part(w, k, LOAD_PAIR(TYPE_KV, (w).at, k))
+// As what the scale makes of them: an infinite one makes a NaN of a 0 behind the last.
+w_part load_w_part(row_of_w w, int k, int count) {
+    const w_part of = scale_part(w, k, LOAD_PAIR_PART(TYPE_KV, w.at, k, count));
+    const VEC_INT a = lane_numbers() < (VEC_INT)(count), b = lane_numbers() < (VEC_INT)(count - LANES);
+    const w_part part = {{AS_VEC(AS_VEC_INT(of.n.a * of.d) & a), AS_VEC(AS_VEC_INT(of.n.b * of.d) & b)},
+                         1.0f};
+    return part;
+}
+#define LOAD_W_PART(w, k, count) load_w_part(w, k, count)
 #else
 typedef vec_pair w_part;
 #define LOAD_W(w, k) LOAD_PAIR(TYPE_KV, w, k)
 #define LOAD_W_PART(w, k, count) LOAD_PAIR_PART(TYPE_KV, w, k, count)
 #endif
 REGISTER_INLINE VEC add_part(vec_pair x, w_part w, VEC sum) {
-#if STORE_IS_BLOCKS(TYPE_KV)
+#if W_SCALED
+    return fma(fma(x.b, w.n.b, x.a * w.n.a), (VEC)(w.d), sum);
+#elif STORE_IS_BLOCKS(TYPE_KV)
     sum = fma(fma(x.b, w.n.b, x.a * w.n.a), (VEC)(w.d), sum);
     return TYPE_KV == STORE_Q4_1 ? fma(x.a + x.b, (VEC)(w.m), sum) : sum;
 #else
@@ -88,28 +113,28 @@ REGISTER_INLINE void ask(w_pointer w, int k) {
 #define LATE_ROWS 2
 #define LATE_NUMBERS 512
 
-// sum += x w over `count` numbers, whole SPANs, for one row of x: a row of W is read from end to end, as memory likes it, and its sum is in
+// sum += x w over `count` numbers, whole SPANs, from number `first` of w on, for one row of x: a row of W is read from end to end, as memory likes it, and its sum is in
 // four vectors, so that no product waits for the one before.
-REGISTER_INLINE VEC add_row(x_pointer x, w_pointer w, long ahead, int count, VEC sum) {
+REGISTER_INLINE VEC add_row(x_pointer x, row_of_w w, int first, long ahead, int count, VEC sum) {
     VEC part[4] = {sum, (VEC)(0.0f), (VEC)(0.0f), (VEC)(0.0f)};
     int k = 0;
     for (; k + 4 * SPAN <= count; k += 4 * SPAN)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            ask(w + ahead, k + i * SPAN);
-            part[i] = add_part(LOAD_X(x, k + i * SPAN), LOAD_W(w, k + i * SPAN), part[i]);
+            ask(W_ROW_AT(w) + ahead, first + k + i * SPAN);
+            part[i] = add_part(LOAD_X(x, k + i * SPAN), LOAD_W(w, first + k + i * SPAN), part[i]);
         }
     for (; k < count; k += SPAN) {
-        ask(w + ahead, k);
-        part[0] = add_part(LOAD_X(x, k), LOAD_W(w, k), part[0]);
+        ask(W_ROW_AT(w) + ahead, first + k);
+        part[0] = add_part(LOAD_X(x, k), LOAD_W(w, first + k), part[0]);
     }
     return (part[0] + part[1]) + (part[2] + part[3]);
 }
 
-// sum += x w over `count` contiguous elements of ROW_BLOCK rows of x and COLUMN_BLOCK rows of W. The block of W that lies `ahead` is
-// asked for, and rows of the one that lies `later`.
-REGISTER_INLINE void add_products(const x_pointer x[ROW_BLOCK], const w_pointer w[COLUMN_BLOCK], long ahead,
-                                  long later, int count, VEC sum[ROW_BLOCK][COLUMN_BLOCK]) {
+// sum += x w over `count` contiguous elements of ROW_BLOCK rows of x and COLUMN_BLOCK rows of W, of which the first is number `first`. The
+// block of W that lies `ahead` is asked for, and rows of the one that lies `later`.
+REGISTER_INLINE void add_products(const x_pointer x[ROW_BLOCK], const row_of_w w[COLUMN_BLOCK], int first,
+                                  long ahead, long later, int count, VEC sum[ROW_BLOCK][COLUMN_BLOCK]) {
     VEC acc[ROW_BLOCK][COLUMN_BLOCK];
 #pragma unroll
     for (int r = 0; r < ROW_BLOCK; r++) {
@@ -119,9 +144,9 @@ REGISTER_INLINE void add_products(const x_pointer x[ROW_BLOCK], const w_pointer 
     const int whole = count / SPAN * SPAN;
 #if IN_ORDER
 #pragma unroll
-    for (int n = 0; n < COLUMN_BLOCK; n++) acc[0][n] = add_row(x[0], w[n], ahead, whole, acc[0][n]);
+    for (int n = 0; n < COLUMN_BLOCK; n++) acc[0][n] = add_row(x[0], w[n], first, ahead, whole, acc[0][n]);
     for (int n = 0; n < min(LATE_ROWS, COLUMN_BLOCK); n++)
-        for (int k = 0; k < min(whole, LATE_NUMBERS); k += SPAN) ask(w[n] + later, k);
+        for (int k = 0; k < min(whole, LATE_NUMBERS); k += SPAN) ask(W_ROW_AT(w[n]) + later, first + k);
 #else
     for (int k = 0; k < whole; k += SPAN) {
         vec_pair xs[ROW_BLOCK];
@@ -129,8 +154,8 @@ REGISTER_INLINE void add_products(const x_pointer x[ROW_BLOCK], const w_pointer 
         for (int r = 0; r < ROW_BLOCK; r++) xs[r] = LOAD_X(x[r], k);
 #pragma unroll
         for (int n = 0; n < COLUMN_BLOCK; n++) {
-            const w_part ws = LOAD_W(w[n], k);
-            ask(w[n] + ahead, k);
+            const w_part ws = LOAD_W(w[n], first + k);
+            ask(W_ROW_AT(w[n]) + ahead, first + k);
 #pragma unroll
             for (int r = 0; r < ROW_BLOCK; r++) acc[r][n] = add_part(xs[r], ws, acc[r][n]);
         }
@@ -142,7 +167,7 @@ REGISTER_INLINE void add_products(const x_pointer x[ROW_BLOCK], const w_pointer 
         for (int r = 0; r < ROW_BLOCK; r++) xs[r] = LOAD_PAIR_PART(TYPE_Q, x[r], whole, count - whole);
 #pragma unroll
         for (int n = 0; n < COLUMN_BLOCK; n++) {
-            const w_part ws = LOAD_W_PART(w[n], whole, count - whole);
+            const w_part ws = LOAD_W_PART(w[n], first + whole, count - whole);
 #pragma unroll
             for (int r = 0; r < ROW_BLOCK; r++) acc[r][n] = add_part(xs[r], ws, acc[r][n]);
         }
@@ -161,7 +186,8 @@ typedef struct column_block {
     bool together;              // all exist, and follow one another in memory
     // How far in W the rows lie that are asked for, and those while sums end: 0, their own, where there are none behind.
     long ahead, later;
-    long w[COLUMN_BLOCK], y[COLUMN_BLOCK];
+    int row[COLUMN_BLOCK]; // of W
+    long y[COLUMN_BLOCK];
     float bias[SUM_GROUPS * LANES]; // of the sums of a block, in their order
 } column_block;
 
@@ -185,7 +211,7 @@ column_block take_columns(const linear_args *a, bias_pointer bias, int first, in
     for (int n = 0; n < COLUMN_BLOCK; n++) {
         const int in_head = walk_in_head(a, d), c = head * a->y_head_columns + in_head;
         to.d[n] = d;
-        to.w[n] = a->w_offset + c * a->w_row;
+        to.row[n] = c;
         if (c + BLOCKS_AHEAD * COLUMN_BLOCK >= a->columns) to.ahead = 0;
         if (n < LATE_ROWS && c + 2 * COLUMN_BLOCK >= a->columns) to.later = 0;
         to.y[n] = a->y_offset + head * a->y_head + in_head;
@@ -230,7 +256,8 @@ void take_rows(const linear_args *a, __global const int *table, row_block *to) {
     }
 }
 
-void sum_block(const linear_args *a, x_pointer x, w_pointer w, const row_block *rows,
+// Heads of x that are apart have whole groups: a part of a row begins one.
+void sum_block(const linear_args *a, x_pointer x, weights w, const row_block *rows,
                const column_block *columns, VEC sum[ROW_BLOCK][COLUMN_BLOCK]) {
     for (int r = 0; r < ROW_BLOCK; r++) {
         for (int n = 0; n < COLUMN_BLOCK; n++) sum[r][n] = (VEC)(0.0f);
@@ -238,10 +265,11 @@ void sum_block(const linear_args *a, x_pointer x, w_pointer w, const row_block *
     // A part of the reduction that is contiguous in x: a head, or all of it.
     for (int k = 0, head = 0; k < a->reduction; k += a->x_head_columns, head++) {
         x_pointer xs[ROW_BLOCK];
-        w_pointer ws[COLUMN_BLOCK];
+        row_of_w ws[COLUMN_BLOCK];
         for (int r = 0; r < ROW_BLOCK; r++) xs[r] = x + rows->x[r] + head * a->x_head;
-        for (int n = 0; n < COLUMN_BLOCK; n++) ws[n] = BLOCK_AT(TYPE_KV, w + columns->w[n], k);
-        add_products(xs, ws, columns->ahead, columns->later, min(a->x_head_columns, a->reduction - k), sum);
+        for (int n = 0; n < COLUMN_BLOCK; n++) W_ROW_SET(&ws[n], w_row_of(w, a, columns->row[n]));
+        add_products(xs, ws, k, columns->ahead, columns->later, min(a->x_head_columns, a->reduction - k),
+                     sum);
     }
 }
 
@@ -302,7 +330,7 @@ typedef struct epilogue epilogue;
 // What follows before the columns are stored: an activation, times those of a second projection of the rows, plus a residual.
 struct epilogue {
     const linear_args *up;
-    w_pointer w_up;
+    weights w_up;
     bias_pointer bias_up;
     __global const ELEMENT(TYPE_OUT) * residual;
     const epilogue_args *args;
@@ -331,7 +359,7 @@ void finish_block(const linear_args *of, const epilogue *e, const row_block *row
 typedef struct projection {
     const linear_args *a;
     x_pointer x;
-    w_pointer w;
+    weights w;
     bias_pointer bias;
     __global ELEMENT(TYPE_OUT) * y;
     __global const ulong *turns;
@@ -392,7 +420,7 @@ void project(const projection *p, int first, int last) {
 #endif
 
 // Columns [first, first + COLUMN_TILE) of one projection. `after` is for EPILOGUE.
-void project_columns(const linear_args *a, x_pointer x, w_pointer w, bias_pointer bias,
+void project_columns(const linear_args *a, x_pointer x, weights w, bias_pointer bias,
                      __global ELEMENT(TYPE_OUT) * y, __global const ulong *turns, __global const int *table,
                      int first, const epilogue *after) {
     const projection p = {a, x, w, bias, y, turns, table, after};
@@ -406,29 +434,31 @@ int column_tiles(const linear_args *a) {
 #ifndef PART_OF_LAYER // layer_few_lanes.cl, of which this file is functions
 // Up to three projections of the same rows, such as those to q, k and v: their tiles of columns follow one another. One that does
 // not exist has 0 columns.
-__kernel void linear_few_lanes(__global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_KV) * w0,
-                               __global const ELEMENT(TYPE_KV) * w1, __global const ELEMENT(TYPE_KV) * w2,
-                               __global const ELEMENT(TYPE_BIAS) * bias0,
-                               __global const ELEMENT(TYPE_BIAS) * bias1,
-                               __global const ELEMENT(TYPE_BIAS) * bias2, __global ELEMENT(TYPE_OUT) * y0,
-                               __global ELEMENT(TYPE_OUT) * y1, __global ELEMENT(TYPE_OUT) * y2,
-                               __global const ulong *turns, __global const int *table,
+__kernel void
+linear_few_lanes(__global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_KV) * w0,
+                 __global const ELEMENT(TYPE_KV) * w1, __global const ELEMENT(TYPE_KV) * w2,
+                 W_SCALES_OF(0) W_SCALES_OF(1) W_SCALES_OF(2) __global const ELEMENT(TYPE_BIAS) * bias0,
+                 __global const ELEMENT(TYPE_BIAS) * bias1, __global const ELEMENT(TYPE_BIAS) * bias2,
+                 __global ELEMENT(TYPE_OUT) * y0, __global ELEMENT(TYPE_OUT) * y1,
+                 __global ELEMENT(TYPE_OUT) * y2, __global const ulong *turns, __global const int *table,
 #if EPILOGUE
-                               __global const ELEMENT(TYPE_OUT) * residual, const epilogue_args epilogue_of,
+                 __global const ELEMENT(TYPE_OUT) * residual, const epilogue_args epilogue_of,
 #endif
-                               linear_args args0, linear_args args1, linear_args args2) {
+                 linear_args args0, linear_args args1, linear_args args2) {
+    const weights all0 = WEIGHTS(0), all1 = WEIGHTS(1), all2 = WEIGHTS(2);
 #if EPILOGUE
-    const epilogue after = {&args1, w1, bias1, residual, &epilogue_of};
-    project_columns(&args0, x, w0, bias0, y0, turns, table, (int)get_group_id(0) * COLUMN_TILE, &after);
+    const epilogue after = {&args1, all1, bias1, residual, &epilogue_of};
+    (void)all2;
+    project_columns(&args0, x, all0, bias0, y0, turns, table, (int)get_group_id(0) * COLUMN_TILE, &after);
 #else
     const int tile = (int)get_group_id(0), tiles0 = column_tiles(&args0),
               tiles1 = tiles0 + column_tiles(&args1);
     if (tile < tiles0)
-        project_columns(&args0, x, w0, bias0, y0, turns, table, tile * COLUMN_TILE, 0);
+        project_columns(&args0, x, all0, bias0, y0, turns, table, tile * COLUMN_TILE, 0);
     else if (tile < tiles1)
-        project_columns(&args1, x, w1, bias1, y1, turns, table, (tile - tiles0) * COLUMN_TILE, 0);
+        project_columns(&args1, x, all1, bias1, y1, turns, table, (tile - tiles0) * COLUMN_TILE, 0);
     else
-        project_columns(&args2, x, w2, bias2, y2, turns, table, (tile - tiles1) * COLUMN_TILE, 0);
+        project_columns(&args2, x, all2, bias2, y2, turns, table, (tile - tiles1) * COLUMN_TILE, 0);
 #endif
 }
 #endif

@@ -22,7 +22,7 @@
 #endif
 #define FRAGMENT_GROUP (GROUP_ROWS * GROUP_COLUMNS * FRAGMENT_ITEMS)
 #include "fragments/fragments.clh"
-#include "linear/linear_rope.clh"
+#include "linear/linear.clh"
 
 #if TYPE_Q != TYPE_KV
 #error "x and the weights are of one type of 16 bits"

@@ -29,7 +29,7 @@
 #define COLUMN_BLOCK 6
 #endif
 #include "lanes/lanes.clh"
-#include "linear/linear_rope.clh"
+#include "linear/linear.clh"
 
 #if DOT_BF16 && (TYPE_Q != STORE_BF16 || TYPE_KV != STORE_BF16 || LANES != 16)
 #error "DOT_BF16 takes bfloat16 x and W, and 16 lanes"
@@ -71,7 +71,6 @@
 #define ALIGNED __attribute__((aligned(4 * LANES)))
 
 typedef __global const ELEMENT(TYPE_Q) * x_pointer;
-typedef __global const ELEMENT(TYPE_KV) * w_pointer;
 typedef __global ELEMENT(TYPE_OUT) * y_pointer;
 
 // Columns [first, first + count) of a matrix whose columns are cut into heads: where they start, and whether
@@ -98,11 +97,15 @@ VEC load_row_pairs(__global const ushort *p, long row) {
     return AS_VEC(TO_VEC_UINT(VLOAD(0, p)) | TO_VEC_UINT(VLOAD(0, p + row)) << 16);
 }
 #define LOAD_X(p, i) AS_VEC(load_pairs(p, i))
-#define LOAD_W(p, i) AS_VEC(load_pairs(p, i))
+#define LOAD_W(row, i) AS_VEC(load_pairs(row, i))
 #define ADD_PRODUCT(x, y, acc) multiply_pairs(x, y, acc)
 #else
 #define LOAD_X(p, i) LOAD_LANES(TYPE_Q, p, i)
-#define LOAD_W(p, i) LOAD_LANES(TYPE_KV, p, i)
+#if W_SCALED
+#define LOAD_W(row, i) kv_lanes(row, i, KV_KEY)
+#else
+#define LOAD_W(row, i) LOAD_LANES(TYPE_KV, row, i)
+#endif
 #define ADD_PRODUCT(x, y, acc) fma(x, y, acc)
 #endif
 
@@ -181,8 +184,8 @@ void pack_x(const linear_args *a, x_pointer x, const long row_at[TILE_ROWS], int
 // Copy `blocks` blocks of W as float32 (with DOT_BF16 as it is, in pairs), zero from the reduction's end on; columns past the last
 // repeat it. Then what comes after them, of which a panel asks for its share.
 #if TURNED & LINEAR_TURNED_W
-void pack_w(const linear_args *a, w_pointer w, int column, int k, int depth, int blocks, float *to) {
-    w += a->w_offset + k * a->w_row;
+void pack_w(const linear_args *a, weights of, int column, int k, int depth, int blocks, float *to) {
+    w_pointer w = of.at + a->w_offset + k * a->w_row;
     for (int d = 0; d < depth; d += STEP, to += W_WIDE) {
         w_pointer p = w + d * a->w_row;
         const bool there = k + d < a->reduction, odd = k + d + 1 < a->reduction;
@@ -220,17 +223,17 @@ w_pointer next_w(const linear_args *a, w_pointer w, int column, int block, int p
 #define ASK_FOR_ROWS(w, row, k)                                                                              \
     for (int d = 0; d < LANES; d++) PREFETCH(w + (k + d) * row)
 #else
-void pack_w(const linear_args *a, w_pointer w, int column, int k, int depth, int blocks, float *block) {
+void pack_w(const linear_args *a, weights w, int column, int k, int depth, int blocks, float *block) {
     for (int n = 0; n < COLUMN_BLOCK; n++) {
-        w_pointer p = BLOCK_AT(TYPE_KV, w + a->w_offset + min(column + n, a->columns - 1) * a->w_row, k);
+        const row_of_w row = w_row_of(w, a, min(column + n, a->columns - 1));
         const int exist = min(depth, a->reduction - k), whole = exist / SPAN * SPAN;
         float *to = block + n * W_STRIDE;
-        for (int d = 0; d < whole; d += SPAN) VSTORE(LOAD_W(p, d), 0, to + d / STEP);
+        for (int d = 0; d < whole; d += SPAN) VSTORE(LOAD_W(row, k + d), 0, to + d / STEP);
 #if DOT_BF16
         for (int d = whole; d < depth; d += STEP)
-            to[d / STEP] = pair_of(d < exist ? p[d] : 0, d + 1 < exist ? p[d + 1] : 0);
+            to[d / STEP] = pair_of(d < exist ? row[k + d] : 0, d + 1 < exist ? row[k + d + 1] : 0);
 #else
-        for (int d = whole; d < depth; d++) to[d] = d < exist ? LOAD(TYPE_KV, p, d) : 0.0f;
+        for (int d = whole; d < depth; d++) to[d] = d < exist ? W_NUMBER(row, k + d) : 0.0f;
 #endif
     }
 }
@@ -331,14 +334,16 @@ void turn_tile(const linear_args *a, __global const ulong *turns, const ulong po
 #endif
 
 __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_KV) * w,
-                           __global const ELEMENT(TYPE_BIAS) * bias, __global ELEMENT(TYPE_OUT) * y,
-                           __global const ulong *turns, __global const int *table, linear_args args) {
+                           W_SCALES_OF() __global const ELEMENT(TYPE_BIAS) * bias,
+                           __global ELEMENT(TYPE_OUT) * y, __global const ulong *turns,
+                           __global const int *table, linear_args args) {
     const int first_column = (int)get_global_id(1) * args.column_tile;
     const long first_row = (long)get_group_id(0) * TILE_ROWS, all_rows = (long)args.batch * args.rows;
     const int rows = (int)min(all_rows - first_row, (long)TILE_ROWS);
     const int columns = min(args.columns - first_column, args.column_tile);
     VEC x_tile[ROW_PANELS][TILE_STEPS][ROW_VECTORS], y_tile[ROW_PANELS][LINEAR_TILE_COLUMNS][ROW_VECTORS];
     float w_block[W_BLOCKS * W_FLOATS] ALIGNED;
+    const weights all = WEIGHTS();
     long x_row_at[TILE_ROWS], y_row_at[TILE_ROWS];
 #if DOT_I8
     x_block x_integers[ROW_PANELS][INTEGER_BLOCKS];
@@ -390,7 +395,7 @@ __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) * x, __global const EL
             packed = true;
 #endif
             if (block == 0)
-                pack_w(&args, w, first_column + n, k, depth,
+                pack_w(&args, all, first_column + n, k, depth,
                        min(W_BLOCKS, (columns - n + COLUMN_BLOCK - 1) / COLUMN_BLOCK), w_block);
             for (int p = 0; p < ROW_PANELS; p++) {
                 w_pointer next = next_w(&args, w, first_column + n, block, p, k);

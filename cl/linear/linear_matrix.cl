@@ -9,7 +9,7 @@
 #define REDUCTION_TILE (TYPE_Q == STORE_F32 || TYPE_KV == STORE_F32 ? 256 : 512)
 #endif
 #include "matrix/matrix_terms.clh"
-#include "linear/linear_rope.clh"
+#include "linear/linear.clh"
 
 #if REDUCTION_TILE % LINEAR_MATRIX_STEP || REDUCTION_TILE > 1024
 #error "REDUCTION_TILE is a multiple of 32, at most 1024"
@@ -32,7 +32,6 @@
 #define X_TILES (TILE_STEPS * X_STEP)
 
 typedef __global const ELEMENT(TYPE_Q) * x_pointer;
-typedef __global const ELEMENT(TYPE_KV) * w_pointer;
 typedef __global ELEMENT(TYPE_OUT) * y_pointer;
 
 // The part of y that a work-item owns, and where its rows are.

@@ -15,7 +15,10 @@
 #ifndef ROW_ITEMS
 #define ROW_ITEMS 32
 #endif
-#include "linear/linear_rope.clh"
+#if TYPE_KV > 2 && (TYPE_KV < 8 || TYPE_KV > 10)
+#define STORAGE_EIGHTS // of numbers with scales
+#endif
+#include "linear/linear.clh"
 #include "tiles/subgroups.clh"
 
 #define PIECE 8 // elements of a row of W, or of x, that a work-item reads at once
@@ -34,12 +37,8 @@
 #if ROW_BLOCK != 1 && ROW_BLOCK != 2 && ROW_BLOCK != 4 && ROW_BLOCK != 8 && ROW_BLOCK != 16
 #error "ROW_BLOCK is 1, 2, 4, 8 or 16"
 #endif
-#if STORE_IS_SCALED(TYPE_KV)
-#error "weights are float32, float16, bfloat16 or blocks"
-#endif
 
 typedef __global const ELEMENT(TYPE_Q) * x_pointer;
-typedef __global const ELEMENT(TYPE_KV) * w_pointer;
 typedef __global const ELEMENT(TYPE_BIAS) * bias_pointer;
 
 #ifdef FP_FAST_FMAF
@@ -85,6 +84,18 @@ DEFINE_LOAD_BLOCK(raw_, float8, uint8, BLOCK_EIGHT)
 #define four_8 FOUR
 #define four_9 FOUR
 #define four_10 FOUR
+#endif
+// A piece of a row of W; numbers with scales as what these make of them.
+#if W_SCALED
+#define W_RAW float8
+#define LOAD_W_RAW(row, k) KV_NUMBER(row, KV_KEY, k, LOAD_EIGHT(TYPE_KV, (row).at, k))
+#define W_LOW(raw) (raw).lo
+#define W_HIGH(raw) (raw).hi
+#else
+#define W_RAW RAW(TYPE_KV)
+#define LOAD_W_RAW(row, k) LOAD_RAW(TYPE_KV, row, k)
+#define W_LOW(raw) LOW(TYPE_KV, raw)
+#define W_HIGH(raw) HIGH(TYPE_KV, raw)
 #endif
 #endif
 
@@ -164,6 +175,9 @@ int column_tiles(const linear_args *a) {
 #define PICK(field) a.field = which == 0 ? a.field : which == 1 ? b->field : c->field
 linear_args pick(linear_args a, const linear_args *b, const linear_args *c, int which) {
     PICK(w_offset), PICK(w_row), PICK(bias_offset);
+#if W_SCALED
+    PICK(scale_offset), PICK(scale_row), PICK(zero_offset);
+#endif
     PICK(y_offset), PICK(y_batch), PICK(y_head), PICK(y_row);
     PICK(position), PICK(columns), PICK(y_head_columns), PICK(flags), PICK(rotary_dim);
     return a;
@@ -189,7 +203,8 @@ linear_args pick(linear_args a, const linear_args *b, const linear_args *c, int 
 
 // One that does not exist of the three has 0 columns.
 __kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) SUBGROUP_SIZED void
-linear_rows(x_pointer x, w_pointer w0, w_pointer w1, w_pointer w2, bias_pointer bias0, bias_pointer bias1,
+linear_rows(x_pointer x, w_pointer w0, w_pointer w1, w_pointer w2,
+            W_SCALES_OF(0) W_SCALES_OF(1) W_SCALES_OF(2) bias_pointer bias0, bias_pointer bias1,
             bias_pointer bias2, __global ELEMENT(TYPE_OUT) * y0, __global ELEMENT(TYPE_OUT) * y1,
             __global ELEMENT(TYPE_OUT) * y2, __global const ulong *turns, __global const int *table,
             linear_args args0, linear_args args1, linear_args args2) {
@@ -199,7 +214,12 @@ linear_rows(x_pointer x, w_pointer w0, w_pointer w1, w_pointer w2, bias_pointer 
     const int tiles0 = column_tiles(&args0), tiles1 = tiles0 + column_tiles(&args1);
     const int which = group < tiles0 ? 0 : group < tiles1 ? 1 : 2;
     const linear_args a = pick(args0, &args1, &args2, which);
-    w_pointer w = (which == 0 ? w0 : which == 1 ? w1 : w2) + a.w_offset;
+    weights w;
+    w.at = which == 0 ? w0 : which == 1 ? w1 : w2;
+#if W_SCALED
+    w.scale = which == 0 ? scale0 : which == 1 ? scale1 : scale2;
+    w.zero = which == 0 ? zero0 : which == 1 ? zero1 : zero2;
+#endif
     bias_pointer bias = which == 0 ? bias0 : which == 1 ? bias1 : bias2;
     __global ELEMENT(TYPE_OUT) *y = which == 0 ? y0 : which == 1 ? y1 : y2;
     const int tile = group - (which == 0 ? 0 : which == 1 ? tiles0 : tiles1);
@@ -207,10 +227,10 @@ linear_rows(x_pointer x, w_pointer w0, w_pointer w1, w_pointer w2, bias_pointer 
     const long first_row = (long)get_global_id(1) * ROW_BLOCK, rows = (long)a.batch * a.rows;
     const int count = (int)min(rows - first_row, (long)ROW_BLOCK);
     // Columns past the last repeat it.
-    w_pointer c0 = w + walk_column(&a, min(column, a.columns - 1)) * a.w_row;
-    w_pointer c1 = w + walk_column(&a, min(column + 1, a.columns - 1)) * a.w_row;
-    w_pointer c2 = w + walk_column(&a, min(column + 2, a.columns - 1)) * a.w_row;
-    w_pointer c3 = w + walk_column(&a, min(column + 3, a.columns - 1)) * a.w_row;
+    const row_of_w c0 = w_row_of(w, &a, walk_column(&a, min(column, a.columns - 1)));
+    const row_of_w c1 = w_row_of(w, &a, walk_column(&a, min(column + 1, a.columns - 1)));
+    const row_of_w c2 = w_row_of(w, &a, walk_column(&a, min(column + 2, a.columns - 1)));
+    const row_of_w c3 = w_row_of(w, &a, walk_column(&a, min(column + 3, a.columns - 1)));
     EACH_ROW(DECLARE)
     place_rows(&a, table, first_row, rows - 1, id, &places);
     barrier(CLK_LOCAL_MEM_FENCE); // the places are there
@@ -218,11 +238,10 @@ linear_rows(x_pointer x, w_pointer w0, w_pointer w1, w_pointer w2, bias_pointer 
 #if WIDE
     const int whole = a.reduction / PIECE * PIECE;
     for (k = item * PIECE; k < whole; k += ROW_ITEMS * PIECE) {
-        const RAW(TYPE_KV) raw0 = LOAD_RAW(TYPE_KV, c0, k), raw1 = LOAD_RAW(TYPE_KV, c1, k),
-                           raw2 = LOAD_RAW(TYPE_KV, c2, k), raw3 = LOAD_RAW(TYPE_KV, c3, k);
-        const float4 l0 = LOW(TYPE_KV, raw0), l1 = LOW(TYPE_KV, raw1), l2 = LOW(TYPE_KV, raw2),
-                     l3 = LOW(TYPE_KV, raw3), h0 = HIGH(TYPE_KV, raw0), h1 = HIGH(TYPE_KV, raw1),
-                     h2 = HIGH(TYPE_KV, raw2), h3 = HIGH(TYPE_KV, raw3);
+        const W_RAW raw0 = LOAD_W_RAW(c0, k), raw1 = LOAD_W_RAW(c1, k), raw2 = LOAD_W_RAW(c2, k),
+                    raw3 = LOAD_W_RAW(c3, k);
+        const float4 l0 = W_LOW(raw0), l1 = W_LOW(raw1), l2 = W_LOW(raw2), l3 = W_LOW(raw3),
+                     h0 = W_HIGH(raw0), h1 = W_HIGH(raw1), h2 = W_HIGH(raw2), h3 = W_HIGH(raw3);
         const float4 t0 = (float4)(l0.s0, l1.s0, l2.s0, l3.s0), t1 = (float4)(l0.s1, l1.s1, l2.s1, l3.s1),
                      t2 = (float4)(l0.s2, l1.s2, l2.s2, l3.s2), t3 = (float4)(l0.s3, l1.s3, l2.s3, l3.s3),
                      t4 = (float4)(h0.s0, h1.s0, h2.s0, h3.s0), t5 = (float4)(h0.s1, h1.s1, h2.s1, h3.s1),
@@ -233,8 +252,7 @@ linear_rows(x_pointer x, w_pointer w0, w_pointer w1, w_pointer w2, bias_pointer 
     k = whole + item;
 #endif
     for (; k < a.reduction; k += ROW_ITEMS) {
-        const float4 t =
-            (float4)(LOAD(TYPE_KV, c0, k), LOAD(TYPE_KV, c1, k), LOAD(TYPE_KV, c2, k), LOAD(TYPE_KV, c3, k));
+        const float4 t = (float4)(W_NUMBER(c0, k), W_NUMBER(c1, k), W_NUMBER(c2, k), W_NUMBER(c3, k));
         const long at = x_place(&a, k);
         EACH_ROW(ADD_ELEMENT)
     }

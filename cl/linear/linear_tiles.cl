@@ -5,24 +5,23 @@
 // one work-item's. The rows of all batch items are one row set. Local size TILES_GROUP; global size (TILES_GROUP *
 // ceil(B*rows / TILES_ROWS), ceil(columns / TILES_COLUMNS)). Few rows are linear_rows.cl's subject.
 #include "tiles/tiles.clh"
-#include "linear/linear_rope.clh"
+#include "linear/linear.clh"
 #include "tiles/subgroups.clh"
 
-#if STORE_IS_SCALED(TYPE_KV)
-#error "weights are float32, float16, bfloat16 or blocks"
-#endif
 #if 2 * GROUP_COLUMNS * TILES_TURNED_PITCH > TILES_TURNED_FOURS + TILES_CHUNK_FOURS
 #error "half a tile of the result does not fit the local memory of a chunk"
 #endif
 
 typedef __global const ELEMENT(TYPE_Q) * x_pointer;
-typedef __global const ELEMENT(TYPE_KV) * w_pointer;
 typedef __global const ELEMENT(TYPE_BIAS) * bias_pointer;
 
 // Where the rows of x and y and the rows of W lie that the tile is made of, once for all chunks.
 typedef struct tile_places {
     long x[TILES_ROWS], y[TILES_ROWS];
     long w[TILES_COLUMNS], y_column[TILES_COLUMNS];
+#if W_SCALED
+    long scale[TILES_COLUMNS]; // behind where scales, and zero points, begin
+#endif
     float bias[TILES_COLUMNS];
 #if ROPE
     long position[TILES_ROWS];
@@ -56,6 +55,9 @@ TILES_INLINE void place_tile(const linear_args *a, bias_pointer bias, __global c
     for (int n = (int)get_local_id(0); n < TILES_COLUMNS; n += TILES_GROUP) {
         const int walked = min(first_column + line_column(n), a->columns - 1), c = walk_column(a, walked);
         to->w[n] = a->w_offset + c * a->w_row;
+#if W_SCALED
+        to->scale[n] = c * a->scale_row;
+#endif
         to->y_column[n] = c / a->y_head_columns * a->y_head + c % a->y_head_columns;
         to->bias[n] = (a->flags & ARGS_BIAS) ? LOAD(TYPE_BIAS, bias, a->bias_offset + c) : 0.0f;
 #if ROPE
@@ -67,9 +69,24 @@ TILES_INLINE void place_tile(const linear_args *a, bias_pointer bias, __global c
 typedef struct source {
     const linear_args *args;
     x_pointer x;
-    w_pointer w;
+    weights w;
     __local const tile_places *at;
 } source;
+
+// A line's row of W.
+TILES_INLINE row_of_w row_of(source from, int line) {
+    row_of_w row;
+#if W_SCALED
+    row.at = from.w.at + from.at->w[line];
+    row.scales = from.w.scale + from.args->scale_offset + from.at->scale[line];
+#if ZEROS
+    row.zeros = from.w.zero + from.args->zero_offset + from.at->scale[line];
+#endif
+#else
+    row = from.w.at + from.at->w[line];
+#endif
+    return row;
+}
 
 // The d-th element of a row of x, whose heads may lie apart.
 TILES_INLINE float x_element(source from, int row, int d) {
@@ -82,16 +99,25 @@ TILES_INLINE float x_element(source from, int row, int d) {
 #define FETCH_FOUR_X(from, row, d)                                                                           \
     (float4)(x_element(from, row, d), x_element(from, row, d + 1), x_element(from, row, d + 2),              \
              x_element(from, row, d + 3))
+#if W_SCALED
+#define W_FOUR(row, d, width) kv_four(row, d, width, KV_KEY)
+#define W_EIGHT(row, d, width) kv_row_eight(row, d, width, KV_KEY)
+#define W_WHOLE(LOAD_OF, row, d) KV_NUMBER(row, KV_KEY, d, LOAD_OF(TYPE_KV, (row).at, d))
+#else
+#define W_FOUR(row, d, width) LOAD_ROW_FOUR(TYPE_KV, row, d, width)
+#define W_EIGHT(row, d, width) LOAD_ROW_EIGHT(TYPE_KV, row, d, width)
+#define W_WHOLE(LOAD_OF, row, d) LOAD_OF(TYPE_KV, row, d)
+#endif
 #if WIDE == 2
 #define FETCH_WHOLE_X(from, row, d) LOAD_EIGHT(TYPE_Q, from.x + from.at->x[row], d)
-#define FETCH_WHOLE_W(from, row, d) LOAD_EIGHT(TYPE_KV, from.w + from.at->w[row], d)
+#define FETCH_WHOLE_W(from, row, d) W_WHOLE(LOAD_EIGHT, row_of(from, row), d)
 #define FETCH_X(from, row, d) (float8)(FETCH_FOUR_X(from, row, d), FETCH_FOUR_X(from, row, d + 4))
-#define FETCH_W(from, row, d) LOAD_ROW_EIGHT(TYPE_KV, from.w + from.at->w[row], d, from.args->reduction)
+#define FETCH_W(from, row, d) W_EIGHT(row_of(from, row), d, from.args->reduction)
 #else
 #define FETCH_WHOLE_X(from, row, d) LOAD_FOUR(TYPE_Q, from.x + from.at->x[row], d)
-#define FETCH_WHOLE_W(from, row, d) LOAD_FOUR(TYPE_KV, from.w + from.at->w[row], d)
+#define FETCH_WHOLE_W(from, row, d) W_WHOLE(LOAD_FOUR, row_of(from, row), d)
 #define FETCH_X FETCH_FOUR_X
-#define FETCH_W(from, row, d) LOAD_ROW_FOUR(TYPE_KV, from.w + from.at->w[row], d, from.args->reduction)
+#define FETCH_W(from, row, d) W_FOUR(row_of(from, row), d, from.args->reduction)
 #endif
 #define PIECES (CHUNK / TILES_READ)
 TILES_DEFINE_LOAD_TURNED(load_whole_x, source, FETCH_WHOLE_X, PIECES)
@@ -119,7 +145,7 @@ TILES_INLINE void store_lines(const linear_args *a, __local const float4 *lines,
 }
 
 __kernel __attribute__((reqd_work_group_size(TILES_GROUP, 1, 1))) SUBGROUP_SIZED void
-linear_tiles(x_pointer x, w_pointer w, bias_pointer bias, __global ELEMENT(TYPE_OUT) * y,
+linear_tiles(x_pointer x, w_pointer w, W_SCALES_OF() bias_pointer bias, __global ELEMENT(TYPE_OUT) * y,
              __global const ulong *turns, __global const int *table, linear_args args) {
     __local float4 tile[TILES_TURNED_FOURS + TILES_CHUNK_FOURS];
     __local tile_places at;
@@ -127,7 +153,7 @@ linear_tiles(x_pointer x, w_pointer w, bias_pointer bias, __global ELEMENT(TYPE_
     const int tx = (int)get_local_id(0) % GROUP_COLUMNS, ty = (int)get_local_id(0) / GROUP_COLUMNS;
     const long first_row = (long)get_group_id(0) * TILES_ROWS;
     const int first_column = UNIFORM_ID(1) * TILES_COLUMNS;
-    const source from = {&args, x, w, &at};
+    const source from = {&args, x, WEIGHTS(), &at};
     tiles_sums sums;
     tiles_clear(&sums);
     place_tile(&args, bias, table, first_row, first_column, &at);

@@ -1,7 +1,8 @@
-// convert.cl: y = x + bias, from one storage type to another; the bias is a row that every row gets.
+// convert.cl: y = x + bias, from one storage type to another; the bias is a row that every row gets. x may be weights with scales, and
+// zero points, of groups of numbers beside them.
 // The layer uses it around CLBlast, which multiplies in float32 and adds no bias. x and y may be one buffer. With
 // ARGS_BATCH_ROWS, rows from a batch item's query length on are not written; the table is that of args.h.
-#define CONVERTS_BLOCKS
+#define CONVERTS_WEIGHTS
 #include "base/common.clh"
 
 #if RAGGED
@@ -11,12 +12,20 @@
 // Global size: (rows * columns, batch).
 __kernel void convert(__global const ELEMENT(TYPE_Q) * x, __global ELEMENT(TYPE_OUT) * y,
                       __global const ELEMENT(TYPE_BIAS) * bias, __global const int *table,
+#if STORE_IS_SCALED(TYPE_Q)
+                      __global const ELEMENT(TYPE_SCALE) * scales, __global const ELEMENT(TYPE_SCALE) * zeros,
+#endif
                       const convert_args args) {
     const long column = (long)get_global_id(0) % args.columns, row = (long)get_global_id(0) / args.columns;
     const long b = (long)get_global_id(1);
     if (row >= args.rows || b >= args.batch) return;
     if ((args.flags & ARGS_BATCH_ROWS) && row >= table[ARGS_ITEM_WORDS * b + 1]) return;
     float value = LOAD(TYPE_Q, x + args.x_offset + b * args.x_batch + row * args.x_row, column);
+#if STORE_IS_SCALED(TYPE_Q)
+    const long group = row * args.scale_row + (SCALE_GROUP > 1 ? column / max(SCALE_GROUP, 1) : 0);
+    if (ZEROS) value -= LOAD(TYPE_SCALE, zeros, args.zero_offset + group);
+    value *= LOAD(TYPE_SCALE, scales, args.scale_offset + group);
+#endif
     if (args.flags & ARGS_BIAS) value += LOAD(TYPE_BIAS, bias, args.bias_offset + column);
     STORE(TYPE_OUT, y, args.y_offset + b * args.y_batch + row * args.y_row + column, value);
 }

@@ -74,7 +74,7 @@ typedef enum clattn_norm {
  * Weight matrices are [out, in], dense rows, as frameworks store them. Biases are optional. D
  * is wq's rows / heads, Dv is wv's rows / kv_heads; they may differ, and M need not be heads * D. x, y and
  * out share one type; so do the weight matrices, the biases and norms being of any. Source: Vaswani et al.
- * 2017, section 3.2.2. Matrices may lie in blocks, as in clattn_linear_params.
+ * 2017, section 3.2.2. Matrices may lie in blocks, or have scales in tensors of their own, as in clattn_linear_params.
  *   Keys and values that are there already, such as those of an encoder's output that every step of a decoder attends, or
  * of a cache: kv.k and kv.v are given, as clattn_layer_kv_enqueue writes them, and y, wk, wv, bk, bv, packed_wk,
  * packed_wv and k_norm are absent. Such keys were normalised and turned when they were made: norm and rope are then of
@@ -115,6 +115,9 @@ typedef struct clattn_layer_params {
         w_gate; /* optional [H, M], a gate a head, or [H*Dv, M], a gate a number of the heads' result */
     clattn_tensor b_gate;      /* optional [H] or [H*Dv] */
     clattn_packed packed_gate; /* optional: w_gate */
+    /* Scales and zero points of matrices of i8, float8, i4 and u4, as w_scale and w_zero in clattn_linear_params. */
+    clattn_tensor wq_scale, wk_scale, wv_scale, wo_scale, w_gate_scale;
+    clattn_tensor wq_zero, wk_zero, wv_zero, wo_zero, w_gate_zero;
     /* Optional scratch memory of at least clattn_layer_workspace() bytes, so that the call takes none of the
      * context's but a few words a batch item, head or frequency, and CLBlast's own. Otherwise as in clattn_attention_params. */
     cl_mem workspace;
@@ -156,7 +159,7 @@ CLATTN_API clattn_status clattn_layer_enqueue(clattn_context *context, cl_comman
 typedef struct clattn_layer_backward_params {
     /* The forward call. out, bo's numbers, packed weights, workspace and progress are not looked at. What has no gradient here is
      * refused, UNSUPPORTED: k and v that are there already, append, pages, past, ragged batches, lse, weights, scores, a kernel or splits,
-     * matrices in blocks. */
+     * matrices in blocks or with scales. */
     clattn_layer_params forward;
     const char *score_mod_gradient; /* of score_mod, as in clattn_attention_backward_params */
     clattn_tensor dout;             /* [B, Nq, Mo] */
@@ -223,6 +226,7 @@ typedef struct clattn_layer_kv_params {
     float norm_epsilon;
     bool norm_plus_one;
     clattn_rope rope;
+    clattn_tensor wk_scale, wv_scale, wk_zero, wv_zero; /* as w_scale and w_zero in clattn_linear_params */
 } clattn_layer_kv_params;
 
 /* Enqueue them on the caller's queue. Scratch memory, where it is needed, is the context's. Sizes of zero: B or Nkv of 0 does
@@ -251,7 +255,8 @@ typedef enum clattn_activation {
  *   out = activation(x w^T + b) * (x w_up^T + b_up) + residual       SwiGLU with SILU, GeGLU with GELU [Shazeer 2020]
  * in one launch for few rows on CPU devices, else in one more, behind a float32 workspace.
  * Storage is f32, f16 or bf16; sums are float32. x and out share one type; w and b may have others. w may lie in blocks, too
- * (q8_0, q4_0, q4_1: tensor.h): K is then a multiple of 32, clattn's own kernels read w as it lies, and AUTO takes those. */
+ * (q8_0, q4_0, q4_1: tensor.h), with K a multiple of 32, or be of i8, float8, i4 or u4 with scales in a tensor of their own:
+ * clattn's own kernels read w as it lies, and AUTO takes those. */
 typedef struct clattn_linear_params {
     clattn_tensor x;   /* [B, N, K] */
     clattn_tensor out; /* [B, N, M], x's type */
@@ -265,6 +270,14 @@ typedef struct clattn_linear_params {
         b_up; /* optional: w_up as w, and of its type; b_up [M], of b's type where there are both */
     clattn_packed packed_up; /* optional: w_up */
     clattn_tensor residual;  /* optional [B, N, M], x's type: out itself, or apart from it */
+    /* What the numbers of w are multiplied by, f32, f16 or bf16: with i8, float8, i4 and u4, and only then.
+     *   [M]          a scale a row
+     *   [M, K / G]   one of each G numbers of a row that follow one another: G is a multiple of 32 that divides K, or K itself
+     * w_zero, optional, has their type, shape and strides: a number is then (stored - zero) * scale, zero being any real number. i4 and
+     * u4 are two a byte, so that w is [M, K / 2] with K even. w_up has the same of its own, of w_scale's type and as many groups, and
+     * zero points where w has. [GPTQ, Frantar et al. 2023; AWQ, Lin et al. 2024; ONNX Runtime's MatMulNBits: u4, 8 or points of its own] */
+    clattn_tensor w_scale, w_zero;
+    clattn_tensor w_up_scale, w_up_zero;
     /* Optional scratch memory of at least clattn_linear_workspace() bytes, so that the call allocates none but CLBlast's own.
      * Otherwise as in clattn_attention_params. */
     cl_mem workspace;

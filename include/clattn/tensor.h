@@ -13,9 +13,10 @@ typedef enum clattn_type {
     CLATTN_TYPE_F16 = 1,  /* IEEE binary16; needs no half arithmetic on the device */
     CLATTN_TYPE_BF16 = 2, /* the upper half of a binary32 */
     CLATTN_TYPE_BOOL = 3, /* one byte, nonzero is true */
-    CLATTN_TYPE_I8 = 4,   /* a signed byte: k and v alone, with scales beside them (clattn_kv) */
-    CLATTN_TYPE_I32 = 5,  /* a signed 32-bit integer: clattn_score.mod_buffers and positions of clattn_rope */
-    /* k and v alone, with scales beside them, as i8 [OCP 8-bit Floating Point Specification (OFP8) 1.0, 2023] */
+    /* A signed byte: k, v and weights of projections, with scales beside them (clattn_kv, clattn_linear_params) */
+    CLATTN_TYPE_I8 = 4,
+    CLATTN_TYPE_I32 = 5, /* a signed 32-bit integer: clattn_score.mod_buffers and positions of clattn_rope */
+    /* With scales beside them, as i8 [OCP 8-bit Floating Point Specification (OFP8) 1.0, 2023] */
     CLATTN_TYPE_F8E4M3 = 6, /* a byte: 4 bits of exponent, 3 of mantissa, up to 448, NaN and no infinity */
     CLATTN_TYPE_F8E5M2 = 7, /* a byte: the upper half of a binary16, up to 57344 */
     /* Weights of projections, tables of embeddings, and k and v. An element is a block of 32 numbers, so that shapes, strides and
@@ -25,14 +26,14 @@ typedef enum clattn_type {
     CLATTN_TYPE_Q8_0 = 8,  /* 34 bytes; a number is d * n, n a signed byte */
     CLATTN_TYPE_Q4_0 = 9,  /* 18 bytes; d * (n - 8), n of 4 bits */
     CLATTN_TYPE_Q4_1 = 10, /* 20 bytes; d * n + m */
-    /* k and v alone, with scales beside them, as i8. An element is a byte of two numbers, the first in its lower half, so that shapes,
-     * strides and offsets count bytes: a cache of keys is [B, Hkv, Nkv, D / 2]. [ONNX, INT4 and UINT4] */
+    /* With scales beside them, as i8. An element is a byte of two numbers, the first in its lower half, so that shapes, strides and
+     * offsets count bytes: a cache of keys is [B, Hkv, Nkv, D / 2], a matrix of weights [M, K / 2]. [ONNX, INT4 and UINT4] */
     CLATTN_TYPE_I4 = 11, /* two's complement, -8 to 7 */
     CLATTN_TYPE_U4 = 12, /* 0 to 15 */
     CLATTN_TYPE_COUNT
 } clattn_type;
 
-/* Whether k and v of the type have scales in tensors of their own. */
+/* Whether k, v and weights of the type have scales in tensors of their own. */
 #define CLATTN_TYPE_IS_SCALED(type)                                                                          \
     ((type) == CLATTN_TYPE_I8 || (type) == CLATTN_TYPE_F8E4M3 || (type) == CLATTN_TYPE_F8E5M2 ||             \
      (type) == CLATTN_TYPE_I4 || (type) == CLATTN_TYPE_U4)

@@ -59,11 +59,14 @@ static clattn_status project(clattn_mpi *w, layer_rows *l, int64_t local, int64_
     a.rope = p->rope;
     if (a.rope.layout != CLATTN_ROPE_NONE) a.rope.position += start;
     a.wk = p->wk, a.wv = p->wv, a.bk = p->bk, a.bv = p->bv, a.k_norm = p->k_norm;
+    a.wk_scale = p->wk_scale, a.wv_scale = p->wv_scale, a.wk_zero = p->wk_zero, a.wv_zero = p->wv_zero;
     a.packed_wk = p->packed_wk, a.packed_wv = p->packed_wv;
     a.k = rows_of(l->k, 2, local, count), a.v = rows_of(l->v, 2, local, count);
     TRY(cla_mpi_library(w, clattn_layer_kv_enqueue(w->context, w->queue, &a, 0, NULL, NULL)));
     a.wk = a.wv = p->wq, a.bk = p->bq, a.bv = (clattn_tensor){0}, a.k_norm = p->q_norm;
     a.wv.shape[0] = l->heads;
+    a.wk_scale = a.wv_scale = p->wq_scale, a.wk_zero = a.wv_zero = p->wq_zero;
+    a.wv_scale.shape[0] = a.wv_zero.shape[0] = l->heads;
     a.packed_wk = p->packed_wq, a.packed_wv = (clattn_packed){0};
     a.k = rows_of(l->q, 2, local, count), a.v = rows_of(l->unused, 2, local, count);
     return cla_mpi_library(w, clattn_layer_kv_enqueue(w->context, w->queue, &a, 0, NULL, NULL));
@@ -102,7 +105,9 @@ static clattn_status project_out(clattn_mpi *w, const layer_rows *l) {
                                     .b = p->bo,
                                     .projection = p->projection,
                                     .precision = p->precision,
-                                    .packed = p->packed_wo};
+                                    .packed = p->packed_wo,
+                                    .w_scale = p->wo_scale,
+                                    .w_zero = p->wo_zero};
     TRY(cla_mpi_library(w, clattn_linear_enqueue(w->context, w->queue, &o, 0, NULL, NULL)));
     const cl_int code = clFinish(w->queue);
     return cla_mpi_cl(w, code, "clFinish");

@@ -42,9 +42,9 @@ static const tuned_row *default_row(const plan_input *in, const linear_problem *
     return p->rows <= FAMILY_FEW_ROWS || !cla_family_linear_tiles_fit(in) ? &rows : &tiles;
 }
 
-// Which CLBlast would take as a copy in float32, of every call.
-static bool is_blocks(const linear_problem *p) {
-    return clattn_type_numbers(p->type_w) > 1;
+// In blocks or with scales, which CLBlast would take as a copy in float32, of every call.
+static bool is_quantised(const linear_problem *p) {
+    return clattn_type_numbers(p->type_w) > 1 || CLATTN_TYPE_IS_SCALED(p->type_w);
 }
 
 static bool is_clblast(const tuned_row *row) {
@@ -57,7 +57,7 @@ int cla_variant_linear_measure(enum kernel_id id) {
 
 // Without lanes, weights of 16 bits are not for CLBlast, which would take them as a copy in float32.
 bool cla_variant_linear_is_open(const plan_input *in, const linear_problem *p) {
-    if (linear_row(in, p, in->own) || is_blocks(p)) return false;
+    if (linear_row(in, p, in->own) || is_quantised(p)) return false;
     if (cla_family_linear_matrix_wins(in, p) || cla_family_linear_fragments_wins(in, p)) return false;
     return cla_plan_has_lanes(in) ? !is_clblast(default_row(in, p)) : p->type_w == CLATTN_TYPE_F32;
 }
@@ -66,7 +66,7 @@ bool cla_variant_linear_is_open(const plan_input *in, const linear_problem *p) {
 static bool prefers_clblast(const plan_input *in, const linear_problem *p) {
     const tuned_row *row = default_row(in, p);
     if (is_clblast(row)) return true;
-    if (row->id == KERNEL_LINEAR_MATRIX || is_blocks(p)) return false;
+    if (row->id == KERNEL_LINEAR_MATRIX || is_quantised(p)) return false;
     const enum plan_measured known = in->measured[cla_variant_linear_measure(row->id)];
     if (cla_plan_has_lanes(in)) return known == PLAN_CLBLAST_FASTER;
     if (!in->has_clblast || p->type_w != CLATTN_TYPE_F32) return false;
@@ -84,7 +84,10 @@ bool cla_variant_choose_linear(const plan_input *in, const linear_problem *p, bo
                               .knobs = {.type_q = (int)p->type_x,
                                         .type_kv = (int)p->type_w,
                                         .type_out = (int)p->type_y,
-                                        .type_bias = (int)p->type_bias}};
+                                        .type_bias = (int)p->type_bias,
+                                        .scale_group = p->scale_group,
+                                        .type_scale = p->type_scale,
+                                        .zeros = p->zeros}};
     for (int i = 0; i < cla_family_count; i++)
         if (cla_families[i]->id == row->id && cla_families[i]->shape)
             cla_families[i]->shape(in, p, row, choice);

@@ -9,6 +9,8 @@
 // have an even size and, in linear_lanes, fit whole into a tile.
 typedef struct linear_problem {
     clattn_type type_x, type_w, type_y, type_bias;
+    int scale_group, type_scale; // of W with scales, as the knobs; 0: it has none
+    bool zeros;                  // and zero points
     int64_t rows, columns, reduction;
     int rope_head; // the head size, where RoPE should turn the heads of the result; 0: no RoPE
     bool rope_interleaved;

@@ -49,7 +49,7 @@ class Buffer:
         dtype    "float32", "float16", "bfloat16", "bool", "int8", "int32", "float8_e4m3fn", "float8_e5m2", or what numpy calls them;
                  None: the array's. numpy has no bfloat16: of uint16 its bits are taken as they are, other numbers are rounded;
                  numpy() gives BF16, see from_bf16(). Of float8 the bits of uint8 are taken, numbers are not: append() rounds them;
-                 "int4", "uint4": bytes of two numbers of k and v, as uint8 has them, [..., D / 2]: n[..., ::2] & 15 | n[..., 1::2] << 4;
+                 "int4", "uint4": bytes of two numbers of k, v or weights, as uint8 has them, [..., D / 2]: n[..., ::2] & 15 | n[..., 1::2] << 4;
                  "q8_0", "q4_0", "q4_1": blocks of weights, or of k and v, of an array of BLOCKS, of a GGUF file's bytes (uint8), or made by to_blocks()
         context  a Context; None: that of the first device, as the functions of the module have it
 

@@ -47,7 +47,7 @@ HEADER = {name: kind for name, kind in list(globals().items()) if name.startswit
 for _struct in HEADER.values():
     _struct.kinds = dict(_struct._fields_)
 BF16 = np.dtype([("bf16", "<u2")])  # the upper half of a float32
-F8E4M3, F8E5M2 = np.dtype([("f8e4m3", "u1")]), np.dtype([("f8e5m2", "u1")])  # bytes of k and v, beside k_scale and v_scale
+F8E4M3, F8E5M2 = np.dtype([("f8e4m3", "u1")]), np.dtype([("f8e5m2", "u1")])  # bytes of k, v and weights, beside their scales
 I4, U4 = np.dtype([("i4", "u1")]), np.dtype([("u4", "u1")])  # likewise, of two numbers, the first in the lower half: a row of D has D / 2
 # Blocks of 32 weights, or of k's and v's numbers, as ggml and GGUF files lay them: an array of them has K / 32 where a matrix has K columns.
 BLOCKS = {"q8_0": np.dtype([("d", "<f2"), ("n", "i1", 32)]), "q4_0": np.dtype([("d", "<f2"), ("n", "u1", 16)]),

@@ -192,6 +192,88 @@ START_TEST(infinite_scale) {
 }
 END_TEST
 
+static struct test_case scaled(clattn_type type, int64_t width, int64_t group, bool zeros, int64_t rows) {
+    return (struct test_case){.op = CASE_LINEAR,
+                              .name = "scales",
+                              .batch = 1,
+                              .n_q = rows,
+                              .width = width,
+                              .head_dim = 37,
+                              .matrix_type = type,
+                              .scale_group = group,
+                              .scale_type = CLATTN_TYPE_F16,
+                              .zeros = zeros,
+                              .projection = CLATTN_PROJECTION_NATIVE};
+}
+
+// Scales of 0, NaN and infinity are those of their rows of W alone: the others are what they should be.
+START_TEST(hostile_scales) {
+    for (int n = 0; n < 6; n++) {
+        const struct test_case kinds[] = {scaled(CLATTN_TYPE_I8, 96, 32, false, 1),
+                                          scaled(CLATTN_TYPE_U4, 66, 1, true, 1),
+                                          scaled(CLATTN_TYPE_I4, 128, 64, false, 1)};
+        struct test_case test = kinds[n % 3];
+        struct case_arrays arrays;
+        test.n_q = n < 3 ? 1 : 40;
+        struct case_data *data = case_make(&test);
+        double *w = data->matrix[LAYER_Q];
+        w[11 * test.width + 5] = 1e9; // whose scale is no float16
+        w[3 * test.width + 7] = (double)NAN;
+        for (int64_t k = 0; k < test.width; k++) w[7 * test.width + k] = 0;
+        case_bind(data, harness_place(), &arrays);
+        ck_assert(clattn_linear_enqueue(harness()->context, harness()->queue, &arrays.linear, 0, NULL,
+                                        NULL) == CLATTN_OK);
+        struct case_result got = case_collect(&arrays, harness()->queue, NULL);
+        for (int64_t i = 0; i < test.n_q * test.head_dim; i++) {
+            const int64_t m = i % test.head_dim;
+            const double *x = data->x + i / test.head_dim * test.width, *row = w + m * test.width,
+                         is = got.out[i];
+            double y = 0, sizes = 0;
+            for (int64_t k = 0; k < test.width && m != 3 && m != 11; k++)
+                y += x[k] * row[k], sizes += fabs(x[k] * row[k]);
+            const bool good = m == 3    ? isnan(is)
+                              : m == 11 ? !isfinite(is)
+                              : m == 7  ? is == 0
+                                        : fabs(is - y) <= (double)(test.width + 8) * 0x1p-24 * 16 * sizes;
+            ck_assert_msg(good, "w %s, %lld rows: out[%lld] is %g, not %g",
+                          clattn_type_name(test.matrix_type), (long long)test.n_q, (long long)i, is, y);
+        }
+        case_result_free(&got);
+        case_unbind(&arrays);
+        case_free(data);
+    }
+}
+END_TEST
+
+// Numbers above 0 times an infinite scale are infinity, also where a row ends within a vector, and no NaN of what lies behind it.
+START_TEST(infinity_at_a_tail) {
+    for (int n = 0; n < 2; n++) {
+        struct test_case test = scaled(CLATTN_TYPE_I4, 66, 1, false, n ? 40 : 1);
+        struct case_arrays arrays;
+        const float infinity = INFINITY;
+        test.scale_type = CLATTN_TYPE_F32;
+        struct case_data *data = case_make(&test);
+        for (int64_t i = 0; i < test.n_q * test.width; i++) data->x[i] = fabs(data->x[i]) + 0.1;
+        for (int64_t k = 0; k < test.width; k++) data->matrix[LAYER_Q][11 * test.width + k] = 1;
+        case_bind(data, harness_place(), &arrays);
+        const clattn_tensor *scale = &arrays.linear.w_scale;
+        harness_expect(clEnqueueWriteBuffer(harness()->queue, scale->buffer, CL_TRUE,
+                                            (size_t)(scale->offset + 11 * scale->stride[0]) * sizeof infinity,
+                                            sizeof infinity, &infinity, 0, NULL, NULL),
+                       "clEnqueueWriteBuffer");
+        ck_assert(clattn_linear_enqueue(harness()->context, harness()->queue, &arrays.linear, 0, NULL,
+                                        NULL) == CLATTN_OK);
+        struct case_result got = case_collect(&arrays, harness()->queue, NULL);
+        for (int64_t i = 0; i < test.n_q * test.head_dim; i++)
+            ck_assert_msg(i % test.head_dim == 11 ? got.out[i] == (double)INFINITY : isfinite(got.out[i]),
+                          "%lld rows: out[%lld] is %g", (long long)test.n_q, (long long)i, got.out[i]);
+        case_result_free(&got);
+        case_unbind(&arrays);
+        case_free(data);
+    }
+}
+END_TEST
+
 // Where `projection` is AUTO either may be the choice, and the kernel must be its own.
 static void expect_choice(const struct test_case *test, clattn_projection projection, const char *kernel) {
     struct case_arrays arrays;
@@ -349,7 +431,8 @@ START_TEST(sizes_of_zero) {
 END_TEST
 
 int main(void) {
-    const TTest *const numbers[] = {repeated_inputs, nan_stays_in_its_row, hard_blocks, infinite_scale, NULL};
+    const TTest *const numbers[] = {repeated_inputs, nan_stays_in_its_row, hard_blocks, infinite_scale,
+                                    hostile_scales,  infinity_at_a_tail,   NULL};
     const TTest *const calls[] = {sizes_of_zero, plan, prepare_compiles_all, workspace, wait_lists, NULL};
     Suite *suite = suite_create("linear");
     harness_add(suite, "calls", calls);

@@ -42,6 +42,35 @@ static void check_fits(const plan_input *in, const linear_problem *p, const line
     ck_assert(c->knobs.lanes == 0);
 }
 
+// Weights with scales are clattn's own kernels', whoever could take a copy; no kernel of integers or of a matrix engine reads them; their
+// knobs say how they lie, and their tiles have room for the places of the scales.
+START_TEST(scales_of_groups) {
+    static const clattn_type types[] = {CLATTN_TYPE_I8, CLATTN_TYPE_F8E4M3, CLATTN_TYPE_I4, CLATTN_TYPE_U4};
+    const clattn_capabilities gpu = device_of(16384, 256, 8),
+                              cpu = {.is_cpu = true, .compute_units = 2, .float_vector_width = 16};
+    for (int n = 0; n < 16; n++) {
+        plan_input in = {.device = n % 2 ? &gpu : &cpu, .has_clblast = true};
+        linear_problem p = problem_of(n / 2 % 2 ? 512 : 1, 768, 768, types[n / 4]);
+        linear_choice c, plain;
+        p.type_x = p.type_y = CLATTN_TYPE_F32;
+        p.scale_group = 64, p.type_scale = CLATTN_TYPE_F16, p.zeros = true;
+        in.shipped = &shipped;
+        in.probes.ran = in.probes.proven = in.probes.sure = ~0u;
+        for (int i = 0; i < PROBE_COUNT; i++) in.probes.rate[i] = 1.0f;
+        in.probes.rate[PROBE_DOT_I8] = 1000.0f;
+        ck_assert(!cla_variant_linear_is_open(&in, &p) && cla_variant_choose_linear(&in, &p, false, &c));
+        ck_assert_int_eq(c.id, n % 2 ? (p.rows > 16 ? KERNEL_LINEAR_TILES : KERNEL_LINEAR_ROWS)
+                                     : (p.rows > 16 ? KERNEL_LINEAR_LANES : KERNEL_LINEAR_FEW_LANES));
+        ck_assert(c.knobs.scale_group == 64 && c.knobs.type_scale == CLATTN_TYPE_F16 && c.knobs.zeros == 1);
+        ck_assert(c.knobs.dot_i8 == 0 && c.knobs.type_kv == (int)p.type_w);
+        if (c.id != KERNEL_LINEAR_TILES) continue;
+        check_fits(&in, &p, &c);
+        p.type_w = CLATTN_TYPE_F16, p.scale_group = 0;
+        ck_assert(cla_variant_choose_linear(&in, &p, true, &plain) && c.local_bytes > plain.local_bytes);
+    }
+}
+END_TEST
+
 // Every size, type and limit, asked for and left open, with rows that name the lanes kernels, and with kernels that allow
 // less once compiled.
 START_TEST(never_lanes) {
@@ -365,7 +394,8 @@ END_TEST
 
 int main(void) {
     const TTest *const tests[] = {
-        never_lanes,  measured_and_asked, cpus_keep_theirs, parameters_of_clblast, alignment,
-        who_projects, dot_product,        integer_product,  whole_heads,           integers};
+        scales_of_groups, never_lanes,  measured_and_asked, cpus_keep_theirs, parameters_of_clblast,
+        alignment,        who_projects, dot_product,        integer_product,  whole_heads,
+        integers};
     return PLAN_SUITE_RUN("plan_linear", tests);
 }

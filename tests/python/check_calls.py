@@ -122,6 +122,37 @@ def blocks():
     refused("x: type q8_0", clattn.linear, clattn.Buffer(w[None], "q8_0"), w)
 
 
+def grouped(w, group, low, high):
+    """Whole numbers of w, a scale and a zero point of each group of a row, and what these make of them."""
+    parts = w.reshape(len(w), -1, group)
+    scale = ((parts.max(-1) - parts.min(-1)) / (high - low)).astype(np.float16)
+    zero = np.rint(low - parts.min(-1) / scale).astype(np.float16)
+    n = np.clip(np.rint(parts / scale[..., None] + zero[..., None]), low, high)
+    back = (n - zero[..., None].astype(np.float64)) * scale[..., None]
+    return n.reshape(w.shape).astype(np.int16), scale, zero, back.reshape(w.shape)
+
+
+def scaled_weights():
+    """Weights with scales in arrays of their own, in a projection, its gate and a layer."""
+    x, matrices = numbers(2, 3, 64), [numbers(64, 64) / 8 for _ in range(4)]
+    made = [grouped(w, 32, 0, 15) for w in matrices]
+    packed = [(n[:, ::2] | n[:, 1::2] << 4).astype(np.uint8) for n, _, _, _ in made]
+    (_, scale, zero, back), (_, up_scale, up_zero, up) = made[:2]
+    want = x.astype(np.float64) @ back.T
+    close(clattn.linear(x, packed[0].view(clattn.U4), w_scale=scale, w_zero=zero), want, "uint4: linear")
+    gated = clattn.linear(*(clattn.Buffer(*of) for of in ((x,), (packed[0], "uint4"))), w_scale=scale, w_zero=zero, activation="relu",
+                          w_up=clattn.Buffer(packed[1], "uint4"), w_up_scale=up_scale, w_up_zero=up_zero)
+    close(gated.numpy(), np.maximum(want, 0) * (x.astype(np.float64) @ up.T), "uint4: a gate, of Buffers")
+    n, scale, zero, back = grouped(matrices[0], 64, -128, 127)
+    close(clattn.linear(x, n.astype(np.int8), w_scale=scale[:, 0], w_zero=zero[:, 0]), x.astype(np.float64) @ back.T, "int8: a scale a row")
+    names = ("wq", "wk", "wv", "wo")
+    beside = {name + end: of[1 + i] for name, of in zip(names, made) for i, end in enumerate(("_scale", "_zero"))}
+    out = clattn.layer(x, **{name: p.view(clattn.U4) for name, p in zip(names, packed)}, **beside, heads=2)
+    close(out, clattn.layer(x, **{name: of[3].astype(np.float32) for name, of in zip(names, made)}, heads=2), "uint4: a layer")
+    refused("w_scale: is absent", clattn.linear, x, n.astype(np.int8))
+    refused("w_scale: is for weights", clattn.linear, x, matrices[0], w_scale=scale[:, 0])
+
+
 def calls():
     x = numbers(2, 3, 7, 16)
     close(clattn.rope(x, layout="half"), turned(x), "rope")
@@ -330,6 +361,7 @@ readme()
 calls()
 block()
 blocks()
+scaled_weights()
 plans()
 gradients()
 groups()

@@ -6,6 +6,9 @@
 static const struct test_case good = {
     .op = CASE_LINEAR, .name = "good", .batch = 2, .n_q = 5, .width = 24, .head_dim = 28, .biases = 1};
 
+// With scales that are good: those of the bias.
+#define SCALED(p) ((p)->w.type = CLATTN_TYPE_I8, (p)->w_scale = (p)->b)
+
 #define INVALID(X)                                                                                           \
     X(x_absent, "x", p->x = (clattn_tensor){0})                                                              \
     X(x_no_buffer, "x", p->x.buffer = NULL)                                                                  \
@@ -51,6 +54,23 @@ static const struct test_case good = {
     X(up_rows, "w_up", (p->w_up = p->w, p->w_up.shape[0] = 27))                                              \
     X(up_type, "w_up: its type", (p->w_up = p->w, p->w_up.type = CLATTN_TYPE_F16))                           \
     X(up_bias_type, "b_up: its type", (p->w_up = p->w, p->b_up = p->b, p->b_up.type = CLATTN_TYPE_F16))      \
+    X(scale_needless, "w_scale: is for weights", p->w_scale = p->b)                                          \
+    X(zero_needless, "w_zero: is for weights", p->w_zero = p->b)                                             \
+    X(scale_absent, "w_scale", p->w.type = CLATTN_TYPE_I8)                                                   \
+    X(scale_rows, "w_scale: 27 rows", (SCALED(p), p->w_scale.shape[0] = 27))                                 \
+    X(scale_groups, "w_scale: 2 groups",                                                                     \
+      (SCALED(p), p->w_scale = p->w, p->w_scale.type = CLATTN_TYPE_F16, p->w_scale.shape[1] = 2))            \
+    X(scale_type, "w_scale: type", (SCALED(p), p->w_scale.type = CLATTN_TYPE_I8))                            \
+    X(scale_leaves, "w_scale", (SCALED(p), p->w_scale.offset = 1000000))                                     \
+    X(zero_type, "w_zero: its type", (SCALED(p), p->w_zero = p->b, p->w_zero.type = CLATTN_TYPE_F16))        \
+    X(zero_stride, "w_zero: its type", (SCALED(p), p->w_zero = p->b, p->w_zero.stride[0] = 0))               \
+    X(nibbles_cut, "multiple of 2", (p->w.type = CLATTN_TYPE_I4, p->x.shape[2] = 23))                        \
+    X(up_scale_alone, "w_up_scale: is there for w_up", p->w_up_scale = p->b)                                 \
+    X(up_zero_alone, "w_up_zero: is there for w_up", p->w_up_zero = p->b)                                    \
+    X(up_scale_type, "w_up_scale: must have",                                                                \
+      (SCALED(p), p->w_up = p->w, p->w_up_scale = p->b, p->w_up_scale.type = CLATTN_TYPE_F16))               \
+    X(up_zero_needless, "w_up_zero: is given with w_zero",                                                   \
+      (SCALED(p), p->w_up = p->w, p->w_up_scale = p->w_up_zero = p->b))                                      \
     X(residual_shape, "residual", (p->residual = p->out, p->residual.shape[1] = 4))                          \
     X(residual_type, "residual: its type", (p->residual = p->out, p->residual.type = CLATTN_TYPE_BF16))      \
     X(residual_partly, "overlap", (p->residual = p->out, p->residual.offset += 1))                           \

@@ -22,8 +22,9 @@ enum {
 };
 // A type of k and v that has to be quantised; of a number that is no type, false.
 #define TYPES_F32 (1u << CLATTN_TYPE_F32)
-#define TYPES_WEIGHTS (TYPES_FLOAT | TYPES_BLOCKS)
 #define TYPES_KV (TYPES_FLOAT | TYPES_SCALED | TYPES_BLOCKS)
+#define TYPES_WEIGHTS TYPES_KV
+#define TYPES_TABLE (TYPES_FLOAT | TYPES_BLOCKS) // of embeddings
 #define TYPES_I32 (1u << CLATTN_TYPE_I32)
 #define TYPES_BOOL (1u << CLATTN_TYPE_BOOL)
 #define ANY_LAST_STRIDE                                                                                      \

@@ -12,9 +12,10 @@
 //   unfused flash decode           the kernel; default auto
 //   clblast native                 who projects in a layer or linear; of attend and decode clblast is its composition
 //   topleft bottomright offsetN    the alignment (N keys before row 0)
-//   kvTYPE valuesTYPE outTYPE matrixTYPE vectorTYPE    types of k and v, of v alone, of out, of weight matrices, of a projection's bias
-//   groupsN valuegroupsN           of types with scales: numbers that share one, 1 all of a row; of v alone, default as k
+//   kvTYPE valuesTYPE matrixTYPE   types of k and v, of v alone, of weight matrices
+//   groupsN valuegroupsN           of types with scales: numbers of a row that share one, 1 all; of v alone, default as k
 //   scalesTYPE zeros               the type of scales, default f32; zero points beside them
+//   outTYPE vectorTYPE             types of out, of a projection's bias
 //   myN moN                        width of y (cross-attention; m where nkv is not n), of out (m)
 //   split packed                   of the projections: the precision; weights that were packed before
 //   biases biases[q][k][v][o]      of the projections, all or some
@@ -123,7 +124,7 @@ struct test_case {
     int32_t values;                        // 1 and the type of v where it is not k's; 0: it is
     int64_t scale_group,
         value_group; // numbers that share a scale, 0 and 1: all of a row; value_group 0: as scale_group
-    clattn_type scale_type;             // of the scales of k and v
+    clattn_type scale_type;             // of the scales of k and v, or of the matrices of a projection
     bool zeros;                         // these have zero points
     clattn_type matrix_type, bias_type; // of the projections
     enum layout layout;                 // of every tensor

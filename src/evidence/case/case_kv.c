@@ -99,7 +99,13 @@ void case_kv_free(struct case_data *data) {
     free(data->block_table);
 }
 
-// Groups of numbers of a tensor of k or v that share a scale, such as its rows, or of the table that repeats in its place, where one
+int case_kv_scales(int tensor) {
+    if (tensor >= CASE_MATRIX) return tensor == CASE_GATE ? 8 : 4 + tensor - CASE_MATRIX;
+    return (tensor == CASE_PAST_K || tensor == CASE_PAST_V ? 2 : 0) +
+           (tensor == CASE_V || tensor == CASE_PAST_V);
+}
+
+// Groups of numbers of a tensor that share a scale, such as its rows, or of the table that repeats in its place, where one
 // scale serves all.
 typedef struct kv_groups {
     int64_t count, size;
@@ -114,7 +120,7 @@ static int64_t group_size(const struct test_case *t, int tensor, int64_t width) 
 static kv_groups groups_of(const struct test_case *t, int tensor) {
     const struct guarded_shape shape = case_shape(t, tensor);
     const int64_t count = guarded_shape_numbers(&shape), period = GUARDED_PERIOD_OF(shape.type),
-                  width = shape.shape[3] * clattn_type_numbers(shape.type),
+                  width = shape.shape[shape.rank - 1] * clattn_type_numbers(shape.type),
                   size = group_size(t, tensor, width);
     if (count > period) return (kv_groups){1, period + width};
     return (kv_groups){size > 0 ? count / size : 0, size};
@@ -135,12 +141,14 @@ static void store_blocks(const struct test_case *t, int tensor, double *x) {
 }
 
 void case_kv_store(struct case_data *data) {
-    static const int tensors[] = {CASE_K, CASE_V, CASE_PAST_K, CASE_PAST_V};
-    for (int n = 0; n < 4; n++) {
+    static const int tensors[] = {CASE_K,          CASE_V,          CASE_PAST_K,     CASE_PAST_V, CASE_MATRIX,
+                                  CASE_MATRIX + 1, CASE_MATRIX + 2, CASE_MATRIX + 3, CASE_GATE};
+    for (int n = 0; n < 9; n++) {
         const int tensor = tensors[n];
         const struct guarded_shape shape = case_shape(&data->test, tensor);
         const clattn_type type = shape.type;
         if (shape.rank == 0 || !(CLATTN_TYPE_IS_SCALED(type) || clattn_type_numbers(type) > 1)) continue;
+        if (!CLATTN_TYPE_IS_SCALED(type) && n > 3) continue; // matrices were made of whole blocks
         if (!CLATTN_TYPE_IS_SCALED(type)) {
             store_blocks(&data->test, tensor, data->input[tensor]);
             continue;
@@ -160,13 +168,14 @@ static void bind_scales(const struct case_data *data, struct place *place, int t
                         const struct storage_scale *each, struct case_arrays *a) {
     const struct test_case *t = &data->test;
     const struct guarded_shape of = case_shape(t, tensor);
-    const bool past = tensor == CASE_PAST_K || tensor == CASE_PAST_V, written = t->append && !past;
-    const int n = (past ? 2 : 0) + (tensor == CASE_V || tensor == CASE_PAST_V);
-    const int64_t width = of.shape[3] * clattn_type_numbers(of.type), size = group_size(t, tensor, width);
-    struct guarded_shape shape = {
-        t->scale_type, 3, {of.shape[0], of.shape[1], of.shape[2]}, layout_loose(t->layout)};
+    const bool past = tensor == CASE_PAST_K || tensor == CASE_PAST_V,
+               written = t->append && (tensor == CASE_K || tensor == CASE_V);
+    const int n = case_kv_scales(tensor), last = of.rank - 1;
+    const int64_t width = of.shape[last] * clattn_type_numbers(of.type), size = group_size(t, tensor, width);
+    struct guarded_shape shape = of;
+    shape.type = t->scale_type, shape.rank = last, shape.layout = layout_loose(t->layout);
     if (size < width || (t->scale_group == width && size == width))
-        shape.rank = 4, shape.shape[3] = width / size, shape.layout = t->layout;
+        shape.rank = of.rank, shape.shape[last] = width / size, shape.layout = t->layout;
     const int64_t count = guarded_shape_count(&shape);
     double *numbers = reference_alloc(count);
     for (int64_t i = 0; i < count; i++) numbers[i] = each[i].scale;
@@ -189,7 +198,7 @@ static struct guarded bind_scaled(const struct case_data *data, struct place *pl
     const struct guarded_shape shape = case_shape(t, tensor);
     const kv_groups groups = groups_of(t, tensor);
     const int64_t numbers = guarded_shape_numbers(&shape),
-                  width = shape.shape[3] * clattn_type_numbers(shape.type),
+                  width = shape.shape[shape.rank - 1] * clattn_type_numbers(shape.type),
                   size = group_size(t, tensor, width), count = size > 0 ? numbers / size : 0;
     double *integers = reference_alloc(groups.count * groups.size);
     struct storage_scale *each = evidence_zeros((size_t)count + 1, sizeof *each);
@@ -203,6 +212,11 @@ static struct guarded bind_scaled(const struct case_data *data, struct place *pl
     free(integers);
     free(each);
     return tensor_of;
+}
+
+struct guarded case_kv_bind_matrix(const struct case_data *data, struct place *place, int tensor,
+                                   struct case_arrays *a) {
+    return bind_scaled(data, place, tensor, a);
 }
 
 static struct guarded bind_tensor(const struct case_data *data, struct place *place, int tensor,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "evidence/case/case_kv.h"
 #include "evidence/case/case_shape.h"
 #include "evidence/device/opencl.h"
 
@@ -17,6 +18,8 @@ void case_layer_bind(const struct case_data *data, struct case_arrays *a) {
     p->q_norm = a->norm[0].view;
     p->k_norm = a->norm[1].view;
     p->w_gate = a->gate.view;
+    p->w_gate_scale = a->kv_scales[case_kv_scales(CASE_GATE)].view;
+    p->w_gate_zero = a->kv_zeros[case_kv_scales(CASE_GATE)].view;
     p->b_gate = a->gate_bias.view;
 }
 
@@ -25,6 +28,10 @@ static clattn_layer_kv_params maker_of(const clattn_layer_params *p) {
                                    .wv = p->wv,
                                    .bk = p->bk,
                                    .bv = p->bv,
+                                   .wk_scale = p->wk_scale,
+                                   .wv_scale = p->wv_scale,
+                                   .wk_zero = p->wk_zero,
+                                   .wv_zero = p->wv_zero,
                                    .precision = p->precision,
                                    .packed_wk = p->packed_wk,
                                    .packed_wv = p->packed_wv,
@@ -75,6 +82,7 @@ void case_layer_bind_ready(const struct case_data *data, struct place *place, st
     p->kv.k = a->ready[0].view;
     p->kv.v = a->ready[1].view;
     p->y = p->wk = p->wv = p->bk = p->bv = p->k_norm = absent;
+    p->wk_scale = p->wv_scale = p->wk_zero = p->wv_zero = absent;
     p->packed_wk = p->packed_wv = (clattn_packed){0};
 }
 

@@ -74,9 +74,13 @@ static void fill_layer(const struct test_case *t, struct case_arrays *a) {
     p->weights = a->weights.view;
     p->scores = a->scores.view;
     clattn_tensor *matrices[] = {&p->wq, &p->wk, &p->wv, &p->wo},
-                  *biases[] = {&p->bq, &p->bk, &p->bv, &p->bo};
+                  *biases[] = {&p->bq, &p->bk, &p->bv, &p->bo},
+                  *scales[] = {&p->wq_scale, &p->wk_scale, &p->wv_scale, &p->wo_scale},
+                  *zeros[] = {&p->wq_zero, &p->wk_zero, &p->wv_zero, &p->wo_zero};
     for (int m = 0; m < LAYER_MATRICES; m++) {
         *matrices[m] = a->matrix[m].view;
+        *scales[m] = a->kv_scales[case_kv_scales(CASE_MATRIX + m)].view;
+        *zeros[m] = a->kv_zeros[case_kv_scales(CASE_MATRIX + m)].view;
         *biases[m] = a->matrix_bias[m].view;
     }
 }
@@ -130,18 +134,28 @@ static void try_cascade(const struct place *place, clattn_attention_params *p) {
         p->cascade = CLATTN_CASCADE_AUTO;
 }
 
-void case_bind(const struct case_data *data, struct place *place, struct case_arrays *a) {
+static void bind_inputs(const struct case_data *data, const struct case_data *packed, struct place *place,
+                        struct case_arrays *a) {
     const struct test_case *t = &data->test;
-    const struct case_data *packed = case_ragged_pack(data);
-    *a = (struct case_arrays){.op = t->op};
-    place->drawn = t->seed;
     for (int n = 0; n < CASE_INPUTS; n++) {
         const struct case_data *from = case_ragged_has(t, n) ? packed : data;
         const struct guarded_shape shape = case_shape(&from->test, n);
         const bool elsewhere =
             (t->packed && n <= CASE_V) || n == CASE_K || n == CASE_V || n == CASE_PAST_K || n == CASE_PAST_V;
-        if (shape.rank > 0 && !elsewhere) a->all[n] = guarded_input(place, &shape, from->input[n]);
+        const bool matrix = (n >= CASE_MATRIX && n < CASE_MATRIX_BIAS) || n == CASE_GATE;
+        if (shape.rank > 0 && matrix && CLATTN_TYPE_IS_SCALED(shape.type))
+            a->all[n] = case_kv_bind_matrix(from, place, n, a);
+        else if (shape.rank > 0 && !elsewhere)
+            a->all[n] = guarded_input(place, &shape, from->input[n]);
     }
+}
+
+void case_bind(const struct case_data *data, struct place *place, struct case_arrays *a) {
+    const struct test_case *t = &data->test;
+    const struct case_data *packed = case_ragged_pack(data);
+    *a = (struct case_arrays){.op = t->op};
+    place->drawn = t->seed;
+    bind_inputs(data, packed, place, a);
     for (int n = CASE_OUT; n < CASE_TENSORS; n++) {
         const struct guarded_shape shape = case_shape(case_ragged_has(t, n) ? &packed->test : t, n);
         if (shape.rank > 0) a->all[n] = guarded_output(place, &shape);
@@ -158,6 +172,8 @@ void case_bind(const struct case_data *data, struct place *place, struct case_ar
         a->linear = (clattn_linear_params){.x = a->x.view,
                                            .out = a->out.view,
                                            .w = a->matrix[LAYER_Q].view,
+                                           .w_scale = a->kv_scales[case_kv_scales(CASE_MATRIX)].view,
+                                           .w_zero = a->kv_zeros[case_kv_scales(CASE_MATRIX)].view,
                                            .b = a->matrix_bias[LAYER_Q].view,
                                            .projection = t->projection,
                                            .precision = t->precision};
@@ -181,7 +197,7 @@ void case_unbind(struct case_arrays *a) {
         guarded_release(&a->caches[n]);
         guarded_release(&a->new_rows[n]);
     }
-    for (int n = 0; n < 4; n++) guarded_release(&a->kv_scales[n]), guarded_release(&a->kv_zeros[n]);
+    for (int n = 0; n < 9; n++) guarded_release(&a->kv_scales[n]), guarded_release(&a->kv_zeros[n]);
     guarded_release(&a->block_table);
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) guarded_release(&a->mods[n]);
     guarded_release(&a->blocks);

@@ -30,13 +30,15 @@ struct case_arrays {
                 gradient[GRADIENTS];
         };
     };
-    struct guarded caches[2], new_rows[2];    // of k and v, where the case appends (case_kv.h)
-    struct guarded kv_scales[4], kv_zeros[4]; // of k, v and their past, where their type has some
-    struct guarded block_table;               // of pages
-    struct guarded mods[CLATTN_MOD_BUFFERS];  // what expressions read (case_mods.h), and those
-    struct guarded positions[2];              // explicit ones of RoPE (case_positions.h)
-    struct guarded blocks;                    // the block mask
-    struct guarded sinks;                     // those on the device
+    struct guarded caches[2], new_rows[2]; // of k and v, where the case appends (case_kv.h)
+    struct guarded kv_scales[9],
+        kv_zeros
+            [9]; // of k, v, their past, matrices and the gate's, where their type has some: case_kv_scales
+    struct guarded block_table;              // of pages
+    struct guarded mods[CLATTN_MOD_BUFFERS]; // what expressions read (case_mods.h), and those
+    struct guarded positions[2];             // explicit ones of RoPE (case_positions.h)
+    struct guarded blocks;                   // the block mask
+    struct guarded sinks;                    // those on the device
     const struct test_case *test; // where it is ragged (case_ragged.h), and first rows of its sequences
     int32_t *cu[2];
     struct guarded cu_device[2];

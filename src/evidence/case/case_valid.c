@@ -129,7 +129,7 @@ static bool layer_valid(const struct test_case *t, char why[256]) {
     if (no != NULL)
         ;
     else if (case_projects(t) && !columns_fit(t))
-        no = "matrix: of blocks the widths, and heads times dv, are multiples of 32";
+        no = "matrix: of blocks the widths, and heads times dv, are multiples of 32, of 4 bits even";
     else if (t->norm == CLATTN_NORM_NONE && (t->norm_plain || t->norm_plus_one || t->norm_epsilon != 0.0f))
         no = "normplain, normplus and normeps: need normheads or normwidth";
     else if (t->norm_plain && t->norm_plus_one)
@@ -140,8 +140,24 @@ static bool layer_valid(const struct test_case *t, char why[256]) {
     return no == NULL;
 }
 
+// Of the matrices of a projection.
+static bool matrix_scales_valid(const struct test_case *t, char why[256]) {
+    const int64_t group = t->scale_group > 1 ? t->scale_group : 32, columns = t->heads * t->head_dim_v,
+                  width_y = case_layer_width_y(t);
+    const bool fit =
+        t->width % group == 0 && width_y % group == 0 && (t->op == CASE_LINEAR || columns % group == 0);
+    if (!CLATTN_TYPE_IS_SCALED(t->matrix_type))
+        return (!t->scale_group && !t->scale_type && !t->zeros) ||
+               refuse(why, "groups, scales, zeros: of matrices of i8, float8, i4 or u4");
+    if (t->zeros && t->scale_type == CLATTN_TYPE_BF16 && t->matrix_type == CLATTN_TYPE_I8)
+        return refuse(why, "zeros: of bf16 are too coarse for i8");
+    return t->scale_group <= 1 || (group % 32 == 0 && fit) ||
+           refuse(why, "groups: multiples of 32 that divide the widths, and heads times dv, or 1");
+}
+
 // Scales in groups, of 16 bits, and zero points, such that a group's numbers tell its scale again.
 static bool scales_valid(const struct test_case *t, char why[256]) {
+    if (case_projects(t)) return matrix_scales_valid(t, why);
     const bool k = CLATTN_TYPE_IS_SCALED(t->kv_type), v = CLATTN_TYPE_IS_SCALED(case_v_type(t)),
                huge = t->contents == CASE_HUGE || t->contents == CASE_HUGE_NEGATIVE;
     const int64_t of_k = t->scale_group > 1 ? t->scale_group : 32,

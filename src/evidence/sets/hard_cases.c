@@ -238,6 +238,8 @@ const struct hard_case hard_cases[] = {
     {"layer-split", "layer-f32-b1-h4-hkv2-n37-d32-m96-causal-native-split-biases-ropehalf"},
     {"linear-many-f16", "linear-f16-b2-h1-n45-d45-m64-full-native"},
     {"linear-blocks", "linear-f32-b2-h1-n5-d45-m96-full-native-matrixq4_0-biases"},
+    {"linear-groups", "linear-f32-b2-h1-n2-d45-m96-full-native-matrixu4-groups32-scalesf16-zeros-scattered"},
+    {"linear-groups-many", "linear-f16-b2-h1-n45-d45-m67-full-native-matrixi8-padded"},
     {"linear-blocks-many", "linear-bf16-b2-h1-n45-d45-m96-full-native-matrixq8_0-padded"},
     {"bf16-rope-decode",
      "decode-bf16-b2-h8-hkv2-n1-nkv300-d64-causal-lse-sinks-kvlen300:17-ropehalf-hiddennan"},

@@ -28,13 +28,6 @@ const char *const names_layouts[] = {"dense", "bshd", "padded", "spaced", "scatt
 const char *const names_v_types[] = {"-",
 #include <clattn/types.def>
                                      NULL};
-#define TYPE_FLOAT KV_WORD
-#define TYPE_BLOCKS KV_WORD
-#define TYPE_SCALED NO_WORD
-#define TYPE_OTHER NO_WORD
-const char *const names_matrix_types[] = {
-#include <clattn/types.def>
-    NULL};
 const char *const names_ragged[] = {"-",          "host",  "device",      "gaps",
                                     "gapsdevice", "cache", "cachedevice", NULL};
 const char *const names_contents[] = {"ordinary", "hiddennan", "seennan", "rownan",    "huge",

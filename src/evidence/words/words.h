@@ -9,23 +9,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-extern const char *const names_types[];        // floating-point storage: f32, f16, bf16
-extern const char *const names_kernels[];      // clattn_kernel
-extern const char *const names_cascades[];     // clattn_cascade
-extern const char *const names_projections[];  // clattn_projection
-extern const char *const names_precisions[];   // clattn_precision
-extern const char *const names_taps[];         // clattn_tap
-extern const char *const names_ropes[];        // clattn_rope_layout
-extern const char *const names_scalings[];     // clattn_rope_scaling
-extern const char *const names_norms[];        // clattn_norm
-extern const char *const names_gates[];        // enum case_gate
-extern const char *const names_ops[];          // enum case_op
-extern const char *const names_layouts[];      // enum layout
-extern const char *const names_v_types[];      // of v, by 1 and its clattn_type
-#define names_kv_types (names_v_types + 1)     // of k and v, by clattn_type; "-" is none
-extern const char *const names_matrix_types[]; // of weight matrices, likewise
-extern const char *const names_ragged[];       // enum case_ragged
-extern const char *const names_contents[];     // enum case_contents
+extern const char *const names_types[];       // floating-point storage: f32, f16, bf16
+extern const char *const names_kernels[];     // clattn_kernel
+extern const char *const names_cascades[];    // clattn_cascade
+extern const char *const names_projections[]; // clattn_projection
+extern const char *const names_precisions[];  // clattn_precision
+extern const char *const names_taps[];        // clattn_tap
+extern const char *const names_ropes[];       // clattn_rope_layout
+extern const char *const names_scalings[];    // clattn_rope_scaling
+extern const char *const names_norms[];       // clattn_norm
+extern const char *const names_gates[];       // enum case_gate
+extern const char *const names_ops[];         // enum case_op
+extern const char *const names_layouts[];     // enum layout
+extern const char *const names_v_types[];     // of v, by 1 and its clattn_type
+#define names_kv_types (names_v_types + 1)    // of k, v and weight matrices, by clattn_type; "-" is none
+extern const char *const names_ragged[];      // enum case_ragged
+extern const char *const names_contents[];    // enum case_contents
 
 // The index of the first `length` characters of text in a list, or -1.
 int names_find(const char *const *names, const char *text, size_t length);

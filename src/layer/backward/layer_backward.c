@@ -44,7 +44,7 @@ static clattn_status refuse_unbuilt(clattn_context *c, const clattn_layer_params
             return cla_context_fail(c, CLATTN_UNSUPPORTED,
                                     "%s: has no gradient in a layer: it must be absent", unbuilt[i].name);
     for (size_t i = 0; i < sizeof matrices / sizeof matrices[0]; i++)
-        if (clattn_type_numbers(matrices[i].w->type) > 1)
+        if (clattn_type_numbers(matrices[i].w->type) > 1 || CLATTN_TYPE_IS_SCALED(matrices[i].w->type))
             return cla_context_fail(c, CLATTN_UNSUPPORTED,
                                     "%s: its type %s has no gradient in a layer: it must be f32, f16 or bf16",
                                     matrices[i].name, clattn_type_name(matrices[i].w->type));

@@ -7,6 +7,8 @@ void cla_layer_take_given(const layer *l, clattn_layer_params *p) {
     CLA_GIVEN(&all, false, &p->x, &p->out, &p->wq, &p->wk, &p->wv, &p->wo, &p->lse, &p->weights, &p->scores);
     cla_given_kv(&all, &p->kv);
     if (!all.planning) cla_tensor_drop_absent((clattn_tensor *const[]){&p->kv.k, &p->kv.v}, 2);
+    CLA_GIVEN(&all, true, &p->wq_scale, &p->wk_scale, &p->wv_scale, &p->wo_scale, &p->w_gate_scale,
+              &p->wq_zero, &p->wk_zero, &p->wv_zero, &p->wo_zero, &p->w_gate_zero);
     CLA_GIVEN(&all, true, &p->y, &p->bq, &p->bk, &p->bv, &p->bo, &p->q_norm, &p->k_norm, &p->w_gate,
               &p->b_gate, &p->cu_seqlens_q_device);
     cla_given_score(&all, &p->score);
@@ -72,19 +74,21 @@ static clattn_status check_types(clattn_context *c, const clattn_layer_params *p
 static clattn_status check_matrices(layer *l, bool planning) {
     const clattn_layer_params *p = &l->params;
     const int64_t m = p->x.shape[2], my = l->y.shape[2];
-    const struct {
-        const clattn_tensor *w, *b;
-        int64_t shape[2];
-        const char *names[2];
-    } all[PROJECTIONS] = {{&p->wq, &p->bq, {l->heads * l->head_dim, m}, {"wq", "bq"}},
-                          {&p->wk, &p->bk, {l->kv_heads * l->head_dim, my}, {"wk", "bk"}},
-                          {&p->wv, &p->bv, {l->kv_heads * l->head_dim_v, my}, {"wv", "bv"}},
-                          {&p->w_gate, &p->b_gate, {p->w_gate.shape[0], m}, {"w_gate", "b_gate"}},
-                          {&p->wo, &p->bo, {p->wo.shape[0], l->heads * l->head_dim_v}, {"wo", "bo"}}};
-    for (int i = 0; i < PROJECTIONS; i++)
+#define MATRIX(w, b, rows, columns)                                                                          \
+    { &p->w, &p->b, &p->w##_scale, &p->w##_zero, {rows, columns}, LINEAR_NAMES(#w, #b) }
+    const linear_given all[PROJECTIONS] = {
+        MATRIX(wq, bq, l->heads * l->head_dim, m), MATRIX(wk, bk, l->kv_heads * l->head_dim, my),
+        MATRIX(wv, bv, l->kv_heads * l->head_dim_v, my), MATRIX(w_gate, b_gate, p->w_gate.shape[0], m),
+        MATRIX(wo, bo, p->wo.shape[0], l->heads * l->head_dim_v)};
+#undef MATRIX
+    for (int i = 0; i < PROJECTIONS; i++) {
         if (cla_layer_projects(l, i))
-            TRY(cla_linear_check_matrix(l->context, all[i].w, all[i].b, all[i].shape, all[i].names,
-                                        planning));
+            TRY(cla_linear_check_matrix(l->context, &all[i], planning));
+        else if (cla_tensor_given(all[i].scale) || cla_tensor_given(all[i].zero))
+            return cla_context_fail(l->context, CLATTN_INVALID_ARGUMENT,
+                                    "%s: is there for %s, which is absent",
+                                    all[i].names[cla_tensor_given(all[i].scale) ? 2 : 3], all[i].names[0]);
+    }
     return CLATTN_OK;
 }
 

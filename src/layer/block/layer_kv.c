@@ -48,12 +48,15 @@ static clattn_status check_matrices(const kv_job *job) {
     clattn_context *c = job->context;
     const clattn_layer_kv_params *p = &job->params;
     const int64_t heads = p->k.shape[1], width = p->y.shape[2];
-    const int64_t wk[2] = {heads * p->k.shape[3], width}, wv[2] = {heads * p->v.shape[3], width};
+    const linear_given wk = {
+        &p->wk, &p->bk, &p->wk_scale, &p->wk_zero, {heads * p->k.shape[3], width}, LINEAR_NAMES("wk", "bk")};
+    const linear_given wv = {
+        &p->wv, &p->bv, &p->wv_scale, &p->wv_zero, {heads * p->v.shape[3], width}, LINEAR_NAMES("wv", "bv")};
     if (p->y.shape[1] > INT32_MAX - 65536 || heads > INT32_MAX || p->y.shape[0] > INT32_MAX)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "k: a size of B, Hkv or Nkv is above 32 bits");
     TRY(cla_linear_check_precision(c, p->precision));
-    TRY(cla_linear_check_matrix(c, &p->wk, &p->bk, wk, (const char *const[]){"wk", "bk"}, false));
-    TRY(cla_linear_check_matrix(c, &p->wv, &p->bv, wv, (const char *const[]){"wv", "bv"}, false));
+    TRY(cla_linear_check_matrix(c, &wk, false));
+    TRY(cla_linear_check_matrix(c, &wv, false));
     if (p->wk.type == p->wv.type) return CLATTN_OK;
     return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                             "wv: its type differs from wk's: both must be stored alike");
@@ -89,6 +92,10 @@ static clattn_status check_memory(const kv_job *job) {
     cla_views_add(&v, "y", &p->y, VIEW_READ);
     cla_views_add(&v, "wk", &p->wk, VIEW_READ);
     cla_views_add(&v, "wv", &p->wv, VIEW_READ);
+    cla_views_add(&v, "wk_scale", &p->wk_scale, VIEW_READ);
+    cla_views_add(&v, "wv_scale", &p->wv_scale, VIEW_READ);
+    cla_views_add(&v, "wk_zero", &p->wk_zero, VIEW_READ);
+    cla_views_add(&v, "wv_zero", &p->wv_zero, VIEW_READ);
     cla_views_add(&v, "bk", &p->bk, VIEW_READ);
     cla_views_add(&v, "bv", &p->bv, VIEW_READ);
     cla_views_add(&v, "k_norm", &p->k_norm, VIEW_READ);
@@ -129,7 +136,7 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     job->context = context;
     const given_views all = {context, .planning = false, .inner = false};
     CLA_GIVEN(&all, false, &p->y, &p->wk, &p->wv, &p->k, &p->v);
-    CLA_GIVEN(&all, true, &p->bk, &p->bv, &p->k_norm);
+    CLA_GIVEN(&all, true, &p->bk, &p->bv, &p->k_norm, &p->wk_scale, &p->wv_scale, &p->wk_zero, &p->wv_zero);
     cla_given_rope(&all, &p->rope);
     TRY(check_tensors(job));
     TRY(check_matrices(job));
@@ -139,6 +146,8 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     const bool split = p->precision == CLATTN_PRECISION_SPLIT;
     job->k = (linear){.x = y, .w = p->wk, .b = p->bk, .y = p->k, .native = true, .split = split};
     job->v = (linear){.x = y, .w = p->wv, .b = p->bv, .y = p->v, .native = true, .split = split};
+    job->k.scale = p->wk_scale, job->k.zero = p->wk_zero;
+    job->v.scale = p->wv_scale, job->v.zero = p->wv_zero;
     TRY(cla_packed_check(context, "packed_wk", &p->packed_wk, &p->wk, &job->k.packed));
     TRY(cla_packed_check(context, "packed_wv", &p->packed_wv, &p->wv, &job->v.packed));
     TRY(check_memory(job));

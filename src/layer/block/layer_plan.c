@@ -154,12 +154,17 @@ static void choose_rope(layer *l) {
     cla_call_leave_rope(&l->call);
 }
 
-// Fill what the projections have besides their tensors: packed weights, and how float32 may be multiplied.
-static clattn_status take_packed(layer *l) {
+// Fill what the projections have besides their tensors: scales and zero points, packed weights, and how float32 may be multiplied.
+static clattn_status take_weights(layer *l) {
     const clattn_layer_params *p = &l->params;
     const clattn_packed *const packed[] = {&p->packed_wq, &p->packed_wk, &p->packed_wv, &p->packed_gate,
                                            &p->packed_wo};
+    const clattn_tensor *const scales[] = {&p->wq_scale, &p->wk_scale, &p->wv_scale, &p->w_gate_scale,
+                                           &p->wo_scale},
+                               *const zeros[] = {&p->wq_zero, &p->wk_zero, &p->wv_zero, &p->w_gate_zero,
+                                                 &p->wo_zero};
     for (int i = 0; i < PROJECTIONS; i++) {
+        l->of[i].scale = *scales[i], l->of[i].zero = *zeros[i];
         l->of[i].split = p->precision == CLATTN_PRECISION_SPLIT;
         if (cla_layer_projects(l, i))
             TRY(cla_packed_check(l->context, packed_names[i], packed[i], &l->of[i].w, &l->of[i].packed));
@@ -202,7 +207,7 @@ static clattn_status lay_out_parts(layer *l) {
                   .b = p->bo,
                   .y = cla_linear_one_head(&p->out),
                   .has_lengths = p->score.q_lengths != NULL && !l->ragged};
-    TRY(take_packed(l));
+    TRY(take_weights(l));
     for (int i = 0; i < PROJECTIONS; i++) {
         l->of[i].native = l->native;
         if (cla_layer_projects(l, i)) cla_linear_choose(l->context, &l->of[i]);
@@ -229,10 +234,19 @@ static clattn_status check_memory(const layer *l, call_views *v) {
                 {"wv", &p->wv},         {"wo", &p->wo},        {"w_gate", &p->w_gate}, {"bq", &p->bq},
                 {"bk", &p->bk},         {"bv", &p->bv},        {"bo", &p->bo},         {"b_gate", &p->b_gate},
                 {"q_norm", &p->q_norm}, {"k_norm", &p->k_norm}};
+    static const char *const scales[PROJECTIONS] = {"wq_scale", "wk_scale", "wv_scale", "w_gate_scale",
+                                                    "wo_scale"},
+                             *const zeros[PROJECTIONS] = {"wq_zero", "wk_zero", "wv_zero", "w_gate_zero",
+                                                          "wo_zero"};
+    _Static_assert(sizeof read / sizeof read[0] + 3 * PROJECTIONS + 1 + VIEW_RULES <= VIEWS_MOST, "they fit");
     cla_views_begin(v, l->context);
     for (size_t i = 0; i < sizeof read / sizeof read[0]; i++)
         cla_views_add(v, read[i].name, read[i].tensor, VIEW_READ);
-    for (int i = 0; i < PROJECTIONS; i++) cla_views_add(v, packed_names[i], &l->of[i].packed, VIEW_READ);
+    for (int i = 0; i < PROJECTIONS; i++) {
+        cla_views_add(v, packed_names[i], &l->of[i].packed, VIEW_READ);
+        cla_views_add(v, scales[i], &l->of[i].scale, VIEW_READ);
+        cla_views_add(v, zeros[i], &l->of[i].zero, VIEW_READ);
+    }
     cla_views_add(v, "out", &p->out, cla_linear_output_use(p->projection));
     cla_views_add_attention(v, &l->call.params);
     return cla_views_check(v);

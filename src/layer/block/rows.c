@@ -259,7 +259,7 @@ static clattn_status check_embedding(clattn_context *c, const void *params, entr
     const int64_t width = p->table.rank == 2 ? cla_tensor_width(&p->table) : 0;
     const int64_t shape[3] = {p->ids.shape[0], p->ids.shape[1], width};
     const row_view views[] = {{&p->ids, "ids", "[B, N]", TYPES_I32 | ANY_LAST_STRIDE, VIEW_READ, .rank = 2},
-                              {&p->table, "table", "[V, M]", TYPES_WEIGHTS, VIEW_READ, .rank = 2},
+                              {&p->table, "table", "[V, M]", TYPES_TABLE, VIEW_READ, .rank = 2},
                               {&p->out, "out", "[B, N, M]", TYPES_FLOAT, VIEW_WRITE, false, false, 3, shape}};
     TRY(CHECK_CALL(c, views));
     if (!isfinite(p->scale))

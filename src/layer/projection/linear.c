@@ -101,25 +101,38 @@ double cla_linear_flops(const linear *l) {
     return flops + cla_linear_flops(&up);
 }
 
-static knobs convert_knobs(clattn_type from, clattn_type to, const clattn_tensor *bias) {
-    return (knobs){
-        .type_q = (int)from, .type_out = (int)to, .type_bias = cla_tensor_given(bias) ? (int)bias->type : 0};
-}
-
 static const clattn_tensor no_bias;
 
+// Scales and zero points of x, where its type has them.
+typedef struct convert_scales {
+    const clattn_tensor *scale, *zero;
+} convert_scales;
+static const convert_scales no_scales = {&no_bias, &no_bias};
+
+static knobs convert_knobs(const clattn_tensor *x, const convert_scales *s, clattn_type to,
+                           const clattn_tensor *bias) {
+    const int group = cla_linear_scale_group(x, s->scale);
+    return (knobs){.type_q = (int)x->type,
+                   .type_out = (int)to,
+                   .type_bias = cla_tensor_given(bias) ? (int)bias->type : 0,
+                   .scale_group = group,
+                   .type_scale = group ? (int)s->scale->type : 0,
+                   .zeros = cla_tensor_given(s->zero)};
+}
+
 clattn_status cla_linear_convert_prepare(clattn_context *context, clattn_type from, clattn_type to) {
-    const knobs k = convert_knobs(from, to, &no_bias);
+    const clattn_tensor x = {.type = from};
+    const knobs k = convert_knobs(&x, &no_scales, to, &no_bias);
     program *p = NULL;
     return cla_program_get(context, KERNEL_CONVERT, &k, &p);
 }
 
 // y = x (+ bias) with conversion; matrices or [B, 1 or joined heads, N, size] of one shape.
-static clattn_status enqueue_convert(chain *c, const clattn_tensor *x, const clattn_tensor *y,
-                                     const clattn_tensor *bias, cl_mem lengths) {
+static clattn_status enqueue_convert_of(chain *c, const clattn_tensor *x, const convert_scales *s,
+                                        const clattn_tensor *y, const clattn_tensor *bias, cl_mem lengths) {
     const bool flat = x->rank == 2;
     const int row = flat ? 0 : 2;
-    const knobs k = convert_knobs(x->type, y->type, bias);
+    const knobs k = convert_knobs(x, s, y->type, bias);
     const convert_args a = {.x_offset = x->offset,
                             .x_batch = flat ? 0 : x->stride[0],
                             .x_row = x->stride[row],
@@ -127,6 +140,9 @@ static clattn_status enqueue_convert(chain *c, const clattn_tensor *x, const cla
                             .y_batch = flat ? 0 : y->stride[0],
                             .y_row = y->stride[row],
                             .bias_offset = bias->offset,
+                            .scale_offset = s->scale->offset,
+                            .scale_row = s->scale->stride[0],
+                            .zero_offset = s->zero->offset,
                             .rows = x->shape[row],
                             .batch = flat ? 1 : (int)x->shape[0],
                             .columns = (int)(flat ? cla_tensor_width(x) : x->shape[1] * x->shape[3]),
@@ -140,8 +156,14 @@ static clattn_status enqueue_convert(chain *c, const clattn_tensor *x, const cla
     cla_launch_buffer(&l, &y->buffer);
     cla_launch_buffer(&l, &bias->buffer);
     cla_launch_buffer(&l, &lengths);
+    if (k.scale_group) cla_launch_buffer(&l, &s->scale->buffer), cla_launch_buffer(&l, &s->zero->buffer);
     cla_launch_value(&l, &a, sizeof a);
     return cla_launch_enqueue(c, &l);
+}
+
+static clattn_status enqueue_convert(chain *c, const clattn_tensor *x, const clattn_tensor *y,
+                                     const clattn_tensor *bias, cl_mem lengths) {
+    return enqueue_convert_of(c, x, &no_scales, y, bias, lengths);
 }
 
 clattn_status cla_linear_convert(chain *c, const clattn_tensor *x, const clattn_tensor *y) {
@@ -172,9 +194,10 @@ clattn_status cla_linear_prepare(clattn_context *context, const linear *l) {
     if (l->native) TRY(cla_linear_native_prepare(context, &inner));
     if (packs(l)) TRY(cla_packed_prepare(context, &l->w));
     if (epilogue_is_left(l)) TRY(prepare_epilogue(context, l));
-    const knobs x = convert_knobs(l->x.type, CLATTN_TYPE_F32, &no_bias);
-    const knobs w = convert_knobs(l->w.type, CLATTN_TYPE_F32, &no_bias);
-    const knobs y = convert_knobs(CLATTN_TYPE_F32, epilogue_is_left(l) ? CLATTN_TYPE_F32 : l->y.type,
+    const clattn_tensor result = {.type = CLATTN_TYPE_F32};
+    const knobs x = convert_knobs(&l->x, &no_scales, CLATTN_TYPE_F32, &no_bias);
+    const knobs w = convert_knobs(&l->w, &(convert_scales){&l->scale, &l->zero}, CLATTN_TYPE_F32, &no_bias);
+    const knobs y = convert_knobs(&result, &no_scales, epilogue_is_left(l) ? CLATTN_TYPE_F32 : l->y.type,
                                   l->native ? &no_bias : &l->b);
     if (!plain_or_native(l, &l->x)) TRY(cla_program_get(context, KERNEL_CONVERT, &x, &p));
     if (!plain_or_native(l, &l->w)) TRY(cla_program_get(context, KERNEL_CONVERT, &w, &p));
@@ -210,7 +233,7 @@ static clattn_status multiply(chain *c, const linear *l, const clattn_tensor *y,
     }
     if (!is_plain(&l->w)) {
         w = scratch_view(&l->w, scratch, &at);
-        TRY(enqueue_convert(c, &l->w, &w, &no_bias, NULL));
+        TRY(enqueue_convert_of(c, &l->w, &(convert_scales){&l->scale, &l->zero}, &w, &no_bias, NULL));
     }
     const int64_t size[3] = {l->x.shape[0] * l->x.shape[2], l->w.shape[0], cla_tensor_width(&l->w)};
     const matrix mx = matrix_of(&x), mw = matrix_of(&w), my = matrix_of(y);

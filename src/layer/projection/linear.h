@@ -12,22 +12,24 @@
 typedef struct linear_epilogue {
     bool given;
     clattn_activation activation;
-    clattn_tensor w_up, b_up, packed_up; // as w, b and packed of the projection
-    clattn_tensor residual;              // [B, N, M]
+    clattn_tensor w_up, b_up, packed_up, up_scale,
+        up_zero;            // as w, b, packed, scale and zero of the projection
+    clattn_tensor residual; // [B, N, M]
 } linear_epilogue;
 
 // x and y are [B, heads, N, size], so that heads are split and joined by strides alone: column c of a row is
 // element c % size of head c / size. A plain [B, N, M] has one head.
 typedef struct linear {
-    clattn_tensor x;      // [B, G, N, K / G]
-    clattn_tensor w;      // [M, K], last stride 1
-    clattn_tensor b;      // optional [M]
-    clattn_tensor packed; // w once more, packed (packed.h): its words; no buffer: there are none
-    bool split;           // float32 may be split into terms
-    clattn_tensor y;      // [B, H, N, M / H]
-    bool native;          // clattn's own kernel
-    linear_choice choice; // that kernel and the shape of its work (linear_choose)
-    cl_mem lengths;       // optional table of args.h (ARGS_BATCH_ROWS): rows past q_length are not written
+    clattn_tensor x;           // [B, G, N, K / G]
+    clattn_tensor w;           // [M, K], last stride 1
+    clattn_tensor b;           // optional [M]
+    clattn_tensor scale, zero; // of w, where its type has them: [M] or [M, groups]
+    clattn_tensor packed;      // w once more, packed (packed.h): its words; no buffer: there are none
+    bool split;                // float32 may be split into terms
+    clattn_tensor y;           // [B, H, N, M / H]
+    bool native;               // clattn's own kernel
+    linear_choice choice;      // that kernel and the shape of its work (linear_choose)
+    cl_mem lengths; // optional table of args.h (ARGS_BATCH_ROWS): rows past q_length are not written
     bool has_lengths;
     int align_x,
         align_w; // elements to which rows are aligned, at most 16; found by cla_linear_choose where it matters
@@ -38,6 +40,9 @@ typedef struct linear {
     // each row goes where its sequence ends; 0: it is none. choice.knobs.ragged says so, too.
     int sequences, cache_rows;
 } linear;
+
+// The knob SCALE_GROUP of a matrix: numbers that share a scale, 1: all of a row; 0: it has no scales.
+int cla_linear_scale_group(const clattn_tensor *w, const clattn_tensor *scale);
 
 // The second projection of a gate.
 linear cla_linear_up(const linear *l);
@@ -51,10 +56,17 @@ clattn_tensor cla_linear_one_head(const clattn_tensor *t);
 // The native kernel for it, whoever is the faster. To be done again where a type, a shape or RoPE changes.
 void cla_linear_choose(clattn_context *context, linear *l);
 
-// Check what one call and a layer's call have in common (linear_check.c): a weight matrix of shape [out, in]
-// with its optional bias, under these two names; and who is asked to multiply.
-clattn_status cla_linear_check_matrix(clattn_context *context, const clattn_tensor *w, const clattn_tensor *b,
-                                      const int64_t shape[2], const char *const names[2], bool planning);
+// A weight matrix of shape [out, in] with what lies beside it, under these names: w, b, scale and zero point. No scale: none is asked for.
+typedef struct linear_given {
+    const clattn_tensor *w, *b, *scale, *zero;
+    int64_t shape[2];
+    const char *names[4];
+} linear_given;
+#define LINEAR_NAMES(w, b)                                                                                   \
+    { w, b, w "_scale", w "_zero" }
+
+// Check what one call and a layer's call have in common (linear_check.c): a weight matrix; and who is asked to multiply.
+clattn_status cla_linear_check_matrix(clattn_context *context, const linear_given *m, bool planning);
 clattn_status cla_linear_check_projection(clattn_context *context, clattn_projection wanted);
 clattn_status cla_linear_check_precision(clattn_context *context, clattn_precision precision);
 

@@ -24,19 +24,52 @@ static clattn_status check_alike(clattn_context *c, const char *name, const clat
                             "%s: its type differs from %s's: both must be stored alike", name, like);
 }
 
+// Both projections of a gate are one kernel's.
+static clattn_status check_up_scales(clattn_context *c, const clattn_linear_params *p) {
+    if (!CLATTN_TYPE_IS_SCALED(p->w.type)) return CLATTN_OK;
+    if (p->w_up_scale.type != p->w_scale.type ||
+        cla_linear_scale_group(&p->w_up, &p->w_up_scale) != cla_linear_scale_group(&p->w, &p->w_scale))
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "w_up_scale: must have the type and the groups of w_scale");
+    if (cla_tensor_given(&p->w_up_zero) == cla_tensor_given(&p->w_zero)) return CLATTN_OK;
+    return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "w_up_zero: is given with w_zero, and only then");
+}
+
+static clattn_status check_up(clattn_context *c, const clattn_linear_params *p, const int64_t sizes[2],
+                              bool planning) {
+    const linear_given up = {&p->w_up,
+                             &p->b_up,
+                             &p->w_up_scale,
+                             &p->w_up_zero,
+                             {sizes[0], sizes[1]},
+                             LINEAR_NAMES("w_up", "b_up")};
+    const struct {
+        bool given;
+        const char *name;
+    } needless[] = {{cla_tensor_given(&p->b_up), "b_up"},
+                    {p->packed_up.buffer != NULL, "packed_up"},
+                    {cla_tensor_given(&p->w_up_scale), "w_up_scale"},
+                    {cla_tensor_given(&p->w_up_zero), "w_up_zero"}};
+    if (cla_tensor_given(&p->w_up)) {
+        TRY(cla_linear_check_matrix(c, &up, planning));
+        TRY(check_alike(c, "w_up", &p->w_up, "w", &p->w));
+        TRY(check_up_scales(c, p));
+        return check_alike(c, "b_up", &p->b_up, "b", &p->b);
+    }
+    for (size_t i = 0; i < sizeof needless / sizeof needless[0]; i++)
+        if (needless[i].given)
+            return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: is there for w_up, which is absent",
+                                    needless[i].name);
+    return CLATTN_OK;
+}
+
 static clattn_status check_epilogue(clattn_context *c, const clattn_linear_params *p, const int64_t sizes[2],
                                     bool planning) {
     const tensor_rule residual = {"residual", "[B, N, M]", TYPES_FLOAT, false, planning};
-    const char *const up[] = {"w_up", "b_up"};
     if ((unsigned)p->activation >= CLATTN_ACTIVATION_COUNT)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "activation: %d is none of CLATTN_ACTIVATION_*",
                                 (int)p->activation);
-    if (!cla_tensor_given(&p->w_up) && (cla_tensor_given(&p->b_up) || p->packed_up.buffer))
-        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: is there for w_up, which is absent",
-                                cla_tensor_given(&p->b_up) ? "b_up" : "packed_up");
-    if (cla_tensor_given(&p->w_up)) TRY(cla_linear_check_matrix(c, &p->w_up, &p->b_up, sizes, up, planning));
-    TRY(check_alike(c, "w_up", &p->w_up, "w", &p->w));
-    TRY(check_alike(c, "b_up", &p->b_up, "b", &p->b));
+    TRY(check_up(c, p, sizes, planning));
     if (!cla_tensor_given(&p->residual)) return CLATTN_OK;
     TRY(cla_tensor_check(c, &p->residual, 3, &residual));
     TRY(cla_tensor_check_shape(c, &p->residual, p->out.shape, &residual));
@@ -55,7 +88,9 @@ static clattn_status check_views(clattn_context *c, const clattn_linear_params *
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its last size is 0: must be 1 or more",
                                 p->x.shape[2] == 0 ? "x" : "out");
     const int64_t sizes[2] = {p->out.shape[2], p->x.shape[2]};
-    TRY(cla_linear_check_matrix(c, &p->w, &p->b, sizes, (const char *const[]){"w", "b"}, planning));
+    const linear_given w = {
+        &p->w, &p->b, &p->w_scale, &p->w_zero, {sizes[0], sizes[1]}, LINEAR_NAMES("w", "b")};
+    TRY(cla_linear_check_matrix(c, &w, planning));
     return check_epilogue(c, p, sizes, planning);
 }
 
@@ -63,9 +98,13 @@ static clattn_status check_memory(call_views *v, const clattn_linear_params *p, 
     const bool in_place = cla_tensor_same_view(&p->residual, &p->out);
     cla_views_add(v, "x", &p->x, VIEW_READ);
     cla_views_add(v, "w", &p->w, VIEW_READ);
+    cla_views_add(v, "w_scale", &p->w_scale, VIEW_READ);
+    cla_views_add(v, "w_zero", &p->w_zero, VIEW_READ);
     cla_views_add(v, "packed", &l->packed, VIEW_READ);
     cla_views_add(v, "b", &p->b, VIEW_READ);
     cla_views_add(v, "w_up", &p->w_up, VIEW_READ);
+    cla_views_add(v, "w_up_scale", &p->w_up_scale, VIEW_READ);
+    cla_views_add(v, "w_up_zero", &p->w_up_zero, VIEW_READ);
     cla_views_add(v, "b_up", &p->b_up, VIEW_READ);
     cla_views_add(v, "packed_up", &l->epilogue.packed_up, VIEW_READ);
     if (!in_place) cla_views_add(v, "residual", &p->residual, VIEW_READ);
@@ -81,18 +120,25 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     cla_views_begin(&v, context);
     const given_views all = {context, .planning = purpose != ENTRY_ENQUEUE, .inner = false};
     CLA_GIVEN(&all, false, &p.x, &p.out, &p.w);
-    CLA_GIVEN(&all, true, &p.b, &p.w_up, &p.b_up, &p.residual);
+    CLA_GIVEN(&all, true, &p.b, &p.w_up, &p.b_up, &p.residual, &p.w_scale, &p.w_zero, &p.w_up_scale,
+              &p.w_up_zero);
     *job = (linear_job){.context = context, .wanted = p.projection, .given = p.workspace};
     TRY(cla_linear_check_projection(context, p.projection));
     TRY(cla_linear_check_precision(context, p.precision));
     TRY(check_views(context, &p, purpose != ENTRY_ENQUEUE));
-    *l = (linear){
-        .x = cla_linear_one_head(&p.x),
-        .w = p.w,
-        .b = p.b,
-        .y = cla_linear_one_head(&p.out),
-        .split = p.precision == CLATTN_PRECISION_SPLIT,
-        .epilogue = {.activation = p.activation, .w_up = p.w_up, .b_up = p.b_up, .residual = p.residual}};
+    *l = (linear){.x = cla_linear_one_head(&p.x),
+                  .w = p.w,
+                  .b = p.b,
+                  .scale = p.w_scale,
+                  .zero = p.w_zero,
+                  .y = cla_linear_one_head(&p.out),
+                  .split = p.precision == CLATTN_PRECISION_SPLIT,
+                  .epilogue = {.activation = p.activation,
+                               .w_up = p.w_up,
+                               .b_up = p.b_up,
+                               .up_scale = p.w_up_scale,
+                               .up_zero = p.w_up_zero,
+                               .residual = p.residual}};
     l->epilogue.given = p.activation || cla_tensor_given(&p.w_up) || cla_tensor_given(&p.residual);
     TRY(cla_packed_check(context, "packed", &p.packed, &p.w, &l->packed));
     TRY(cla_packed_check(context, "packed_up", &p.packed_up, &p.w_up, &l->epilogue.packed_up));

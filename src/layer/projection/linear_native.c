@@ -32,13 +32,13 @@ static void find_alignments(linear *l) {
                   in_x = heads | cla_tensor_row_alignment(&x) | buffer_alignment(&l->x),
                   in_w = cla_tensor_row_alignment(&w) | buffer_alignment(&l->w);
     l->align_x = (int)(in_x & -in_x);
-    l->align_w =
-        clattn_type_numbers(l->w.type) > 1 ? 16 : (int)(in_w & -in_w); // a block is read by its bytes
+    l->align_w = clattn_type_numbers(l->w.type) > 1 ? 16 : (int)(in_w & -in_w); // these are read by bytes
 }
 
 linear cla_linear_up(const linear *l) {
     linear up = *l;
     up.w = l->epilogue.w_up, up.b = l->epilogue.b_up, up.packed = l->epilogue.packed_up;
+    up.scale = l->epilogue.up_scale, up.zero = l->epilogue.up_zero;
     up.epilogue = (linear_epilogue){.given = false};
     return up;
 }
@@ -47,6 +47,9 @@ static linear_problem problem_of(const linear *l) {
     return (linear_problem){.type_x = l->x.type,
                             .type_w = l->w.type,
                             .type_y = l->y.type,
+                            .scale_group = cla_linear_scale_group(&l->w, &l->scale),
+                            .type_scale = CLATTN_TYPE_IS_SCALED(l->w.type) ? (int)l->scale.type : 0,
+                            .zeros = cla_tensor_given(&l->zero),
                             .type_bias = cla_tensor_given(&l->b)               ? l->b.type
                                          : cla_tensor_given(&l->epilogue.b_up) ? l->epilogue.b_up.type
                                                                                : CLATTN_TYPE_F32,
@@ -69,7 +72,7 @@ static plan_input input_of(clattn_context *context, const linear_problem *p) {
     const bool tiles = context->engines & CLATTN_ENGINE_AMX && cla_family_linear_matrix_can(&in, p),
                dot = cla_family_linear_dot_can(&in, p);
     const bool fragments = cla_family_linear_fragments_types(p) && cla_fragments_possible(in.device),
-               integers = in.device->is_cpu && clattn_type_numbers(p->type_w) > 1;
+               integers = in.device->is_cpu && clattn_type_numbers(p->type_w) > 2;
     const unsigned tried = (tiles || dot || integers ? 1u << PROBE_FMA : 0) |
                            (integers ? 1u << PROBE_DOT_I8 : 0) | (tiles ? 1u << PROBE_AMX : 0) |
                            (dot ? 1u << PROBE_DOT_BF16 : 0) |
@@ -184,6 +187,9 @@ static linear_args args_of(const linear *l) {
                      .w_offset = l->w.offset,
                      .w_row = l->w.stride[l->choice.knobs.turned & LINEAR_TURNED_W ? 1 : 0],
                      .bias_offset = l->b.offset,
+                     .scale_offset = l->scale.offset,
+                     .scale_row = l->scale.stride[0],
+                     .zero_offset = l->zero.offset,
                      .y_offset = y->offset,
                      .y_batch = y->stride[0],
                      .y_head = y->stride[1],
@@ -204,6 +210,15 @@ static linear_args args_of(const linear *l) {
 
 _Static_assert(3 * sizeof(linear_args) + (LAUNCH_MAX_ARGS - 3) * sizeof(cl_mem) <= LAUNCH_MAX_BYTES,
                "the arguments of a launch fit every device");
+
+// Behind the weights of one projection or of three, where their type has scales: those, and zero points.
+static void add_scales(const linear *const l[], int count, int most, launch *job) {
+    const cl_mem none = NULL;
+    for (int i = 0; i < most && l[0]->choice.knobs.scale_group; i++) {
+        cla_launch_buffer(job, i < count ? &l[i]->scale.buffer : &none);
+        cla_launch_buffer(job, i < count ? &l[i]->zero.buffer : &none);
+    }
+}
 
 static epilogue_args epilogue_of(const linear *l) {
     const linear_epilogue *e = &l->epilogue;
@@ -228,6 +243,7 @@ static clattn_status enqueue_rows(chain *c, const linear *l, launch job, int64_t
     a.position += first * (l->rope.positions ? a.position_row : 1), a.rows = (int)rows;
     cla_launch_buffer(&job, &l->x.buffer);
     cla_launch_buffer(&job, &l->w.buffer);
+    add_scales(&l, 1, 1, &job);
     if (cla_linear_takes_packed(l)) cla_launch_buffer(&job, &l->packed.buffer);
     cla_launch_buffer(&job, &l->b.buffer);
     cla_launch_buffer(&job, &l->y.buffer);
@@ -260,6 +276,7 @@ static clattn_status enqueue_few_rows(chain *c, const linear *const l[], int cou
     job->global[0] = 0;
     cla_launch_buffer(job, &l[0]->x.buffer);
     for (int i = 0; i < 3; i++) cla_launch_buffer(job, i < count ? &l[i]->w.buffer : &none);
+    add_scales(l, count, 3, job);
     for (int i = 0; i < 3; i++) cla_launch_buffer(job, i < count ? &l[i]->b.buffer : &none);
     for (int i = 0; i < 3; i++) cla_launch_buffer(job, i < count ? &l[i]->y.buffer : &none);
     cla_launch_buffer(job, &l[0]->rope.turns);

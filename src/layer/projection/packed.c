@@ -122,12 +122,14 @@ typedef struct pack_job {
 } pack_job;
 
 static clattn_status check_weights(clattn_context *c, const clattn_pack_params *p, bool planning) {
-    const char *const names[2] = {"w", "b"};
     const clattn_tensor no_bias = {.rank = 0};
-    const int64_t any[2] = {p->w.shape[0], p->w.rank == 2 ? cla_tensor_width(&p->w) : 0};
+    const linear_given w = {.w = &p->w,
+                            .b = &no_bias,
+                            .shape = {p->w.shape[0], p->w.rank == 2 ? cla_tensor_width(&p->w) : 0},
+                            .names = LINEAR_NAMES("w", "b")};
     TRY(cla_linear_check_precision(c, p->precision));
-    TRY(cla_linear_check_matrix(c, &p->w, &no_bias, any, names, planning));
-    if (any[0] == 0 || any[1] == 0)
+    TRY(cla_linear_check_matrix(c, &w, planning));
+    if (w.shape[0] == 0 || w.shape[1] == 0)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "w: a side is 0: must be 1 or more");
     if (p->offset < 0 || p->offset % 64)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,

@@ -125,7 +125,7 @@ int cla_family_linear_integers(const plan_input *in, const linear_problem *p, co
                      row < in->own->rows + in->own->count,
                proven = in->probes.proven >> PROBE_DOT_I8 & 1u;
     const int asked = own ? row->knobs.dot_i8 : win ? DOT_I8_VNNI : 0;
-    if (clattn_type_numbers(p->type_w) == 1 || lanes < 8) return 0;
+    if (clattn_type_numbers(p->type_w) <= 2 || lanes < 8) return 0; // blocks
     return asked == DOT_I8_VNNI && !proven ? 0 : asked;
 }
 

@@ -30,7 +30,7 @@ static int64_t chunk_bytes(const knobs *k) {
     return 16 * columns_of(k) * (k->chunk / 4 + 1);
 }
 static int64_t local_bytes(const knobs *k) {
-    const int64_t places = rows_of(k) * 16 + columns_of(k) * 20,
+    const int64_t places = rows_of(k) * 16 + columns_of(k) * (k->scale_group ? 28 : 20),
                   turned = k->rope ? rows_of(k) * 8 + columns_of(k) * 4 : 0;
     return turned_bytes(k) + chunk_bytes(k) + places + turned;
 }
