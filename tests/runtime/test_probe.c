@@ -165,15 +165,23 @@ static void fill_one_off_eight(uint32_t in[PROBE_WORDS]) {
     in[one_off] ^= 0x80u << 8 * (one_off % 4);
 }
 
-// Products of eight bytes: the emulation of integer dot products and float32 are right to the bit; a wrong bit of any is seen. A device
-// that is no CPU is asked, in its language.
+static bool has_dot_product(const clattn_context *c) {
+    char list[8192] = "";
+    clGetDeviceInfo(c->device, CL_DEVICE_EXTENSIONS, sizeof list, list, NULL);
+    return strstr(list, "cl_khr_integer_dot_product") && cla_opencl_version(&c->capabilities) >= 3;
+}
+
+// Products of eight bytes: float32, the emulation of integer dot products and Khronos' own, where the device has it, are right to the
+// bit; a wrong bit of any is seen. A device that is no CPU is asked, in its language.
 START_TEST(eights) {
     clattn_context *c = open_context(NULL);
     clattn_capabilities device = *clattn_context_capabilities(c);
     bool answered = false;
-    for (eights_way = 0; eights_way < 2; eights_way++) {
+    static const int ways[] = {0, DOT_I8_EMULATION, DOT_I8_OWN};
+    for (int i = 0; i < (has_dot_product(c) ? 3 : 2); i++) {
         probe emulated = cla_probes[PROBE_EIGHTS];
-        emulated.knobs = eights_emulated, emulated.options = fragments_options;
+        eights_way = ways[i];
+        emulated.knobs = eights_emulated, emulated.options = i < 2 ? fragments_options : cla_eights_options;
         ck_assert_msg(cla_probe_run(c, &emulated, &answered) > 0.0f && answered, "DOT_I8=%d", eights_way);
         emulated.expect = expect_one_off_eight, one_off = 4 * EIGHTS_PROBE_ITEMS - 1;
         ck_assert(cla_probe_run(c, &emulated, &answered) == 0.0f && answered);
