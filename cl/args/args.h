@@ -375,9 +375,11 @@ ARGS_SIZE(convert_args, 104);
 #define MATRIX_ENGINE_DPAS_8 8  // Intel's DPAS with sub-groups of 8
 #define MATRIX_ENGINE_DPAS_16 9 // and of 16
 
-// The values of the knob DOT_I8.
+// The values of the knob DOT_I8: OWN and PTX are dots.clh's.
 #define DOT_I8_EMULATION 1
 #define DOT_I8_VNNI 2
+#define DOT_I8_OWN 3
+#define DOT_I8_PTX 4
 
 // The knob TYPE_V of float32: 0 says that v is stored as k, and 3 is no storage of either.
 #define ARGS_TYPE_V_F32 3
@@ -596,5 +598,4 @@ typedef struct small_layer {
     args_i32 tiles;             // of query rows
 } small_layer;
 ARGS_SIZE(small_layer, 720);
-
 #endif

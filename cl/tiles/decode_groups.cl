@@ -14,6 +14,8 @@
 // that read K and V again, side by side in the grid, so that what the first brings into a cache serves the others.
 // tests/kernels/check_decode_loads.sh counts the loads that compiled code makes.
 //
+// With DOT_I8 the scores are of integers: decode_integers.clh.
+//
 // Called by the decode path; with splits > 1 out and lse are float32 partial results for combine.cl. Not here: returned
 // weights and taps. Global size: (splits * passes * WORK_GROUP, Hkv, B).
 #ifndef WORK_GROUP
@@ -22,6 +24,9 @@
 #define STORAGE_EIGHTS
 #include "call/score.clh"
 #include "tiles/subgroups.clh"
+#if DOT_I8
+#include "base/dots.clh"
+#endif
 
 #if ROWS != 1 && ROWS != 2 && ROWS != 4
 #error "ROWS is 1, 2 or 4"
@@ -98,12 +103,15 @@ typedef struct decode_group {
     __local float *scratch;
     __local ROW_FLOATS *weights, *sixteen; // of a chunk's keys: scores, then weights
     int b, shift, item;
+#if DOT_I8
+    __global const ELEMENT(TYPE_Q) * from; // the call's q
+#endif
 } decode_group;
-
-float dot_eight(float8 a, float8 b) {
-    const float4 x = fma(a.lo, b.lo, a.hi * b.hi);
-    return (x.s0 + x.s1) + (x.s2 + x.s3);
-}
+#if DOT_I8
+#define GROUP_QUERIES , q
+#else
+#define GROUP_QUERIES
+#endif
 
 // Eight numbers of row j, or zeros, for which nothing is read.
 float8 load_row(const kv_head *rows, int j, int d, const int width, bool there, const int side) {
@@ -198,22 +206,67 @@ float8 fold(float16 x) {
 #endif
 #endif
 
+// The largest, or the sum, of all work-items' numbers, the same bits in all of them.
+#if SUBGROUP
+#define DEFINE_REDUCTION(name, combine, of_subgroup)                                                         \
+    STEP_INLINE ROW_FLOATS name(const decode_group *g, ROW_FLOATS x) {                                       \
+        __local ROW_FLOATS *const parts = (__local ROW_FLOATS *)g->scratch;                                  \
+        FOR_ROWS(of_subgroup)                                                                                \
+        if (SUBGROUP_LANE == 0) parts[SUBGROUP_NUMBER] = x;                                                  \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                        \
+        x = parts[0];                                                                                        \
+        for (int n = 1; n < SUBGROUP_COUNT; n++) x = combine(x, parts[n]);                                   \
+        return x;                                                                                            \
+    }
+#define SUBGROUP_MAX(r, c) x c = subgroup_max(x c);
+#define SUBGROUP_SUM(r, c) x c = subgroup_sum(x c);
+#else
+#define DEFINE_REDUCTION(name, combine, of_subgroup)                                                         \
+    STEP_INLINE ROW_FLOATS name(const decode_group *g, ROW_FLOATS x) {                                       \
+        __local ROW_FLOATS *const parts = (__local ROW_FLOATS *)g->scratch;                                  \
+        parts[g->item] = x;                                                                                  \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                        \
+        if (g->item < SIXTEEN) {                                                                             \
+            for (int n = g->item + SIXTEEN; n < WORK_GROUP; n += SIXTEEN) x = combine(x, parts[n]);          \
+            g->sixteen[g->item] = x;                                                                         \
+        }                                                                                                    \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                        \
+        x = g->sixteen[0];                                                                                   \
+        for (int n = 1; n < SIXTEEN; n++) x = combine(x, g->sixteen[n]);                                     \
+        return x;                                                                                            \
+    }
+#endif
+#define PLUS(x, y) ((x) + (y))
+DEFINE_REDUCTION(group_max, fmax, SUBGROUP_MAX)
+DEFINE_REDUCTION(group_sum, PLUS, SUBGROUP_SUM)
+
+#if DOT_I8
+#include "tiles/decode_integers.clh"
+#else
+typedef key_eights scored_keys;
+#define load_scored(rows, j, d, end) load_block(rows, j, d, HEAD_DIM, end, KV_KEY)
+#define load_whole_scored(rows, j, d) load_whole_block(rows, j, d, HEAD_DIM, KV_KEY)
+float dot_eight(float8 a, float8 b) {
+    const float4 x = fma(a.lo, b.lo, a.hi * b.hi);
+    return (x.s0 + x.s1) + (x.s2 + x.s3);
+}
 // Row r's products with four keys, this lane's eight numbers of them.
-STEP_INLINE float4 products(const decode_group *g, int r, int lane, const key_eights *k) {
+STEP_INLINE float4 products(const decode_group *g, int r, int lane, const scored_keys *k) {
     const int at = (r * LANES_K + lane) * 2;
     const float8 q = (float8)(g->q[at], g->q[at + 1]);
     return (float4)(dot_eight(q, k->k0), dot_eight(q, k->k1), dot_eight(q, k->k2), dot_eight(q, k->k3));
 }
+#endif
 
 // The scores of the chunk's keys [t0, t0 + BLOCK_K), of which `count` exist.
 STEP_INLINE void score_block(const decode_group *g, const kv_head *keys, int c0, int t0, int count) {
     const int lane = g->item % LANES_K, four = g->item / LANES_K, key = t0 + 4 * four;
     const int end = four < BLOCK_K / 4 ? c0 + count : 0; // 0: a work-item too many
-    key_eights k;
+    scored_keys k;
     if (c0 + key + 4 <= end)
-        k = load_whole_block(keys, c0 + key, 8 * lane, HEAD_DIM, KV_KEY);
+        k = load_whole_scored(keys, c0 + key, 8 * lane);
     else
-        k = load_block(keys, c0 + key, 8 * lane, HEAD_DIM, end, KV_KEY);
+        k = load_scored(keys, c0 + key, 8 * lane, end);
 #if SHARE > 1
 #if ROWS == 4
     const float16 all = (float16)(products(g, 0, lane, &k), products(g, 1, lane, &k),
@@ -262,40 +315,6 @@ STEP_INLINE void score_block(const decode_group *g, const kv_head *keys, int c0,
     }
 #endif
 }
-
-// The largest, or the sum, of all work-items' numbers, the same bits in all of them.
-#if SUBGROUP
-#define DEFINE_REDUCTION(name, combine, of_subgroup)                                                         \
-    STEP_INLINE ROW_FLOATS name(const decode_group *g, ROW_FLOATS x) {                                       \
-        __local ROW_FLOATS *const parts = (__local ROW_FLOATS *)g->scratch;                                  \
-        FOR_ROWS(of_subgroup)                                                                                \
-        if (SUBGROUP_LANE == 0) parts[SUBGROUP_NUMBER] = x;                                                  \
-        barrier(CLK_LOCAL_MEM_FENCE);                                                                        \
-        x = parts[0];                                                                                        \
-        for (int n = 1; n < SUBGROUP_COUNT; n++) x = combine(x, parts[n]);                                   \
-        return x;                                                                                            \
-    }
-#define SUBGROUP_MAX(r, c) x c = subgroup_max(x c);
-#define SUBGROUP_SUM(r, c) x c = subgroup_sum(x c);
-#else
-#define DEFINE_REDUCTION(name, combine, of_subgroup)                                                         \
-    STEP_INLINE ROW_FLOATS name(const decode_group *g, ROW_FLOATS x) {                                       \
-        __local ROW_FLOATS *const parts = (__local ROW_FLOATS *)g->scratch;                                  \
-        parts[g->item] = x;                                                                                  \
-        barrier(CLK_LOCAL_MEM_FENCE);                                                                        \
-        if (g->item < SIXTEEN) {                                                                             \
-            for (int n = g->item + SIXTEEN; n < WORK_GROUP; n += SIXTEEN) x = combine(x, parts[n]);          \
-            g->sixteen[g->item] = x;                                                                         \
-        }                                                                                                    \
-        barrier(CLK_LOCAL_MEM_FENCE);                                                                        \
-        x = g->sixteen[0];                                                                                   \
-        for (int n = 1; n < SIXTEEN; n++) x = combine(x, g->sixteen[n]);                                     \
-        return x;                                                                                            \
-    }
-#endif
-#define PLUS(x, y) ((x) + (y))
-DEFINE_REDUCTION(group_max, fmax, SUBGROUP_MAX)
-DEFINE_REDUCTION(group_sum, PLUS, SUBGROUP_SUM)
 
 // The running maximum of the rows, and the sums of this work-item's keys, by which the chunk before is scaled.
 typedef struct pass_state {
@@ -426,7 +445,7 @@ decode_groups(FUSED_ARGUMENTS) {
 
     score_call call = SCORE_CALL;
     const decode_group g = {&args,   &call,   rows, q_rows,           (__local float *)scratch,
-                            weights, sixteen, b,    masks.item.shift, GROUP_ITEM};
+                            weights, sixteen, b,    masks.item.shift, GROUP_ITEM GROUP_QUERIES};
     const block_rows block = {b, h_kv * args.group, (h_kv + 1) * args.group - 1, row / args.group,
                               (min(row + ROWS, total) - 1) / args.group};
     const mask_tile keys_of = BLOCKS_TILE(&call, &masks, &block, split);
@@ -444,6 +463,9 @@ decode_groups(FUSED_ARGUMENTS) {
         const long at = view_row(&args.q, b, h_kv * args.group + n % args.group, n / args.group);
         ((__local float *)q_rows)[x] = d < HEAD_DIM ? LOAD(TYPE_Q, q, at + d) : 0.0f;
     }
+#if DOT_I8
+    quantise_rows(&g);
+#endif
 
     row_eights acc;
 #define CLEAR(r, c) acc.row##r = (float8)(0.0f);

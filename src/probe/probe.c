@@ -5,6 +5,7 @@
 
 #include "base/cache.h"
 #include "base/host.h"
+#include "probe/eights.h"
 #include "probe/lane_widths.h"
 #include "probe/probe.h"
 #include "base/sha256.h"
@@ -146,7 +147,8 @@ static unsigned compared_with(int id) {
                                     PROBES_WMMA,
                                     PROBES_MFMA,
                                     PROBES_DPAS,
-                                    PROBES_WGMMA};
+                                    PROBES_WGMMA,
+                                    PROBES_EIGHTS};
     for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++)
         if (sets[i] >> id & 1u) return sets[i];
     return 1u << id;

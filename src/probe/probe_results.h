@@ -31,6 +31,8 @@ typedef enum probe_id {
     PROBE_DPAS_BF16,
     PROBE_WGMMA_F16,
     PROBE_WGMMA_BF16,
+    PROBE_DOT_I8_OWN, // products of eight bytes as GPUs do them: in integers, and as floats: eights.h
+    PROBE_EIGHTS,
     PROBE_COUNT
 } probe_id;
 

@@ -4,6 +4,7 @@
 
 #include "args/args.h"
 #include "args/fragments.h"
+#include "probe/eights.h"
 #include "probe/fragments.h"
 #include "probe/lane_widths.h"
 #include "probe/probe.h"
@@ -321,4 +322,10 @@ const probe cla_probes[PROBE_COUNT] = {
     [PROBE_DPAS_BF16] = FRAGMENTS_PROBE("bfloat16", DPAS, "DPAS", bf16),
     [PROBE_WGMMA_F16] = WGMMA_PROBE("float16", f16),
     [PROBE_WGMMA_BF16] = WGMMA_PROBE("bfloat16", bf16),
+    [PROBE_DOT_I8_OWN] = {"integer dot product (GPUs)", KERNEL_PROBE_EIGHTS, cla_eights_apply,
+                          cla_eights_knobs_integers, cla_eights_fill, cla_eights_expect, cla_eights_flops,
+                          cla_eights_options, EIGHTS_PROBE_ITEMS, 0, NULL, false},
+    [PROBE_EIGHTS] = {"products of int8 in float32", KERNEL_PROBE_EIGHTS, cla_eights_apply, cla_eights_knobs,
+                      cla_eights_fill, cla_eights_expect, cla_eights_flops, NULL, EIGHTS_PROBE_ITEMS, 0, NULL,
+                      false},
 };

@@ -12,16 +12,15 @@ _Static_assert(SUBGROUPS_KHR == CLATTN_SUBGROUPS_KHR && SUBGROUPS_INTEL == CLATT
                    SUBGROUPS_SIZE_QCOM == CLATTN_SUBGROUPS_SIZE_QCOM,
                "the kernels' bits are the header's");
 
-// "OpenCL 3.0 ...": the language that a device of that version compiles.
-static int major_version(const clattn_capabilities *device) {
+int cla_opencl_version(const clattn_capabilities *device) {
     const char *at = device->version;
     return strncmp(at, "OpenCL ", 7) || at[7] < '1' || at[7] > '9' ? 1 : at[7] - '0';
 }
 
 const char *cla_subgroup_options(const clattn_capabilities *device) {
     if (device->subgroup_ways & CLATTN_SUBGROUPS_INTEL) return "-cl-std=CL1.2";
-    if (!(device->subgroup_ways & CLATTN_SUBGROUPS_KHR) || major_version(device) < 2) return NULL;
-    return major_version(device) == 2 ? "-cl-std=CL2.0" : "-cl-std=CL3.0";
+    if (!(device->subgroup_ways & CLATTN_SUBGROUPS_KHR) || cla_opencl_version(device) < 2) return NULL;
+    return cla_opencl_version(device) == 2 ? "-cl-std=CL2.0" : "-cl-std=CL3.0";
 }
 
 bool cla_subgroup_possible(const clattn_capabilities *device, int size) {

@@ -7,6 +7,8 @@
 #include "program/knobs.h"
 #include "probe/probe_results.h"
 
+// The language that it compiles, of "OpenCL 3.0 ..." 3.
+int cla_opencl_version(const clattn_capabilities *device);
 // The compiler's options for a kernel with sub-groups; NULL where the device has none.
 const char *cla_subgroup_options(const clattn_capabilities *device);
 // Whether the device may have sub-groups of this size, 8 to 64: it lists it, or it cannot be asked for a size.

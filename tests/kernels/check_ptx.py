@@ -193,9 +193,9 @@ class Call:
         order = "q k k_scale v v_scale out lse" if self.cache else "q k v out lse"
         places.update({f"{x}_scale": buffers.place(self.scales[x].ravel()) for x in "kv"} if self.cache else {})
         addresses = struct.pack(f"<{len(order.split()) + 1}Q", *(places[x] for x in order.split()), 0)  # without a table
-        rows_of_heads = self.kernel == "decode_fragments"
-        share, heads = (self.heads // self.kv_heads, self.kv_heads) if rows_of_heads else (1, self.heads)
-        tiles = -(-self.rows * share // (16 * self.vectors * self.warps))
+        share, heads = (self.heads // self.kv_heads, self.kv_heads) if self.kernel.startswith("decode") else (1, self.heads)
+        each = 1 if self.kernel == "decode_groups" else 16 * self.vectors * self.warps
+        tiles = -(-self.rows * share // each)
         launch(kernel, INSTRUCTIONS, 32 * self.warps, (tiles, heads, self.batch), addresses + self.arguments(tensors, lse_view),
                buffers, apart)
         return (tensors["out"].values(buffers.content(places["out"], tensors["out"].bits.dtype)),
@@ -289,6 +289,24 @@ def check_probe_wgmma(kind, clang, folder, change=None, apart=False):
         raise Wrong("another product than the probe expects")
 
 
+# probe_eights: as src/probe/eights.c fills and expects, and of the emulation the same.
+EIGHTS = 256
+
+
+def check_eights(way, clang, folder, change=None, apart=False):
+    kernel = compiled(clang, folder, "probe_eights", f"-DDOT_I8={way}", change)
+    mixed = np.arange(1, 8 * EIGHTS + 1, dtype=np.uint64)
+    keys = (mixed * 2654435761 % 2 ** 32 >> np.uint64(11)).astype(np.uint8).view(np.int8)
+    rows = (mixed[:32] * 2246822519 % 2 ** 32 >> np.uint64(7)).astype(np.int64) % 8001 - 4000
+    right = keys.reshape(-1, 8).astype(np.float64) @ rows.reshape(4, 8).T * 0.5
+    buffers = Buffers()
+    words = np.concatenate([keys.view(np.uint32), np.append(rows, 0.5).astype(np.float32).view(np.uint32)])
+    places = buffers.place(words), buffers.place(np.full(right.size, np.nan, np.float32))
+    launch(kernel, INSTRUCTIONS, EIGHTS, (1, 1, 1), struct.pack("<QQi", *places, 0), buffers, apart)
+    if not np.array_equal(buffers.content(places[1], np.float32), right.ravel()):
+        raise Wrong("another product than the probe expects")
+
+
 def flash(*words, **more):
     return lambda *how, **change: Call(*words, **more).check(*how, **change)
 
@@ -301,6 +319,10 @@ def probe(kind):
     return lambda *how, **change: check_probe(kind, *how, **change)
 
 
+def eights(way):
+    return lambda *how, **change: check_eights(way, *how, **change)
+
+
 def probe_wgmma(kind):
     return lambda *how, **change: check_probe_wgmma(kind, *how, **change)
 
@@ -309,6 +331,8 @@ def probe_wgmma(kind):
 CASES = {
     "probe f16": probe(F16),
     "probe bf16": probe(BF16),
+    "dp4a": eights(4),
+    "dp4a emulated": eights(1),
     "wgmma f16": probe_wgmma(F16),
     "wgmma bf16": probe_wgmma(BF16),
     "flash f16 d64": flash(F16, 64, 64, 33, 70, "-DWIDE=2 -DTILE_KV=64"),
@@ -321,6 +345,8 @@ CASES = {
     "flash f16 d64 i8 causal": flash(F16, 64, 40, 33, 70, "-DWIDE=2 -DTILE_KV=32", causal=37, kv_heads=2, cache=I8),
     "decode bf16 d64 i8": flash(BF16, 64, 64, 3, 70, "-DWIDE=2 -DTILE_KV=32", groups=(1, 1), causal=66, heads=20, kv_heads=2, cache=I8,
                                 kernel="decode_fragments"),
+    "decode f16 d64 i8 integers": flash(F16, 64, 64, 1, 70, "-DEIGHTS=1 -DWORK_GROUP=64 -DROWS=1 -DDOT_I8=4", groups=(2, 1), cache=I8,
+                                        kernel="decode_groups"),
     "flash f32 d64 causal": flash(F32, 64, 40, 33, 70, "-DWIDE=2 -DTILE_KV=32 -DTERMS=3", groups=(2, 1), causal=30, kv_heads=2),
     "flash f32 d24 strange": flash(F32, 24, 24, 33, 40, "-DWIDE=0 -DTILE_KV=16 -DTERMS=3", groups=(2, 1), causal=7, heads=1,
                                    strange=[(20, 5, -np.inf), (39, 2, np.nan), (3, 1, 2.0 ** 100)], room=3),
@@ -372,6 +398,11 @@ BROKEN = {
                                          "VALUES_AT + VALUE_TERM_BYTES * (a == 0 ? 0 : 3 - a)", NUMBERS),
     "weights that keep what a term took": ("flash f32 d64 causal", r"FRAGMENT_REST\(\(sums\)", "(void)(0, (sums)", NUMBERS),
     "infinities that are not looked for": ("flash f32 d24 strange", r"largest >= LARGEST", "false", "not where it should|" + NUMBERS),
+    "operands of dp4a": ("dp4a", r'"r"\(x\), "r"\(y\), "r"\(acc\)', '"r"(x), "r"(acc), "r"(y)', NUMBERS),
+    "another lane's digits": ("decode f16 d64 i8 integers", r"\(r\)\*LANES_K \+ \(lane\)", "(r) * LANES_K + ((lane) ^ 1)", NUMBERS),
+    "bytes of dp4a without a sign": ("dp4a", r"dp4a\.s32\.s32", "dp4a.u32.u32", "no such instruction"),
+    "a byte of the emulation": ("dp4a emulated", r"n\.s3 \* m\.s3", "n.s3 * m.s2", NUMBERS),
+    "a digit that is lost": ("dp4a", r"bytes, low\.hi", "bytes, low.lo", NUMBERS),
     "no fence.proxy.async": ("wgmma f16", r"wait_group 1; fence\.proxy\.async\.shared::cta;", "wait_group 1;", FENCE),
     "fence.proxy.async before the wait": ("wgmma f16", r"cp\.async\.wait_group 1; fence\.proxy\.async\.shared::cta;",
                                           "fence.proxy.async.shared::cta; cp.async.wait_group 1;", FENCE),

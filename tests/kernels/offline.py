@@ -63,7 +63,7 @@ def chosen_plans(program, target):
         for plan in plans_of(program, device):
             if ("-DMATRIX_ENGINE=4" in plan.options) != (target == "sm_90a"):
                 continue  # wgmma, and nothing else, is for the target that has it
-            if target == "spirv" and "-DSUBGROUP=" in plan.options:
+            if target == "spirv" and re.search("-D(SUBGROUP|DOT_I8)=", plan.options):
                 continue  # their spellings are the vendors' own
             if target == "spirv":  # as is the way to ask for a size
                 plan = plan._replace(options=re.sub(r" -DSUBGROUP_ASKED=\d+", "", plan.options))

@@ -149,6 +149,7 @@ class Intel:
     LANGUAGE = None  # its loads are messages, and its compiler takes them apart: how many a key costs is not told by any rule here
     # What its driver defines for every extension of the chip, and ocloc here does not.
     EXTENSIONS = " -Dcl_intel_subgroup_local_block_io=1"
+    FEATURES = " -cl-ext=+__opencl_c_images,+__opencl_c_read_write_images"  # without which it does not read its own header for chips without images
 
     def __init__(self, tools, name):
         self.tools, self.name = tools, name
@@ -164,7 +165,8 @@ class Intel:
             os.remove(old)
         write(folder, "a.cl", text)
         self.tools.run([self.ocloc, "compile", "-file", "a.cl", "-device", self.name, "-output", "a", "-options", options + self.EXTENSIONS + " -w",
-                        "-internal_options", "-cl-intel-allow-zebin"], folder, IGC_ShaderDumpEnable="1", IGC_DumpToCustomDir=folder)
+                        "-internal_options", "-cl-intel-allow-zebin" + self.FEATURES * ("CL3.0" in options)],
+                       folder, IGC_ShaderDumpEnable="1", IGC_DumpToCustomDir=folder)
         binary = open(glob.glob(f"{folder}/*.bin")[0], "rb").read().decode("latin-1")
         info = binary[binary.find("kernels:"):]
         info = info[:info.find("kernels_misc_info:")]

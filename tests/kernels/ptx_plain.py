@@ -55,6 +55,11 @@ def field(a, begin, count):
     return np.where(negative, x - (1 << count), x).astype(a.dtype)
 
 
+def dot_four(a, b, c):
+    """c + the products of four signed bytes of each."""
+    return c + sum((a << n).view(np.int32) // (1 << 24) * ((b << n).view(np.int32) // (1 << 24)) for n in np.uint32([0, 8, 16, 24]))
+
+
 def high(a, b):
     return (wide(a) * wide(b) >> (8 * a.dtype.itemsize)).astype(a.dtype)
 
@@ -124,6 +129,7 @@ computes(each("mul.wide", ["s16", "u16", "s32", "u32"]), [None] * 2, lambda a, b
 computes(each("mad.lo", INTEGERS), [None] * 3, lambda a, b, c: a * b + c)
 for k in ("s32", "u32"):
     PLAIN[f"mad.wide.{k}"] = lambda m, ins, k=k: apply(m, ins, [k, k, f"{k[0]}64"], lambda a, b, c: wide(a) * wide(b) + c)
+computes(["dp4a.s32.s32"], ["u32", "u32", "s32"], dot_four)
 computes(each("div", INTEGERS), [None] * 2, divide)
 computes(each("rem", INTEGERS), [None] * 2, lambda a, b: np.fmod(a, np.where(b == 0, 1, b).astype(a.dtype)))
 computes(each("min", INTEGERS), [None] * 2, np.minimum)
@@ -149,6 +155,7 @@ computes(["neg.f32"], [None], np.negative)
 computes(["abs.f32"], [None], np.abs)
 computes(["min.f32"], [None] * 2, np.fmin)  # the other where one is a NaN
 computes(["max.f32"], [None] * 2, np.fmax)
+computes(["max.NaN.f32"], [None] * 2, np.maximum)
 computes(["sqrt.rn.f32"], [None], in_double(np.sqrt))
 computes(["rcp.rn.f32"], [None], lambda x: np.float32(1) / x)
 computes(["ex2.approx.f32"], [None], power)

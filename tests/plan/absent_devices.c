@@ -153,5 +153,9 @@ unsigned absent_device_proves(const absent_device *device) {
             probes |= 1u << cla_subgroup_probe(size);
     for (int id = PROBE_NONE + 1; id < PROBE_COUNT; id++)
         if (PROBES_FRAGMENTS >> id & 1u && cla_probes[id].applies(&device->is)) probes |= 1u << id;
+    // Integer dot products: all of these chips have them, and their compilers are among those of check_offline.sh.
+    if (device->is.compute_capability || device->is.wavefront_width ||
+        device->is.subgroup_ways & CLATTN_SUBGROUPS_INTEL)
+        probes |= 1u << PROBE_DOT_I8_OWN;
     return probes;
 }

@@ -71,7 +71,10 @@ static void tell_attention(const absent_device *d, const absent_problem *p, cons
     const plan_input in = {.device = &d->is,
                            .own = own,
                            .shipped = &shipped,
-                           .probes = {.ran = proven, .proven = proven, .sure = proven}};
+                           .probes = {.ran = proven,
+                                      .proven = proven,
+                                      .sure = proven,
+                                      .rate = {[PROBE_DOT_I8_OWN] = 1.0f}}}; // and its floats are not faster
     variant v;
     if (cla_variant_choose(&in, &p->is, &v) != CLATTN_OK) return;
     if (own && v.knobs.matrix_engine != MATRIX_ENGINE_WGMMA) return;

@@ -260,6 +260,7 @@ static bool has_assembler(const char *text) {
                              ? !vectors
                              : begins(line, "#if MATRIX_ENGINE != MATRIX_ENGINE_EMULATION") ||
                                    begins(line, "#if MATRIX_ENGINE == MATRIX_ENGINE_WGMMA") ||
+                                   begins(line, "#if DOT_I8 == DOT_I8_PTX") ||
                                    (tiles && (begins(line, "#if LANES == 16") || begins(line, "#if DOT_")));
         if (begins(line, "#if")) off += off > 0 || out;
         if (begins(line, "#endif") || begins(line, "#else")) off -= off > 0 && (line[2] == 'n' || off == 1);

@@ -243,6 +243,7 @@ static const char *const bad_rows[][2] = {
     {"decode_groups : ROWS=3", "ROWS"},
     {"decode_groups : WORK_GROUP=24", "WORK_GROUP"},
     {"decode_groups : SUBGROUP=12", "SUBGROUP"},
+    {"decode_groups : DOT_I8=2", "DOT_I8"},
     {"decode_groups : WORK_GROUP=16 SUBGROUP=32", "WORK_GROUP"},
     {"flash_lanes : TILE_KV=65536 ROW_VECTORS=8 KEY_BLOCK=4", "TILE_KV"},
     {"flash_lanes : TILE_KV=7", "TILE_KV"},

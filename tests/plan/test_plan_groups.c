@@ -219,8 +219,64 @@ START_TEST(subgroups_as_probed) {
 }
 END_TEST
 
+// Integers are for keys of int8 and q8_0 in whole rows: by what the probes of the device say of both ways, or as a row asks, whose word
+// counts also without DOT_I8.
+enum { Q8 = CLATTN_TYPE_Q8_0, I8 = CLATTN_TYPE_I8, F16 = CLATTN_TYPE_F16, Q4 = CLATTN_TYPE_Q4_0 };
+static const struct {
+    int kv, d, align, compute_capability;
+    float integers, floats; // rates; of integers 0: not proven
+    const char *row, *version;
+    int want;
+    const char *options;
+} integers[] = {
+    {I8, 128, 16, 90, 3, 2, "", "OpenCL 3.0 CUDA", DOT_I8_PTX, NULL},
+    {I8, 128, 16, 60, 3, 2, "", "OpenCL 3.0 CUDA", DOT_I8_OWN, NULL},
+    {I8, 64, 8, 0, 3, 2, "", "OpenCL 3.0 x", DOT_I8_OWN, "-cl-std=CL3.0"},
+    {Q8, 64, 16, 0, 3, 2, "", "OpenCL 2.0 x", DOT_I8_OWN, NULL},
+    {I8, 64, 4, 0, 3, 2, "", "OpenCL 2.0 x", 0, NULL},
+    {I8, 100, 16, 0, 3, 2, "", "OpenCL 2.0 x", 0, NULL},
+    {F16, 64, 16, 0, 3, 2, "", "OpenCL 2.0 x", 0, NULL},
+    {Q4, 64, 16, 0, 3, 2, "", "OpenCL 2.0 x", 0, NULL},
+    {I8, 64, 16, 0, 2, 3, "", "OpenCL 3.0 x", 0, NULL},
+    {I8, 64, 16, 0, 0, 2, "", "OpenCL 3.0 x", 0, NULL},
+    {I8, 64, 16, 0, 3, 2, "decode_groups :", "OpenCL 3.0 x", 0, NULL},
+    {I8, 64, 16, 0, 2, 3, "decode_groups : DOT_I8=3", "OpenCL 3.0 x", DOT_I8_OWN, "-cl-std=CL3.0"},
+    {I8, 64, 16, 0, 0, 3, "decode_groups : DOT_I8=3", "OpenCL 3.0 x", 0, NULL},
+    {I8, 64, 16, 0, 0, 3, "decode_groups : DOT_I8=1", "OpenCL 3.0 x", DOT_I8_EMULATION, NULL},
+    {Q4, 64, 16, 0, 0, 3, "decode_groups : DOT_I8=1", "OpenCL 3.0 x", 0, NULL}};
+START_TEST(integers_as_probed) {
+    for (size_t i = 0; i < sizeof integers / sizeof integers[0]; i++) {
+        clattn_capabilities device = gpu(256, 65536);
+        problem p = decode(1, 4, integers[i].d, integers[i].d);
+        const unsigned ran = 1u << PROBE_DOT_I8_OWN | 1u << PROBE_EIGHTS;
+        tuned_rows own;
+        char why[256];
+        device.compute_capability = (uint32_t)integers[i].compute_capability;
+        snprintf(device.version, sizeof device.version, "%s", integers[i].version);
+        p.type_kv = (clattn_type)integers[i].kv, p.align_k = p.align_v = integers[i].align;
+        ck_assert(cla_tuned_parse(integers[i].row, &own, why, sizeof why));
+        const plan_input in = {
+            .device = &device,
+            .own = &own,
+            .shipped = &shipped,
+            .probes = {ran,
+                       ran & ~(integers[i].integers > 0.0f ? 0u : 1u << PROBE_DOT_I8_OWN),
+                       ran,
+                       {[PROBE_DOT_I8_OWN] = integers[i].integers, [PROBE_EIGHTS] = integers[i].floats}}};
+        const variant v = plan(&in, &p);
+        cla_tuned_free(&own);
+        ck_assert_int_eq(v.family->id, KERNEL_DECODE_GROUPS);
+        ck_assert_msg(v.knobs.dot_i8 == integers[i].want, "case %zu: DOT_I8 is %d", i, v.knobs.dot_i8);
+        ck_assert_pstr_eq(v.options, integers[i].options);
+        cla_variant_explain(&in, &p, &v, why);
+        ck_assert_msg((strstr(why, "integer") != NULL) == (integers[i].want != 0), "%s", why);
+    }
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {fits_small_devices, keeps_to_the_compiled_limit, rows_and_ranges,
-                                  alignment_is_told,  for_devices_that_are_no_cpu, subgroups_as_probed};
+                                  alignment_is_told,  for_devices_that_are_no_cpu, subgroups_as_probed,
+                                  integers_as_probed};
     return PLAN_SUITE_RUN("plan_groups", tests);
 }

@@ -4,6 +4,7 @@
 
 #include "args/args.h"
 #include "args/fragments.h"
+#include "probe/eights.h"
 #include "probe/fragments.h"
 #include "probe/lane_widths.h"
 #include "probe/probe.h"
@@ -146,6 +147,66 @@ START_TEST(fragments) {
             ck_assert(cla_probe_run(c, &emulated, &answered) == 0.0f && answered);
     }
     clattn_context_destroy(c);
+}
+END_TEST
+
+static int eights_way;
+static knobs eights_emulated(const clattn_capabilities *device) {
+    knobs k = cla_eights_knobs(device);
+    k.dot_i8 = eights_way;
+    return k;
+}
+static void expect_one_off_eight(const knobs *k, uint32_t out[PROBE_WORDS]) {
+    cla_eights_expect(k, out);
+    out[one_off] ^= 1u;
+}
+static void fill_one_off_eight(uint32_t in[PROBE_WORDS]) {
+    cla_eights_fill(in);
+    in[one_off] ^= 0x80u << 8 * (one_off % 4);
+}
+
+static bool has_dot_product(const clattn_context *c) {
+    char list[8192] = "";
+    clGetDeviceInfo(c->device, CL_DEVICE_EXTENSIONS, sizeof list, list, NULL);
+    return strstr(list, "cl_khr_integer_dot_product") && cla_opencl_version(&c->capabilities) >= 3;
+}
+
+// Products of eight bytes: float32, the emulation of integer dot products and Khronos' own, where the device has it, are right to the
+// bit; a wrong bit of any is seen. A device that is no CPU is asked, in its language.
+START_TEST(eights) {
+    clattn_context *c = open_context(NULL);
+    clattn_capabilities device = *clattn_context_capabilities(c);
+    bool answered = false;
+    static const int ways[] = {0, DOT_I8_EMULATION, DOT_I8_OWN};
+    for (int i = 0; i < (has_dot_product(c) ? 3 : 2); i++) {
+        probe emulated = cla_probes[PROBE_EIGHTS];
+        eights_way = ways[i];
+        emulated.knobs = eights_emulated, emulated.options = i < 2 ? fragments_options : cla_eights_options;
+        ck_assert_msg(cla_probe_run(c, &emulated, &answered) > 0.0f && answered, "DOT_I8=%d", eights_way);
+        emulated.expect = expect_one_off_eight, one_off = 4 * EIGHTS_PROBE_ITEMS - 1;
+        ck_assert(cla_probe_run(c, &emulated, &answered) == 0.0f && answered);
+        emulated.expect = cla_eights_expect, emulated.fill = fill_one_off_eight;
+        for (one_off = 0; one_off < 8; one_off += 7)
+            ck_assert(cla_probe_run(c, &emulated, &answered) == 0.0f && answered);
+    }
+    clattn_context_destroy(c);
+    const probe *own = &cla_probes[PROBE_DOT_I8_OWN];
+    device.is_cpu = true;
+    ck_assert(!own->applies(&device));
+    device.is_cpu = false, device.max_work_group = device.max_work_item[0] = 255;
+    ck_assert(!own->applies(&device));
+    device.max_work_group = device.max_work_item[0] = 256;
+    ck_assert(own->applies(&device) && cla_probes[PROBE_EIGHTS].applies(&device));
+    snprintf(device.version, sizeof device.version, "OpenCL 3.0 x");
+    for (int capability = 60; capability < 62; capability++) {
+        device.compute_capability = (uint32_t)capability;
+        ck_assert_int_eq(own->knobs(&device).dot_i8, capability > 60 ? DOT_I8_PTX : DOT_I8_OWN);
+        ck_assert_ptr_null(own->options(&device));
+    }
+    device.compute_capability = 0;
+    ck_assert_str_eq(own->options(&device), "-cl-std=CL3.0");
+    snprintf(device.version, sizeof device.version, "OpenCL 2.0 x");
+    ck_assert_ptr_null(own->options(&device));
 }
 END_TEST
 
@@ -355,6 +416,7 @@ int main(void) {
                                   fragments_where_there_are_some,
                                   widths,
                                   slow_vectors_are_not_asked,
+                                  eights,
                                   listed,
                                   only_answers_are_kept,
                                   subgroups_where_there_are_some,

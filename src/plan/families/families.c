@@ -3,6 +3,7 @@
 #include "plan/families/family.h"
 
 #include "args/args.h"
+#include "probe/eights.h"
 #include "probe/subgroups.h"
 
 #define GROUPS_PER_UNIT 4  // work-groups a compute unit should get before keys are split for more
@@ -211,7 +212,28 @@ static bool is_integers(clattn_type type) {
     return type == CLATTN_TYPE_I8 || clattn_type_numbers(type) > 1; // four bits and blocks
 }
 const char *cla_family_integers_word(const knobs *k) {
-    return k->dot_i8 == DOT_I8_VNNI ? "integer dot product" : k->dot_i8 ? "integer products, emulated" : NULL;
+    return k->dot_i8 > DOT_I8_EMULATION ? "integer dot product"
+           : k->dot_i8                  ? "integer products, emulated"
+                                        : NULL;
+}
+
+bool cla_family_eights_wanted(const plan_input *in, const problem *p) {
+    return (p->type_kv == CLATTN_TYPE_I8 || p->type_kv == CLATTN_TYPE_Q8_0) && p->head_dim % 8 == 0 &&
+           !in->device->is_cpu;
+}
+
+int cla_family_eights(const plan_input *in, const problem *p, const tuned_row *row, const char **language) {
+    const bool own = in->own && in->own->count > 0 && row >= in->own->rows &&
+                     row < in->own->rows + in->own->count,
+               proven = in->probes.proven >> PROBE_DOT_I8_OWN & 1u,
+               win = in->probes.rate[PROBE_DOT_I8_OWN] > in->probes.rate[PROBE_EIGHTS];
+    const int asked = own ? row->knobs.dot_i8 : win ? DOT_I8_OWN : 0;
+    if ((p->type_kv != CLATTN_TYPE_I8 && p->type_kv != CLATTN_TYPE_Q8_0) || p->head_dim % 8) return 0;
+    if (asked <= DOT_I8_EMULATION) return asked;
+    if (!proven) return 0;
+    const char *options = cla_eights_options(in->device);
+    if (options) *language = options;
+    return cla_eights_knobs_integers(in->device).dot_i8;
 }
 
 const char *cla_family_integer_refusal(const problem *p) {

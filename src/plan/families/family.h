@@ -96,6 +96,11 @@ const char *cla_family_dot_refusal(const problem *p);
 const char *cla_family_halves_refusal(const problem *p);
 // Why no integer dot product is for this problem, by the types of its keys and values and by head sizes; or NULL.
 const char *cla_family_integer_refusal(const problem *p);
+// Products of keys of int8 and q8_0 in kernels of GPUs: whether the rates of the device's own integer products and of floats decide, for
+// which the probes must have run; and DOT_I8, 0 for floats: what a tuned row of the caller's says of it, else the faster. `language`,
+// of the compiler, is changed where the instruction needs another.
+bool cla_family_eights_wanted(const plan_input *in, const problem *p);
+int cla_family_eights(const plan_input *in, const problem *p, const tuned_row *row, const char **language);
 // What a plan says of DOT_I8; NULL where products are of floats.
 const char *cla_family_integers_word(const knobs *k);
 // Families with query rows in lanes and tiles of scores: the dot product, where it is the family's engine, takes the variant.

@@ -18,6 +18,7 @@ static const char *knobs_refusal(const knobs *row) {
         return "asks for a SUBGROUP that is none of 1 (no sub-groups), 8, 16, 32, 64";
     if (row->subgroup > 1 && row->work_group % row->subgroup != 0)
         return "asks for a WORK_GROUP that is no multiple of its SUBGROUP";
+    if (row->dot_i8 == DOT_I8_VNNI) return "asks for a DOT_I8 that is none of 1, 3, 4";
     return NULL;
 }
 
@@ -76,6 +77,7 @@ static const char *fit(const plan_input *in, const problem *p, const tuned_row *
         v->knobs.rows /= 2;
     }
     cla_family_ask_subgroup(in, &v->knobs);
+    if (v->knobs.eights) v->knobs.dot_i8 = cla_family_eights(in, p, own, &v->options);
     v->rows_per_group = v->knobs.rows;
     const uint64_t passes = ((uint64_t)all + (uint64_t)v->knobs.rows - 1) / (uint64_t)v->knobs.rows;
     refusal = cla_family_split(in, p, (uint64_t)p->batch * (uint64_t)p->kv_heads * passes, v);
@@ -88,16 +90,18 @@ static const char *fit(const plan_input *in, const problem *p, const tuned_row *
 }
 
 static void explain(const plan_input *in, const variant *v, char why[200]) {
+    const char *integers = cla_family_integers_word(&v->knobs);
     char subgroups[40] = "";
     (void)in;
     if (v->knobs.subgroup) snprintf(subgroups, sizeof subgroups, ", sub-groups of %d", v->knobs.subgroup);
-    snprintf(why, 200, "%d query rows share a pass over the keys, in %d ranges, by groups of %d%s%s",
-             v->knobs.rows, v->splits, v->work_group, subgroups,
+    snprintf(why, 200, "%d query rows share a pass over the keys, in %d ranges, by groups of %d%s%s%s%s",
+             v->knobs.rows, v->splits, v->work_group, subgroups, integers ? ", " : "",
+             integers ? integers : "",
              v->knobs.eights ? "" : "; rows of k or v are not aligned: read element by element");
 }
 
 const family cla_family_decode_groups = {.name = "decode_groups",
-                                         .tunes = "ROWS WORK_GROUP SUBGROUP ",
+                                         .tunes = "ROWS WORK_GROUP SUBGROUP DOT_I8 ",
                                          .id = KERNEL_DECODE_GROUPS,
                                          .path = CLATTN_KERNEL_DECODE,
                                          .can = CAN_SPLIT | CAN_DROPOUT | CAN_RAGGED,
