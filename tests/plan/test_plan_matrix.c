@@ -579,21 +579,21 @@ static const struct linear_terms_case {
     int64_t reduction;
     int engine, column_tile, local_bytes;
 } linear_terms_cases[] = {
-    {NULL, 4000.0f, CLATTN_TYPE_F32, CLATTN_TYPE_F32, true, 768, MATRIX_ENGINE_MMA, 128, 3 * (64 + 128) * 64},
+    {NULL, 4000.0f, CLATTN_TYPE_F32, CLATTN_TYPE_F32, true, 768, MATRIX_ENGINE_MMA, 64, 3 * (64 + 64) * 64},
     {NULL, 4000.0f, CLATTN_TYPE_F32, CLATTN_TYPE_F32, false, 768, 0, 0, 0},
     {NULL, 4000.0f, CLATTN_TYPE_F32, CLATTN_TYPE_F32, true, 63, 0, 0, 0},
     {NULL, 4000.0f, CLATTN_TYPE_F32, CLATTN_TYPE_F16, true, 768, 0, 0, 0},
     {NULL, 4000.0f, CLATTN_TYPE_F16, CLATTN_TYPE_F32, true, 768, 0, 0, 0},
     {NULL, 4000.0f, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, true, 768, 0, 0, 0},
-    {NULL, 1201.0f, CLATTN_TYPE_F32, CLATTN_TYPE_F32, true, 768, MATRIX_ENGINE_MMA, 128, 3 * (64 + 128) * 64},
+    {NULL, 1201.0f, CLATTN_TYPE_F32, CLATTN_TYPE_F32, true, 768, MATRIX_ENGINE_MMA, 64, 3 * (64 + 64) * 64},
     {NULL, 1199.0f, CLATTN_TYPE_F32, CLATTN_TYPE_F32, true, 768, 0, 0, 0},
-    {NULL, 601.0f, CLATTN_TYPE_F32, CLATTN_TYPE_BF16, true, 768, MATRIX_ENGINE_MMA, 128, (3 * 64 + 128) * 64},
-    {NULL, 601.0f, CLATTN_TYPE_BF16, CLATTN_TYPE_F32, true, 768, MATRIX_ENGINE_MMA, 128, (64 + 3 * 128) * 64},
+    {NULL, 601.0f, CLATTN_TYPE_F32, CLATTN_TYPE_BF16, true, 768, MATRIX_ENGINE_MMA, 64, (3 * 64 + 64) * 64},
+    {NULL, 601.0f, CLATTN_TYPE_BF16, CLATTN_TYPE_F32, true, 768, MATRIX_ENGINE_MMA, 64, (64 + 3 * 64) * 64},
     {NULL, 599.0f, CLATTN_TYPE_F32, CLATTN_TYPE_BF16, true, 768, 0, 0, 0},
-    {"linear_fragments :", 1.0f, CLATTN_TYPE_F32, CLATTN_TYPE_F32, true, 768, MATRIX_ENGINE_MMA, 128,
-     3 * (64 + 128) * 64},
-    {"linear_fragments :", 0.0f, CLATTN_TYPE_F32, CLATTN_TYPE_F32, true, 768, MATRIX_ENGINE_EMULATION, 128,
-     3 * (64 + 128) * 64 + 128 * 48},
+    {"linear_fragments :", 1.0f, CLATTN_TYPE_F32, CLATTN_TYPE_F32, true, 768, MATRIX_ENGINE_MMA, 64,
+     3 * (64 + 64) * 64},
+    {"linear_fragments :", 0.0f, CLATTN_TYPE_F32, CLATTN_TYPE_F32, true, 768, MATRIX_ENGINE_EMULATION, 64,
+     3 * (64 + 64) * 64 + 128 * 48},
     {"linear_fragments :", 4000.0f, CLATTN_TYPE_F32, CLATTN_TYPE_F32, false, 768, 0, 0, 0}};
 
 START_TEST(projections_in_terms) {

@@ -16,14 +16,17 @@
 #define REACHED_BY_TERMS 0.5f
 
 // The largest tile of an engine, whose sums of a warp take half of a work-item's registers, on Intel's a quarter: their compiler spills
-// what is larger (ocloc 22.43). Terms of a chunk are in registers with the sums.
+// what is larger (ocloc 22.43). Terms of a chunk are in registers with the sums: twice as much is spilled on each engine.
 static void set_largest(knobs *k) {
     const int engine = cla_fragments_engine(k);
     const bool dpas = engine == MATRIX_ENGINE_DPAS_8 || engine == MATRIX_ENGINE_DPAS_16;
     k->group_rows = dpas ? 4 : 2, k->group_columns = 2;
-    k->row_vectors = engine == MATRIX_ENGINE_MFMA || dpas || k->terms ? 2 : MOST_VECTORS;
+    k->row_vectors = engine == MATRIX_ENGINE_MFMA || dpas ? 2 : MOST_VECTORS;
     k->column_tile = dpas ? LEAST_COLUMNS : MOST_COLUMNS;
     k->chunk = 32;
+    if (!k->terms) return;
+    k->row_vectors = engine == MATRIX_ENGINE_MMA ? 2 : 1;
+    k->column_tile = engine == MATRIX_ENGINE_MFMA ? MOST_COLUMNS : LEAST_COLUMNS;
 }
 
 // The next smaller tile: half of the longer side of what a warp has, but what the row says stays. False: there is none. And with fewer
