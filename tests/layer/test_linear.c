@@ -197,7 +197,7 @@ static void check_terms(enum hard what, clattn_type x, clattn_type w, bool of_w)
                           (int)what, (long long)row, (long long)column, is, y);
             if (isfinite(y)) away += (is - y) * (is - y) * 0x1p200, all += y * y * 0x1p200;
         }
-        ck_assert_msg(away <= (x == CLATTN_TYPE_F32 ? 1e-12 : 0x1p-18) * all,
+        ck_assert_msg(away <= (x == CLATTN_TYPE_F32 ? 1e-12 : 0x1p-16) * all,
                       "%d of %s, x %s, w %s: line %lld: NMSE %g", (int)what, of_w ? "w" : "x",
                       clattn_type_name(x), clattn_type_name(w), (long long)line, away / all);
     }

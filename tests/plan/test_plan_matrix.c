@@ -202,6 +202,7 @@ static const struct terms_case {
                    {"flash_fragments : TERMS=3", 4000.0f, 128, MATRIX_ENGINE_MMA, 16, "six products for one"},
                    {"flash_fragments : TERMS=3 TILE_KV=64", 4000.0f, 128, 0, 0, "local memory"},
                    {"flash_fragments : TERMS=3", 0.0f, 64, MATRIX_ENGINE_EMULATION, 32, "emulated"},
+                   {"flash_fragments : TERMS=3", 4000.0f, 576, 0, 0, "no engine hold a latent's"},
                    {"flash_fragments : TERMS=3 MATRIX_ENGINE=4", 4000.0f, 64, 0, 0, "as they are"}};
 
 START_TEST(float32_in_terms) {
