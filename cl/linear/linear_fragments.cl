@@ -9,7 +9,7 @@
 // With TERMS a float32 is the sum of three bfloat16, and of the products of terms those are made that float32 would see: six of two
 // float32, three of one and a bfloat16. Numbers become terms on their way to local memory, where a chunk has one buffer; the next one is
 // in registers meanwhile. Engines do not round their own sums to nearest, so that a chunk has sums of its own, the product of the first
-// terms apart from the others, and they are added to those of before. What terms do not hold is found row by row: see `mend`.
+// terms apart from the others, and they are added to those of before. What terms do not hold is found by blocks of rows: see `mend`.
 #if defined(TERMS) && TERMS > 1
 #define TYPES_OF 0
 #else
