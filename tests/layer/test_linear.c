@@ -179,8 +179,9 @@ static void check_terms(enum hard what, clattn_type x, clattn_type w, bool of_w)
     struct case_data *data = case_make(&test);
     double *const hard = of_w ? data->matrix[LAYER_Q] : data->x;
     make_hard(what, (of_w ? m : n) / 2, width, hard);
-    const bool terms = (of_w ? w : x) == CLATTN_TYPE_F32; // a bfloat16 would not be one any longer
-    for (int64_t i = 0; i < (of_w ? m : n) / 2 * width && what == HARD_TINY && terms; i++) hard[i] *= 0x1p-3;
+    const bool terms = (of_w ? w : x) == CLATTN_TYPE_F32; // a bfloat16 would lose digits
+    for (int64_t i = 0; i < (of_w ? m : n) / 2 * width && what == HARD_TINY; i++)
+        hard[i] *= terms ? 0x1p-3 : 0x1p15;
     case_bind(data, harness_place(), &arrays);
     ck_assert(clattn_linear_enqueue(harness()->context, harness()->queue, &arrays.linear, 0, NULL, NULL) ==
               CLATTN_OK);
