@@ -48,11 +48,14 @@
      : FRAGMENTS_KEEPS_QUERIES(engine)                                                                       \
          ? FRAGMENTS_MOST((rows)*FRAGMENTS_PITCH(engine, d), FRAGMENTS_TILE_BYTES(engine, keys, d, dv))      \
          : (rows)*FRAGMENTS_PITCH(engine, d) + FRAGMENTS_TILE_BYTES(engine, keys, d, dv))
-// linear_fragments.cl: rows of a tile that share a line of local memory, where a line is longer than a chunk; and its two buffers.
+// linear_fragments.cl: rows of a tile that share a line of local memory, where a line is longer than a chunk; how often an operand's rows
+// are there, in two buffers, or in one a term of a number each; and the bytes of all rows.
 #define LINEAR_FRAGMENTS_FOLD(engine, chunk) ((engine) <= MATRIX_ENGINE_WGMMA && (chunk) == 32 ? 2 : 1)
-#define LINEAR_FRAGMENTS_LOCAL_BYTES(engine, rows, columns, chunk)                                           \
-    (2 * ((rows) + (columns)) / LINEAR_FRAGMENTS_FOLD(engine, chunk) *                                       \
+#define LINEAR_FRAGMENTS_TERMS(terms, is_f32) ((terms) <= 1 ? 2 : (is_f32) ? (terms) : 1)
+#define LINEAR_FRAGMENTS_LOCAL_BYTES(engine, rows, chunk)                                                    \
+    ((rows) / LINEAR_FRAGMENTS_FOLD(engine, chunk) *                                                         \
      FRAGMENTS_PITCH(engine, LINEAR_FRAGMENTS_FOLD(engine, chunk) * (chunk)))
+#define LINEAR_FRAGMENTS_SEEN_BYTES 128 // a word for each bit of what terms do not hold
 // They come in so many turns, so that they need no more local memory than keys and values do: AMD's heads of 128 numbers leave room for
 // two groups then. Three terms of them are three times as much on NVIDIA, too.
 #define FRAGMENTS_TURNS(engine, warps, terms)                                                                \

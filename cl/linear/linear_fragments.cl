@@ -1,15 +1,25 @@
 // linear_fragments.cl: y = x W^T + bias for many rows on a matrix engine that the work-items of a warp share (fragments.clh), of x and W
-// that are both float16 or both bfloat16, summed in float32. A work-group of GROUP_ROWS by GROUP_COLUMNS warps has a tile of y, a warp
-// FRAGMENT_ROWS * ROW_VECTORS rows by COLUMN_TILE columns of it in registers. Rows of x are the warp's own operand, rows of W what
-// warps share, as keys are in attention. Both come through local memory CHUNK numbers of the reduction at a time, in two buffers:
-// the next chunk is on its way while this one is multiplied. RoPE turns the result before it is stored: the two columns of a pair
-// are one work-item's. The rows of all batch items are one row set. Local size FRAGMENT_GROUP; global size (FRAGMENT_GROUP *
-// ceil(B*rows / TILE_ROWS), ceil(columns / TILE_COLUMNS)).
+// that are both float16 or both bfloat16, summed in float32; with TERMS of float32, one of which may be bfloat16. A work-group of
+// GROUP_ROWS by GROUP_COLUMNS warps has a tile of y, a warp FRAGMENT_ROWS * ROW_VECTORS rows by COLUMN_TILE columns of it in registers.
+// Rows of x are the warp's own operand, rows of W what warps share, as keys are in attention. Both come through local memory CHUNK
+// numbers of the reduction at a time, in two buffers: the next chunk is on its way while this one is multiplied. RoPE turns the result
+// before it is stored: the two columns of a pair are one work-item's. The rows of all batch items are one row set. Local size
+// FRAGMENT_GROUP; global size (FRAGMENT_GROUP * ceil(B*rows / TILE_ROWS), ceil(columns / TILE_COLUMNS)).
+//
+// With TERMS a float32 is the sum of three bfloat16, and of the products of terms those are made that float32 would see: six of two
+// float32, three of one and a bfloat16. Numbers become terms on their way to local memory, where a chunk has one buffer; the next one is
+// in registers meanwhile. Engines do not round their own sums to nearest, so that a chunk has sums of its own, the product of the first
+// terms apart from the others, and they are added to those of before. What terms do not hold is found by blocks of rows: see `mend`.
+#if defined(TERMS) && TERMS > 1
+#define TYPES_OF 0
+#else
+#define TYPES_OF 1
+#endif
 #ifndef TYPE_Q
-#define TYPE_Q 1
+#define TYPE_Q TYPES_OF
 #endif
 #ifndef TYPE_KV
-#define TYPE_KV 1
+#define TYPE_KV TYPES_OF
 #endif
 #ifndef GROUP_ROWS
 #define GROUP_ROWS 2
@@ -21,11 +31,19 @@
 #define COLUMN_TILE 32
 #endif
 #define FRAGMENT_GROUP (GROUP_ROWS * GROUP_COLUMNS * FRAGMENT_ITEMS)
+#if TERMS > 1
+#define TYPE_FRAGMENT STORE_BF16
+#define STORAGE_FOURS
+#endif
 #include "fragments/fragments.clh"
 #include "linear/linear.clh"
 
-#if TYPE_Q != TYPE_KV
+#if TERMS == 1 && TYPE_Q != TYPE_KV
 #error "x and the weights are of one type of 16 bits"
+#endif
+#if TERMS == 2 || (TERMS == 3 && TYPE_Q + TYPE_KV != STORE_F32 && TYPE_Q + TYPE_KV != STORE_BF16) ||         \
+    (TERMS == 3 && TYPE_Q == STORE_F16)
+#error "TERMS is 3 with x and weights of float32, or one of them of bfloat16; 1 with others"
 #endif
 #if FRAGMENT_TILES
 #error "products are of fragments that are loaded: MATRIX_ENGINE and EMULATED are none of wgmma"
@@ -57,8 +75,12 @@
 #define X_LINES (TILE_ROWS / FOLD)
 #define W_LINES (TILE_COLUMNS / FOLD)
 #define X_BYTES (X_LINES * LINE_BYTES)
-#define X_AT (2 * W_LINES * LINE_BYTES) // W's two buffers come first
-#define LOCAL_BYTES LINEAR_FRAGMENTS_LOCAL_BYTES(FRAGMENT_ENGINE, TILE_ROWS, TILE_COLUMNS, CHUNK)
+// Buffers, or terms in one: those of W come first.
+#define X_TERMS LINEAR_FRAGMENTS_TERMS(TERMS, TYPE_Q == STORE_F32)
+#define W_TERMS LINEAR_FRAGMENTS_TERMS(TERMS, TYPE_KV == STORE_F32)
+#define X_AT (W_TERMS * W_LINES * LINE_BYTES)
+#define LOCAL_BYTES                                                                                          \
+    LINEAR_FRAGMENTS_LOCAL_BYTES(FRAGMENT_ENGINE, X_TERMS *TILE_ROWS + W_TERMS * TILE_COLUMNS, CHUNK)
 #if X_LINES % FRAGMENT_ROWS != 0 || W_LINES % FRAGMENT_TILE_STEP != 0 || FRAGMENT_GROUP % PIECES != 0
 #error "a tile's half is no whole fragments"
 #endif
@@ -78,15 +100,23 @@
 #define PASS_PLACE(n, lines)                                                                                 \
     FRAGMENT_PLACE(PASS_LINE(n, lines), PASS_FOLD(n, lines) * PIECES + OWN_PIECE, LINE_BYTES)
 
-typedef __global const ushort *row_pointer;
+#if TERMS > 1
+typedef __global const ELEMENT(TYPE_Q) * x_pointer;
+typedef __global const ELEMENT(TYPE_KV) * w_pointer;
+typedef float8 piece; // eight numbers of a row in registers
+#else
+typedef __global const ushort *x_pointer, *w_pointer;
+typedef uint4 piece;
+#endif
 typedef __global const ELEMENT(TYPE_BIAS) * bias_pointer;
 
 // The rows of x and of W of which a work-item brings pieces; and those that are on their way through its registers.
 typedef struct tile_rows {
-    row_pointer x[PASSES(TILE_ROWS)], w[PASSES(TILE_COLUMNS)];
+    x_pointer x[PASSES(TILE_ROWS)];
+    w_pointer w[PASSES(TILE_COLUMNS)];
 } tile_rows;
 typedef struct fetched {
-    uint4 x[PASSES(TILE_ROWS)], w[PASSES(TILE_COLUMNS)];
+    piece x[PASSES(TILE_ROWS)], w[PASSES(TILE_COLUMNS)];
 } fetched;
 typedef struct warp_sums {
     fragment_sums s[ROW_VECTORS][COLUMN_PARTS];
@@ -103,16 +133,17 @@ int line_column(int n) {
 }
 
 // Rows and columns past the last repeat it; they are not stored.
-FRAGMENT_INLINE void find_rows(tile_rows *to, const linear_args *a, row_pointer x, row_pointer w,
-                               long first_row, int first_column) {
-    EACH_PASS(n, TILE_ROWS) {
-        const long row = min(first_row + PASS_ROW(n), (long)a->batch * a->rows - 1);
-        to->x[n] = x + a->x_offset + row / a->rows * a->x_batch + row % a->rows * a->x_row;
-    }
-    EACH_PASS(n, TILE_COLUMNS) {
-        const int walked = min(first_column + line_column(PASS_ROW(n)), a->columns - 1);
-        to->w[n] = w + a->w_offset + walk_column(a, walked) * a->w_row;
-    }
+FRAGMENT_INLINE long place_of_row(const linear_args *a, long wanted) {
+    const long row = min(wanted, (long)a->batch * a->rows - 1);
+    return a->x_offset + row / a->rows * a->x_batch + row % a->rows * a->x_row;
+}
+FRAGMENT_INLINE long place_of_column(const linear_args *a, int wanted) {
+    return a->w_offset + walk_column(a, min(wanted, a->columns - 1)) * a->w_row;
+}
+FRAGMENT_INLINE void find_rows(tile_rows *to, const linear_args *a, x_pointer x, w_pointer w, long first_row,
+                               int first_column) {
+    EACH_PASS(n, TILE_ROWS) to->x[n] = x + place_of_row(a, first_row + PASS_ROW(n));
+    EACH_PASS(n, TILE_COLUMNS) to->w[n] = w + place_of_column(a, first_column + line_column(PASS_ROW(n)));
 }
 
 // Where number d of a row lies, whose heads of `columns` numbers may lie apart.
@@ -120,17 +151,81 @@ FRAGMENT_INLINE long number_place(int d, int columns, long head) {
     return d < columns ? d : d / columns * head + d % columns;
 }
 
+// The chunk from number k on to a buffer, or on its way there: what is begun before a chunk is multiplied, and what is done behind it.
+// A whole chunk lies in one piece.
+#define IS_WHOLE(a, k) (WIDE == 2 && (k) + CHUNK <= (a)->reduction && (a)->x_head_columns == (a)->reduction)
+#if TERMS > 1
+// Numbers d to d + 7 of a row, 0 past the reduction.
+#define TAKE_PIECE(x, type, row, d, columns, head)                                                           \
+    {                                                                                                        \
+        float each_[8];                                                                                      \
+        for (int i_ = 0; i_ < 8; i_++)                                                                       \
+            each_[i_] =                                                                                      \
+                (d) + i_ < a->reduction ? LOAD(type, row, number_place((d) + i_, columns, head)) : 0.0f;     \
+        (x) = (float8)(each_[0], each_[1], each_[2], each_[3], each_[4], each_[5], each_[6], each_[7]);      \
+    }
+#if WIDE == 2 // eights lie together
+#define BRING(x, type, row, d, columns, head)                                                                \
+    if (whole || (d) + 8 <= a->reduction)                                                                    \
+        (x) = LOAD_EIGHT(type, row, whole ? (d) : number_place(d, columns, head));                           \
+    else                                                                                                     \
+        TAKE_PIECE(x, type, row, d, columns, head)
+#else
+#define BRING(x, type, row, d, columns, head) TAKE_PIECE(x, type, row, d, columns, head)
+#endif
+FRAGMENT_INLINE void begin_chunk(fetched *f, const tile_rows *rows, const linear_args *a, int k,
+                                 const bool whole, int buffer, fragment_memory *memory) {
+    const int d = k + 8 * OWN_PIECE;
+    EACH_PASS(n, TILE_ROWS) {
+        BRING(f->x[n], TYPE_Q, rows->x[n], d, a->x_head_columns, a->x_head);
+    }
+    EACH_PASS(n, TILE_COLUMNS) {
+        BRING(f->w[n], TYPE_KV, rows->w[n], d, a->reduction, 0);
+    }
+    (void)buffer, (void)memory;
+}
+
+// Of what numbers an item has put one was too large, of 2^50 and more, or too small, below 2^-45 and not 0: a bit each, of x 0 to 7 and 16
+// to 23, of W eight bits further, by passes, of which every eighth has the same bit. Products are between 2^-90 and 2^100 else.
+#define LARGEST (177u << 23) // the bits of 2^50
+#define LEAST (82u << 23)    // and of 2^-45
+#define X_BIT(pass) ((pass) % 8)
+#define W_BIT(pass) ((pass) % 8 + 8)
+#define SMALL_BIT 16
+FRAGMENT_INLINE uint strange_among(const float *x) {
+    uint most = 0, least = 0xffffffffu; // of what is not 0, less 1
+    FRAGMENT_UNROLL for (int i = 0; i < 8; i++) {
+        const uint bits = as_uint(x[i]) & 0x7fffffffu;
+        most = max(most, bits), least = min(least, bits - 1u);
+    }
+    return (uint)(most >= LARGEST) | (uint)(least < LEAST - 1u) << SMALL_BIT;
+}
+FRAGMENT_INLINE uint put_terms(fragment_memory *memory, int to, int term_bytes, const int terms,
+                               float8 read) {
+    float x[8] = {read.s0, read.s1, read.s2, read.s3, read.s4, read.s5, read.s6, read.s7};
+    const uint strange = strange_among(x);
+    FRAGMENT_UNROLL for (int i = 0; i < terms; i++)
+        FRAGMENT_PUT(*memory, to + term_bytes * i, fragment_next_term(x));
+    return strange;
+}
+FRAGMENT_INLINE uint end_chunk(const fetched *f, int buffer, fragment_memory *memory) {
+    uint strange = 0;
+    EACH_PASS(n, TILE_ROWS)
+    strange |= put_terms(memory, X_AT + PASS_PLACE(n, X_LINES), X_BYTES, X_TERMS, f->x[n]) << X_BIT(n);
+    EACH_PASS(n, TILE_COLUMNS)
+    strange |= put_terms(memory, PASS_PLACE(n, W_LINES), W_LINES * LINE_BYTES, W_TERMS, f->w[n]) << W_BIT(n);
+    (void)buffer;
+    return strange;
+}
+#else
 // Numbers d to d + 7 of a row, 0 past the reduction. By eights they lie together.
-FRAGMENT_INLINE uint4 piece_of(row_pointer row, int d, const linear_args *a, int columns, long head) {
+FRAGMENT_INLINE uint4 piece_of(x_pointer row, int d, const linear_args *a, int columns, long head) {
     uint x[8];
     for (int i = 0; i < 8; i++)
         x[i] = d + i < a->reduction ? (uint)row[number_place(d + i, columns, head)] : 0;
     return FRAGMENT_PIECE(x);
 }
 
-// The chunk from number k on to a buffer, or on its way there: what is begun before a chunk is multiplied, and what is done behind it.
-// A whole chunk lies in one piece.
-#define IS_WHOLE(a, k) (WIDE == 2 && (k) + CHUNK <= (a)->reduction && (a)->x_head_columns == (a)->reduction)
 #define PIECE_BYTES(d) (whole ? 16 : 2 * clamp(a->reduction - (d), 0, 8))
 #define PIECE_PLACE(d, columns, head) (whole ? (d) : (d) < a->reduction ? number_place(d, columns, head) : 0)
 // A piece of a row: to the item's registers, or to its place.
@@ -164,6 +259,7 @@ FRAGMENT_INLINE void end_chunk(const fetched *f, int buffer, fragment_memory *me
     (void)f, (void)buffer, (void)memory;
 #endif
 }
+#endif
 
 // The line of what a warp has from its row or column `from` on, of `count` in the warp, and which of the line's rows that is.
 #define WARP_LINE(warp, count, from, lines)                                                                  \
@@ -171,37 +267,133 @@ FRAGMENT_INLINE void end_chunk(const fetched *f, int buffer, fragment_memory *me
 #define WARP_FOLD(warp, count, from, lines)                                                                  \
     ((lines) % (count) == 0 ? (warp) * (count) / (lines) : ((warp) * (count) + (from)) / (lines))
 
+// Where the line of a vector of rows, or of a part of columns, begins that is number `at` in the warp: FRAGMENT_LOAD_OWN and _KEYS have it.
+#define OWN_LINE(x) WARP_LINE(WARP_ROW, WARP_ROWS, FRAGMENT_ROWS *(x), X_LINES)
+#define OWN_FOLD(x) WARP_FOLD(WARP_ROW, WARP_ROWS, FRAGMENT_ROWS *(x), X_LINES)
+#define SHARED_LINE(y) WARP_LINE(WARP_COLUMN, COLUMN_TILE, FRAGMENT_COLUMNS *(y), W_LINES)
+#define SHARED_FOLD(y) WARP_FOLD(WARP_COLUMN, COLUMN_TILE, FRAGMENT_COLUMNS *(y), W_LINES)
+
 // The sums grow by the products over a chunk. Rows from a multiple of 8 on are in the place where they begin.
+#if TERMS > 1
+FRAGMENT_INLINE void multiply_chunk(warp_sums *t, int buffer, fragment_memory *memory) {
+    fragment_own own[ROW_VECTORS][STEPS][X_TERMS];
+    EACH_VECTOR(x)
+    FRAGMENT_UNROLL for (int d = 0; d < STEPS; d++) FRAGMENT_UNROLL for (int i = 0; i < X_TERMS; i++)
+        FRAGMENT_LOAD_OWN(own[x][d][i], *memory, X_AT + X_BYTES * i + OWN_LINE(x) * LINE_BYTES, 0,
+                          OWN_FOLD(x) * STEPS + d, LINE_BYTES);
+    FRAGMENT_UNROLL for (int y = 0; y < COLUMN_PARTS; y += FRAGMENT_PARTS) {
+        fragment_sums high[ROW_VECTORS][FRAGMENT_PARTS], low[ROW_VECTORS][FRAGMENT_PARTS];
+        EACH_VECTOR(x) EACH_PART(i) EACH_ELEMENT(e) high[x][i][e] = 0.0f, low[x][i][e] = 0.0f;
+        FRAGMENT_UNROLL for (int d = 0; d < STEPS; d++) {
+            fragment_shared w[W_TERMS];
+            FRAGMENT_UNROLL for (int i = 0; i < W_TERMS; i++) FRAGMENT_LOAD_KEYS(
+                w[i], *memory, SHARED_LINE(y) + W_LINES * i, SHARED_FOLD(y) * STEPS + d, LINE_BYTES);
+            EACH_VECTOR(x)
+            EACH_PART(i)
+            FRAGMENT_UNROLL for (int n = 0; n < X_TERMS; n++)
+                FRAGMENT_UNROLL for (int m = 0; m < W_TERMS && n + m < TERMS; m++) {
+                if (n + m > 0)
+                    FRAGMENT_MULTIPLY_ADD(low[x][i], own[x][d][n], w[m], i, *memory);
+                else
+                    FRAGMENT_MULTIPLY_ADD(high[x][i], own[x][d][n], w[m], i, *memory);
+            }
+        }
+        EACH_VECTOR(x) EACH_PART(i) EACH_ELEMENT(e) t->s[x][y + i][e] += high[x][i][e] + low[x][i][e];
+    }
+    (void)buffer;
+}
+#define HAVE_READ barrier(CLK_LOCAL_MEM_FENCE) // the chunk, in whose place the next one comes
+#else
 FRAGMENT_INLINE void multiply_chunk(warp_sums *t, int buffer, fragment_memory *memory) {
     FRAGMENT_UNROLL for (int d = 0; d < STEPS; d++) {
         fragment_own own[ROW_VECTORS];
-        EACH_VECTOR(x) {
-            const int line = WARP_LINE(WARP_ROW, WARP_ROWS, FRAGMENT_ROWS * x, X_LINES),
-                      fold = WARP_FOLD(WARP_ROW, WARP_ROWS, FRAGMENT_ROWS * x, X_LINES);
-            FRAGMENT_LOAD_OWN(own[x], *memory, X_AT + buffer * X_BYTES + line * LINE_BYTES, 0,
-                              fold * STEPS + d, LINE_BYTES);
-        }
+        EACH_VECTOR(x)
+        FRAGMENT_LOAD_OWN(own[x], *memory, X_AT + buffer * X_BYTES + OWN_LINE(x) * LINE_BYTES, 0,
+                          OWN_FOLD(x) * STEPS + d, LINE_BYTES);
         FRAGMENT_UNROLL for (int y = 0; y < COLUMN_PARTS; y += FRAGMENT_PARTS) {
-            const int line = WARP_LINE(WARP_COLUMN, COLUMN_TILE, FRAGMENT_COLUMNS * y, W_LINES),
-                      fold = WARP_FOLD(WARP_COLUMN, COLUMN_TILE, FRAGMENT_COLUMNS * y, W_LINES);
             fragment_shared w;
-            FRAGMENT_LOAD_KEYS(w, *memory, buffer * W_LINES + line, fold * STEPS + d, LINE_BYTES);
+            FRAGMENT_LOAD_KEYS(w, *memory, buffer * W_LINES + SHARED_LINE(y), SHARED_FOLD(y) * STEPS + d,
+                               LINE_BYTES);
             EACH_VECTOR(x) EACH_PART(i) FRAGMENT_MULTIPLY_ADD(t->s[x][y + i], own[x], w, i, *memory);
         }
     }
 }
+#define HAVE_READ
+#endif
+
+#if TERMS > 1
+#define STRANGE_PARAMETER , uint *strange
+#define STRANGE_VALUE , &strange
+#define SEE_STRANGE(found) *strange |= (found)
+#define BEGIN_STRANGE(found) uint strange = (found)
+// Which of them the items have seen.
+#define DECLARE_SEEN                                                                                         \
+    __local volatile uint seen[32];                                                                          \
+    for (int i = (int)get_local_id(0); i < 32; i += FRAGMENT_GROUP) seen[i] = 0
+#define MEND                                                                                                 \
+    barrier(CLK_LOCAL_MEM_FENCE);                                                                            \
+    if (strange) {                                                                                           \
+        for (int i = 0; i < 32; i++)                                                                         \
+            if (strange >> i & 1u) seen[i] = 1;                                                              \
+    }                                                                                                        \
+    barrier(CLK_LOCAL_MEM_FENCE);                                                                            \
+    for (int i = 0; i < 32; i++) strange |= seen[i] << i;                                                    \
+    if (strange) mend(&sums, strange, &args, x, w, first_row, first_column)
+#else
+#define STRANGE_PARAMETER
+#define STRANGE_VALUE
+#define SEE_STRANGE(found) found
+#define BEGIN_STRANGE(found) found
+#define DECLARE_SEEN
+#define MEND
+#endif
 
 // The chunk from number k on is multiplied while the next one, which is whole or may not be, is on its way.
 FRAGMENT_INLINE int next_chunk(warp_sums *t, fetched *f, const tile_rows *rows, const linear_args *a, int k,
-                               const bool whole, int buffer, fragment_memory *memory) {
+                               const bool whole, int buffer, fragment_memory *memory STRANGE_PARAMETER) {
     const bool more = whole || k + CHUNK < a->reduction; // uniform
     FRAGMENT_WAIT();
     barrier(CLK_LOCAL_MEM_FENCE); // the chunk is there, and the one before has been read
     if (more) begin_chunk(f, rows, a, k + CHUNK, whole, 1 - buffer, memory);
     multiply_chunk(t, buffer, memory);
-    if (more) end_chunk(f, 1 - buffer, memory);
+    HAVE_READ;
+    if (more) SEE_STRANGE(end_chunk(f, 1 - buffer, memory));
     return 1 - buffer;
 }
+
+#if TERMS > 1
+// What terms do not hold. The elements of a row or a column of which a number was too large, an infinity or a NaN become those of
+// multiply-adds. So do elements below 2^-20 where a number was too small: those above do not feel what engines lose of terms and of
+// products below 2^-126. Slow, and rare.
+FRAGMENT_INLINE void mend(warp_sums *t, uint strange, const linear_args *a, x_pointer x_all, w_pointer w_all,
+                          long first_row, int first_column) {
+    // A loop that stays a loop: the first element is mended, and becomes the last.
+#pragma unroll 1
+    for (int n = 0; n < ROW_VECTORS * COLUMN_PARTS * FRAGMENT_ELEMENTS; n++) {
+        const int x = n / (COLUMN_PARTS * FRAGMENT_ELEMENTS), y = n / FRAGMENT_ELEMENTS % COLUMN_PARTS,
+                  e = n % FRAGMENT_ELEMENTS,
+                  row = WARP_ROWS * WARP_ROW + FRAGMENT_ROWS * x + FRAGMENT_ROW(e / ROW_ELEMENTS),
+                  column = COLUMN_TILE * WARP_COLUMN + FRAGMENT_COLUMN(y, e);
+        const uint found = strange >> X_BIT(row / PASS_ROWS) | strange >> W_BIT(column / PASS_ROWS);
+        float s = t->s[0][0][0];
+        if ((found & 1u) || ((found >> SMALL_BIT & 1u) && fabs(s) < 0x1p-20f)) {
+            const x_pointer x_row = x_all + place_of_row(a, first_row + row);
+            const w_pointer w_row = w_all + place_of_column(a, first_column + line_column(column));
+            s = 0.0f;
+#pragma unroll 1
+            for (int d = 0; d < a->reduction; d++)
+                s = MULTIPLY_ADD(LOAD(TYPE_Q, x_row, number_place(d, a->x_head_columns, a->x_head)),
+                                 LOAD(TYPE_KV, w_row, d), s);
+        }
+        EACH_VECTOR(x_)
+        FRAGMENT_UNROLL for (int y_ = 0; y_ < COLUMN_PARTS; y_++) EACH_ELEMENT(e_) t->s[x_][y_][e_] =
+            e_ + 1 < FRAGMENT_ELEMENTS ? t->s[x_][y_][(e_ + 1) % FRAGMENT_ELEMENTS]
+            : y_ + 1 < COLUMN_PARTS    ? t->s[x_][(y_ + 1) % COLUMN_PARTS][0]
+            : x_ + 1 < ROW_VECTORS     ? t->s[(x_ + 1) % ROW_VECTORS][0][0]
+                                       : s;
+    }
+}
+#endif
 
 // Where the rows of an item lie in y, -1 past the last one, and with RoPE where they stand.
 typedef struct item_rows {
@@ -272,11 +464,12 @@ FRAGMENT_INLINE void store(warp_sums *t, const linear_args *a, const item_rows *
 }
 
 __kernel FRAGMENT_SIZED __attribute__((reqd_work_group_size(FRAGMENT_GROUP, 1, 1))) void
-linear_fragments(row_pointer x, row_pointer w, bias_pointer bias, __global ELEMENT(TYPE_OUT) * y,
+linear_fragments(x_pointer x, w_pointer w, bias_pointer bias, __global ELEMENT(TYPE_OUT) * y,
                  __global const ulong *turns, __global const int *table, linear_args args) {
     __local uint4 tile[LOCAL_BYTES / 16] __attribute__((aligned(128)));
     FRAGMENT_EXCHANGE;
     FRAGMENT_DECLARE(memory, tile);
+    DECLARE_SEEN;
     const long first_row = (long)get_group_id(0) * TILE_ROWS;
     const int first_column = UNIFORM_ID(1) * TILE_COLUMNS;
     tile_rows rows;
@@ -287,12 +480,13 @@ linear_fragments(row_pointer x, row_pointer w, bias_pointer bias, __global ELEME
     FRAGMENT_UNROLL for (int y_ = 0; y_ < COLUMN_PARTS; y_++) EACH_ELEMENT(e) sums.s[x_][y_][e] = 0.0f;
     find_rows(&rows, &args, x, w, first_row, first_column);
     begin_chunk(&on_way, &rows, &args, 0, false, 0, &memory);
-    end_chunk(&on_way, 0, &memory);
+    BEGIN_STRANGE(end_chunk(&on_way, 0, &memory));
     int buffer = 0, k = 0;
     for (; IS_WHOLE(&args, k + CHUNK); k += CHUNK)
-        buffer = next_chunk(&sums, &on_way, &rows, &args, k, true, buffer, &memory);
+        buffer = next_chunk(&sums, &on_way, &rows, &args, k, true, buffer, &memory STRANGE_VALUE);
     for (; k < args.reduction; k += CHUNK)
-        buffer = next_chunk(&sums, &on_way, &rows, &args, k, false, buffer, &memory);
+        buffer = next_chunk(&sums, &on_way, &rows, &args, k, false, buffer, &memory STRANGE_VALUE);
+    MEND;
     find_results(&results, &args, table, first_row + WARP_ROWS * WARP_ROW);
     store(&sums, &args, &results, first_column + COLUMN_TILE * WARP_COLUMN, bias, turns, y);
 }

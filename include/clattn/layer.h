@@ -34,7 +34,8 @@ typedef enum clattn_projection {
  * sum of three bfloat16, and of the products of such terms those that float32 would see are summed, six for a product of
  * two float32, three where one side is bfloat16. The error against exact arithmetic is no larger than that of EXACT, but
  * the bits are others. Infinities, NaN, magnitudes below 2^-100 or above 2^127 and blocks whose products may leave [2^-90,
- * 2^100] are found on the device, and the 32 x 32 elements of out that see them are computed as EXACT does. Where no
+ * 2^100] are found on the device, and the 32 x 32 elements of out that see them are computed as EXACT does. GPUs find
+ * magnitudes of 2^50 and more, and below 2^-45 those that elements of out below 2^-20 see, in blocks of their own. Where no
  * matrix engine is predicted to win, SPLIT is EXACT.
  * By either x may be multiplied by weights in blocks in integers, on CPUs whose integer dot product is proven and the
  * faster one; the plan says so. The numbers of x that meet one block are then rounded beside the largest of them: to within

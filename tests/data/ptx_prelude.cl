@@ -25,6 +25,9 @@ void __attribute__((overloadable, always_inline, convergent)) barrier(cl_mem_fen
     (void)flags;
     __syncthreads();
 }
+float OWN fabs(float x) {
+    return __builtin_fabsf(x);
+}
 float OWN fmax(float x, float y) {
     return __builtin_fmaxf(x, y);
 }
@@ -75,6 +78,12 @@ int OWN max(int x, int y) {
     return x > y ? x : y;
 }
 int OWN min(int x, int y) {
+    return x < y ? x : y;
+}
+uint OWN max(uint x, uint y) {
+    return x > y ? x : y;
+}
+uint OWN min(uint x, uint y) {
     return x < y ? x : y;
 }
 long OWN min(long x, long y) {

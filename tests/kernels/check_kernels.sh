@@ -388,7 +388,22 @@ for type in 1 2; do
     count=$(echo "$ptx" | grep -c "mma.sync.*\.$([ $type = 1 ] && echo f16 || echo bf16)\.")
     [ "$count" = 256 ] || { echo "$fragments: $count products"; exit 1; }
 done
-for refused in "-DTYPE_Q=0" "-DTYPE_KV=4" "-DTYPE_Q=1 -DTYPE_KV=2" -DCHUNK=16 -DCHUNK=48 -DROW_VECTORS=5 -DCOLUMN_TILE=24 -DCOLUMN_TILE=128 \
+# Terms: six products, or three, of 16 fragments of a warp.
+for products in "6 -DTYPE_Q=0 -DTYPE_KV=0" "3 -DTYPE_Q=0 -DTYPE_KV=2" "3 -DTYPE_Q=2 -DTYPE_KV=0"; do
+    for engine in 3 5 6 7 8 9; do
+        # shellcheck disable=SC2086
+        lint ${products#* } -DTERMS=3 -DEMULATED=$engine -DROPE=$((engine % 3)) -DWIDE=$((engine % 2 * 2)) -DTYPE_OUT=$((engine % 3)) \
+            $fragments
+    done
+    # shellcheck disable=SC2086
+    count=$("$clang" -x cl -cl-std=CL1.2 -target nvptx64-nvidia-cuda -Xclang -target-cpu -Xclang sm_80 -Xclang -cl-ext=+cl_khr_fp16 \
+        -Xclang -finclude-default-header -Wno-pass-failed -O2 -S -o - -DMATRIX_ENGINE=3 -DWIDE=2 -DTERMS=3 ${products#* } -Icl -I"$knobs" \
+        $fragments | grep -c 'mma.sync.*\.bf16\.')
+    [ "$count" = $((${products%% *} * 64)) ] || { echo "$fragments: $count products of terms"; exit 1; }
+done
+for refused in "-DTYPE_Q=0" "-DTYPE_KV=4" "-DTYPE_Q=1 -DTYPE_KV=2" "-DTYPE_Q=0 -DTYPE_KV=2" -DTERMS=2 \
+    "-DTERMS=3 -DTYPE_Q=1 -DTYPE_KV=1" "-DTERMS=3 -DTYPE_Q=2 -DTYPE_KV=2" "-DTERMS=3 -DTYPE_KV=1" "-DTERMS=3 -DTYPE_Q=1" \
+    "-DTERMS=3 -DTYPE_KV=8" -DCHUNK=16 -DCHUNK=48 -DROW_VECTORS=5 -DCOLUMN_TILE=24 -DCOLUMN_TILE=128 \
     -DGROUP_ROWS=9 -DWIDE=1 -DMATRIX_ENGINE=2 -DMATRIX_ENGINE=4 -DEMULATED=4 "-DEMULATED=7 -DCOLUMN_TILE=48" \
     "-DGROUP_ROWS=1 -DROW_VECTORS=1" "-DGROUP_COLUMNS=1 -DCOLUMN_TILE=16"; do
     # shellcheck disable=SC2086

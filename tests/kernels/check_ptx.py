@@ -211,24 +211,33 @@ class Call:
 
 
 class Product:
-    """A projection: rows of two batch items, x W^T + bias."""
+    """A projection: rows of two batch items, x W^T + bias. `kind_w` is W's type where it is another than x's; `strange`: numbers of x;
+    `tiny`: how far below others those of the second item are."""
 
-    def __init__(self, kind, rows, columns, reduction, options, vectors=2, tile=32, room=8):
-        self.kind, self.options, self.vectors, self.tile = kind, options, vectors, tile
+    def __init__(self, kind, rows, columns, reduction, options, vectors=2, tile=32, room=8, kind_w=None, strange=None, tiny=None,
+                 warps=(2, 2)):
+        self.kind, self.kind_w, self.options, self.vectors, self.tile, self.warps = kind, kind_w or kind, options, vectors, tile, warps
         rng = np.random.default_rng(rows * columns + reduction)
         self.x = rounded(rng.standard_normal((2, 1, rows, reduction)), kind)
-        self.w = rounded(rng.standard_normal((1, 1, columns, reduction)), kind)
-        self.bias = rng.standard_normal(columns).astype(np.float32)
+        self.w = rounded(rng.standard_normal((1, 1, columns, reduction)), self.kind_w)
+        for item, row, column, value in strange or ():
+            self.x[item, 0, row, column] = value
+        if tiny:
+            self.x[1] = rounded(self.x[1] * tiny, kind)
+        self.bias = rng.standard_normal(columns).astype(np.float32) * (0 if tiny else 1)
         self.room = room
 
     def check(self, clang, folder, change=None, apart=False):
         rows, columns, reduction = self.x.shape[2], self.w.shape[2], self.x.shape[3]
-        knobs = dict(MATRIX_ENGINE=MMA, TYPE_Q=self.kind, TYPE_KV=self.kind, TYPE_OUT=self.kind, ROW_VECTORS=self.vectors,
-                     COLUMN_TILE=self.tile)
+        out = F32 if self.kind_w == F32 else self.kind
+        knobs = dict(MATRIX_ENGINE=MMA, TYPE_Q=self.kind, TYPE_KV=self.kind_w, TYPE_OUT=out, ROW_VECTORS=self.vectors,
+                     COLUMN_TILE=self.tile, GROUP_ROWS=self.warps[0], GROUP_COLUMNS=self.warps[1])
         options = " ".join([f"-D{name}={value}" for name, value in knobs.items()] + [self.options])
         kernel = compiled(clang, folder, "linear_fragments", options, change)
-        ref = (self.x @ self.w.swapaxes(2, 3)) + self.bias
-        x, w, y = (Tensor(values, self.kind, self.room) for values in (self.x, self.w, np.full(ref.shape, np.nan)))
+        with np.errstate(invalid="ignore"):
+            ref = (self.x @ self.w.swapaxes(2, 3)) + self.bias
+        x, w, y = (Tensor(values, kind, self.room)
+                   for values, kind in ((self.x, self.kind), (self.w, self.kind_w), (np.full(ref.shape, np.nan), out)))
         buffers = Buffers()
         places = [buffers.place(bits) for bits in (x.bits, w.bits, self.bias, y.bits)]
         a = np.zeros((), struct_of_args("linear_args"))
@@ -236,9 +245,15 @@ class Product:
                       columns=columns, reduction=reduction, x_head_columns=reduction, y_head_columns=columns, flags=2, amplitude=1)
         for name, value in fields.items():
             a[name] = value
-        tiles = -(-2 * rows // (32 * self.vectors)), -(-columns // (2 * self.tile)), 1
-        launch(kernel, INSTRUCTIONS, 128, tiles, struct.pack("<6Q", *places, 0, 0) + a.tobytes(), buffers, apart)
-        within_budget(y.values(buffers.content(places[3], np.uint16)), ref, rounded(ref, self.kind), self.kind)
+        tiles = -(-2 * rows // (16 * self.warps[0] * self.vectors)), -(-columns // (self.warps[1] * self.tile)), 1
+        launch(kernel, INSTRUCTIONS, 32 * self.warps[0] * self.warps[1], tiles, struct.pack("<6Q", *places, 0, 0) + a.tobytes(), buffers,
+               apart)
+        got = y.values(buffers.content(places[3], y.bits.dtype))
+        if out != F32:
+            within_budget(got, ref, rounded(ref, out), out)
+        for row in range(2 * rows if out == F32 else 0):  # each by itself: a huge one would hide the others
+            at = row // rows, 0, row % rows
+            within_budget(got[at], ref[at], ref[at], F32)
 
 
 def within_budget(got, ref, plain, kind):
@@ -246,6 +261,8 @@ def within_budget(got, ref, plain, kind):
     finite = np.isfinite(ref)
     if not np.array_equal(np.isnan(got), np.isnan(ref)) or not np.array_equal(got[np.isinf(ref)], ref[np.isinf(ref)]):
         raise Wrong("a NaN or an infinity is not where it should be")
+    if not finite.any():
+        return
     got, ref, plain = got[finite], ref[finite], plain[finite]
     moved = rounded(rounded(rounded(ref, kind) + 0.3, kind) - 0.3, kind)
     nmse, largest = ((got - ref) ** 2).sum() / (ref ** 2).sum(), np.abs(got - ref).max()
@@ -356,6 +373,10 @@ CASES = {
     "linear f16": linear(F16, 35, 71, 103, "-DWIDE=2", room=1),
     "linear bf16": linear(BF16, 33, 130, 72, "-DWIDE=2", vectors=4, tile=64),
     "linear bf16 one by one": linear(BF16, 5, 9, 41, "-DWIDE=0 -DCHUNK=64", vectors=1, room=3),
+    "linear f32": linear(F32, 21, 40, 103, "-DWIDE=2 -DTERMS=3", vectors=1, room=1, warps=(2, 1)),
+    "linear f32 bf16 one by one": linear(F32, 13, 20, 75, "-DWIDE=0 -DTERMS=3", vectors=1, room=3, kind_w=BF16, warps=(2, 1)),
+    "linear f32 strange": linear(F32, 20, 20, 72, "-DWIDE=2 -DTERMS=3", vectors=1, warps=(2, 1), tiny=2.0 ** -118,
+                                 strange=[(0, 3, 5, np.inf), (0, 17, 70, np.nan), (0, 4, 1, 2.0 ** 60)]),
 }
 
 # What is broken, in which case, and how: a pattern of the kernel's text, what stands in its place, and what must be said of it.
@@ -375,9 +396,16 @@ BROKEN = {
     "rows past the end are read": ("flash f16 d64", r'"l"\(from\), "r"\(n\)', '"l"(from), "r"(16)', "16 bytes at .* of buffer"),
     "no barrier before the keys": ("flash f16 d64", r"barrier\(CLK_LOCAL_MEM_FENCE\); // keys are there", "// keys are there", BARRIER),
     "numbers past the reduction are read": ("linear f16", r"2 \* clamp\(a->reduction - \(d\), 0, 8\)", "16", "16 bytes at .* of buffer"),
-    "the second half of a tile": ("linear bf16", r"fold \* STEPS \+ d, LINE_BYTES\)", "d, LINE_BYTES)", NUMBERS),
+    "the second half of a tile": ("linear bf16", r"(OWN|SHARED)_FOLD\(\w\) \* STEPS \+ d", "d", NUMBERS),
     "no barrier before a chunk": ("linear f16", r"barrier\(CLK_LOCAL_MEM_FENCE\); // the chunk is there", "// the chunk is there", BARRIER),
     "the next chunk where this one is": ("linear f16", r"whole, 1 - buffer, memory", "whole, buffer, memory", BARRIER + "|" + WAIT),
+    "a product of a projection's terms": ("linear f32", r"n \+ m < TERMS", "n + m < TERMS - (n == 1)", NUMBERS),
+    "terms of x in another order": ("linear f32", r"X_BYTES \* i", "X_BYTES * (i == 0 ? 0 : 3 - i)", NUMBERS),
+    "terms of W in another order": ("linear f32", r"W_LINES \* i", "W_LINES * (i == 0 ? 0 : 3 - i)", NUMBERS),
+    "a chunk where the one before is read": ("linear f32", r"HAVE_READ;", "", BARRIER),
+    "numbers that are too large": ("linear f32 strange", r"most >= LARGEST", "false", "not where it should|" + NUMBERS),
+    "numbers that are too small": ("linear f32 strange", r"least < LEAST", "false && least < LEAST", NUMBERS),
+    "strange numbers of another item": ("linear f32 strange", r"strange \|= seen\[i\] << i", "(void)0", "not where it should|" + NUMBERS),
     "no wait for copies": ("probe f16", r"FRAGMENT_WAIT\(\);", "", WAIT),
     "no barrier behind copies": ("probe f16", r"FRAGMENT_WAIT\(\);\s+barrier\(CLK_LOCAL_MEM_FENCE\);", "FRAGMENT_WAIT();", BARRIER),
     "work-items of a warp part": ("probe f16", r"FRAGMENT_LOAD_OWN\(a\[d\]", "if (FRAGMENT_LANE != 5) FRAGMENT_LOAD_OWN(a[d]",

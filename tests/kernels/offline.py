@@ -37,7 +37,7 @@ DEVICES = {"sm_80": ["a100"], "sm_90": ["h100"], "sm_90a": ["h100"], "sm_120": [
 ALL = ("sm_90", "sm_90a", "gfx942", "spirv")
 SOME = set("""prefill-d64 prefill-d128 prefill-d64-f16 prefill-d128-f16 prefill-d64-bf16 prefill-d128-bf16 prefill-d128-i8 every-op
 decode-d64 decode-d128 decode-d128-f16 decode-d128-bf16 decode-d128-i8 decode-mqa weights-f16 token token-f16 token-bf16 few-f16 bert
-bert-f16 llama llama-bf16 rope append shift hadamard merge convert block""".split())
+bert-f16 llama llama-bf16 llama-split llama-split-bf16 rope append shift hadamard merge convert block""".split())
 GRADIENTS = {"prefill-d64", "prefill-d128", "prefill-d64-bf16", "prefill-d128-f16", "every-op"}
 # The matrix engine of AMD's targets, the work-items of its warp and the rows of its fragment: args/args.h, args/fragments.h.
 EXECUTED = {"gfx90a": (7, 64, 32), "gfx942": (7, 64, 32), "gfx1100": (5, 32, 16), "gfx1201": (5, 32, 16)}

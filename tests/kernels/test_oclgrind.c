@@ -155,6 +155,7 @@ END_TEST
 START_TEST(on_fragments) {
     static const char *const names[] = {"linear-bf16-b2-h1-n5-d20-m9-full-biases",
                                         "linear-f16-b1-h1-n33-d72-m34-full",
+                                        "linear-f32-b1-h1-n5-d20-m70-full-native-split-biases",
                                         "layer-f16-b1-h1-n3-d6-m9-full-native-ropehalf"};
     for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
         struct case_arrays a;

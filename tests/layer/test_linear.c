@@ -63,15 +63,14 @@ START_TEST(nan_stays_in_its_row) {
 }
 END_TEST
 
-// Rows of x that are hard to make integers of, where the products are integers: a huge number beside others, numbers near the least
+// Rows that are hard to make integers of, where the products are integers, or terms: a huge number beside others, numbers near the least
 // that there are, blocks and rows of zeros, NaN and infinities.
 enum hard { HARD_HUGE, HARD_TINY, HARD_ZEROS, HARD_NAN, HARD_INFINITE, HARD_COUNT };
-static void make_hard(enum hard what, const struct test_case *t, double *x) {
-    const int64_t count = t->batch * t->n_q * t->width;
-    for (int64_t i = 0; i < count && what == HARD_TINY; i++) x[i] *= 0x1p-115;
-    for (int64_t i = 0; i < count && what == HARD_ZEROS; i++)
-        if (i / 32 % 3 != 1 || i / t->width == 1) x[i] = 0;
-    const int64_t at = (t->batch * t->n_q - 1) * t->width + t->width / 2; // of the last row
+static void make_hard(enum hard what, int64_t rows, int64_t width, double *x) {
+    for (int64_t i = 0; i < rows * width && what == HARD_TINY; i++) x[i] *= 0x1p-115;
+    for (int64_t i = 0; i < rows * width && what == HARD_ZEROS; i++)
+        if (i / 32 % 3 != 1 || i / width == 1) x[i] = 0;
+    const int64_t at = (rows - 1) * width + width / 2; // of the last row
     if (what == HARD_HUGE) x[at] = 0x1p60;
     if (what == HARD_NAN) x[at] = (double)NAN;
     if (what == HARD_INFINITE) x[at] = (double)-INFINITY;
@@ -123,7 +122,7 @@ static void hard_rows(enum hard what, clattn_type x, clattn_type w, int64_t rows
                                    .matrix_type = w,
                                    .projection = CLATTN_PROJECTION_NATIVE};
     struct case_data *data = case_make(&test);
-    make_hard(what, &test, data->x);
+    make_hard(what, rows, width, data->x);
     case_bind(data, harness_place(), &arrays);
     ck_assert(clattn_linear_plan(harness()->context, &arrays.linear, &choice) == CLATTN_OK);
     ck_assert_msg(!row_asks_for_integers(choice.kernel_name) || strstr(choice.why, "integer"), "%s",
@@ -159,6 +158,61 @@ START_TEST(hard_blocks) {
         if (harness_every() > 1 && (x + w + r) % 3 != 0) continue;
         hard_rows((enum hard)(n % HARD_COUNT), of_x[x], of_w[w], rows[r], widths[n / HARD_COUNT / 6]);
     }
+}
+END_TEST
+
+// What terms do not hold, in x or in W, is multiplied as floats are: each row of the result, or of W each column, has the error of
+// float32, or of the result's bfloat16, also beside others that terms hold. An engine may take terms and products below 2^-126 as 0.
+static void check_terms(enum hard what, clattn_type x, clattn_type w, bool of_w) {
+    struct case_arrays arrays;
+    const struct test_case test = {.op = CASE_LINEAR,
+                                   .name = "terms",
+                                   .batch = 1,
+                                   .n_q = 70,
+                                   .width = 136,
+                                   .head_dim = 67,
+                                   .q_type = x,
+                                   .matrix_type = w,
+                                   .precision = CLATTN_PRECISION_SPLIT,
+                                   .projection = CLATTN_PROJECTION_NATIVE};
+    const int64_t width = test.width, n = test.n_q, m = test.head_dim;
+    struct case_data *data = case_make(&test);
+    double *const hard = of_w ? data->matrix[LAYER_Q] : data->x;
+    make_hard(what, (of_w ? m : n) / 2, width, hard);
+    const bool terms = (of_w ? w : x) == CLATTN_TYPE_F32; // a bfloat16 would lose digits
+    for (int64_t i = 0; i < (of_w ? m : n) / 2 * width && what == HARD_TINY; i++)
+        hard[i] *= terms ? 0x1p-3 : 0x1p15;
+    case_bind(data, harness_place(), &arrays);
+    ck_assert(clattn_linear_enqueue(harness()->context, harness()->queue, &arrays.linear, 0, NULL, NULL) ==
+              CLATTN_OK);
+    struct case_result got = case_collect(&arrays, harness()->queue, NULL);
+    for (int64_t line = 0; line < (of_w ? m : n); line++) {
+        double away = 0, all = 0;
+        for (int64_t i = 0; i < (of_w ? n : m); i++) {
+            const int64_t row = of_w ? i : line, column = of_w ? line : i;
+            double y = 0;
+            for (int64_t k = 0; k < width; k++)
+                y += data->x[row * width + k] * data->matrix[LAYER_Q][column * width + k];
+            const double is = got.out[row * m + column];
+            ck_assert_msg(isfinite(y) || (isnan(y) ? isnan(is) : is == y), "%d: %lld, %lld: %g, not %g",
+                          (int)what, (long long)row, (long long)column, is, y);
+            if (isfinite(y)) away += (is - y) * (is - y) * 0x1p200, all += y * y * 0x1p200;
+        }
+        ck_assert_msg(away <= (x == CLATTN_TYPE_F32 ? 1e-12 : 0x1p-16) * all,
+                      "%d of %s, x %s, w %s: line %lld: NMSE %g", (int)what, of_w ? "w" : "x",
+                      clattn_type_name(x), clattn_type_name(w), (long long)line, away / all);
+    }
+    case_result_free(&got);
+    case_unbind(&arrays);
+    case_free(data);
+}
+
+START_TEST(hard_terms) {
+    static const clattn_type types[] = {CLATTN_TYPE_F32, CLATTN_TYPE_BF16};
+    for (int n = 0; n < HARD_COUNT * 2 * 3; n++)
+        if (harness_every() <= 1 || n / HARD_COUNT < 2) // a share of the suite: of float32 alone
+            check_terms((enum hard)(n % HARD_COUNT), types[n / HARD_COUNT / 2 == 1],
+                        types[n / HARD_COUNT / 2 == 2], n / HARD_COUNT % 2);
 }
 END_TEST
 
@@ -431,8 +485,8 @@ START_TEST(sizes_of_zero) {
 END_TEST
 
 int main(void) {
-    const TTest *const numbers[] = {repeated_inputs, nan_stays_in_its_row, hard_blocks, infinite_scale,
-                                    hostile_scales,  infinity_at_a_tail,   NULL};
+    const TTest *const numbers[] = {repeated_inputs, nan_stays_in_its_row, hard_blocks,        hard_terms,
+                                    infinite_scale,  hostile_scales,       infinity_at_a_tail, NULL};
     const TTest *const calls[] = {sizes_of_zero, plan, prepare_compiles_all, workspace, wait_lists, NULL};
     Suite *suite = suite_create("linear");
     harness_add(suite, "calls", calls);

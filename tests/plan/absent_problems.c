@@ -106,6 +106,8 @@ const absent_projection absent_projections[] = {
     {"bert-f16", {PRODUCT(512, 768, 768, F16, F16)}},
     {"llama", {PRODUCT(2048, 4096, 4096, F16, F16), .rope_head = 128}},
     {"llama-bf16", {PRODUCT(2048, 1024, 4096, BF16, BF16), .rope_head = 128}},
+    {"llama-split", {PRODUCT(2048, 4096, 4096, F32, F32), .rope_head = 128, .split = true}},
+    {"llama-split-bf16", {PRODUCT(2048, 1024, 4096, F32, BF16), .split = true}},
     {"odd", {.rows = 33, .columns = 77, .reduction = 131, .type_w = F16, .align_x = 1, .align_w = 1}},
     {"token-odd",
      {.rows = 1, .columns = 77, .reduction = 131, .type_x = F16, .type_w = F16, .align_x = 1, .align_w = 1}},

@@ -202,6 +202,7 @@ static const struct terms_case {
                    {"flash_fragments : TERMS=3", 4000.0f, 128, MATRIX_ENGINE_MMA, 16, "six products for one"},
                    {"flash_fragments : TERMS=3 TILE_KV=64", 4000.0f, 128, 0, 0, "local memory"},
                    {"flash_fragments : TERMS=3", 0.0f, 64, MATRIX_ENGINE_EMULATION, 32, "emulated"},
+                   {"flash_fragments : TERMS=3", 4000.0f, 576, 0, 0, "no engine hold a latent's"},
                    {"flash_fragments : TERMS=3 MATRIX_ENGINE=4", 4000.0f, 64, 0, 0, "as they are"}};
 
 START_TEST(float32_in_terms) {
@@ -569,10 +570,67 @@ START_TEST(projections_on_fragments) {
 }
 END_TEST
 
+// float32 in terms, where the call allows it: six products for one, three where one side is bfloat16, of half of the engine's rate; and
+// where a row names the kernel. Never with float16, with short reductions, or unasked.
+static const struct linear_terms_case {
+    const char *own;
+    float rate; // of NVIDIA's engine; of tiles 100
+    clattn_type x, w;
+    bool split;
+    int64_t reduction;
+    int engine, column_tile, local_bytes;
+} linear_terms_cases[] = {
+    {NULL, 4000.0f, CLATTN_TYPE_F32, CLATTN_TYPE_F32, true, 768, MATRIX_ENGINE_MMA, 64, 3 * (64 + 64) * 64},
+    {NULL, 4000.0f, CLATTN_TYPE_F32, CLATTN_TYPE_F32, false, 768, 0, 0, 0},
+    {NULL, 4000.0f, CLATTN_TYPE_F32, CLATTN_TYPE_F32, true, 63, 0, 0, 0},
+    {NULL, 4000.0f, CLATTN_TYPE_F32, CLATTN_TYPE_F16, true, 768, 0, 0, 0},
+    {NULL, 4000.0f, CLATTN_TYPE_F16, CLATTN_TYPE_F32, true, 768, 0, 0, 0},
+    {NULL, 4000.0f, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, true, 768, 0, 0, 0},
+    {NULL, 1201.0f, CLATTN_TYPE_F32, CLATTN_TYPE_F32, true, 768, MATRIX_ENGINE_MMA, 64, 3 * (64 + 64) * 64},
+    {NULL, 1199.0f, CLATTN_TYPE_F32, CLATTN_TYPE_F32, true, 768, 0, 0, 0},
+    {NULL, 601.0f, CLATTN_TYPE_F32, CLATTN_TYPE_BF16, true, 768, MATRIX_ENGINE_MMA, 64, (3 * 64 + 64) * 64},
+    {NULL, 601.0f, CLATTN_TYPE_BF16, CLATTN_TYPE_F32, true, 768, MATRIX_ENGINE_MMA, 64, (64 + 3 * 64) * 64},
+    {NULL, 599.0f, CLATTN_TYPE_F32, CLATTN_TYPE_BF16, true, 768, 0, 0, 0},
+    {"linear_fragments :", 1.0f, CLATTN_TYPE_F32, CLATTN_TYPE_F32, true, 768, MATRIX_ENGINE_MMA, 64,
+     3 * (64 + 64) * 64},
+    {"linear_fragments :", 0.0f, CLATTN_TYPE_F32, CLATTN_TYPE_F32, true, 768, MATRIX_ENGINE_EMULATION, 64,
+     3 * (64 + 64) * 64 + 128 * 48},
+    {"linear_fragments :", 4000.0f, CLATTN_TYPE_F32, CLATTN_TYPE_F32, false, 768, 0, 0, 0}};
+
+START_TEST(projections_in_terms) {
+    for (size_t i = 0; i < sizeof linear_terms_cases / sizeof linear_terms_cases[0]; i++) {
+        const struct linear_terms_case *of = &linear_terms_cases[i];
+        clattn_capabilities gpu = cpu;
+        linear_problem p = {.type_x = of->x, .type_w = of->w, .rows = 4096, .columns = 4096};
+        tuned_rows own = {0};
+        linear_choice c;
+        char why[256];
+        gpu.is_cpu = false, gpu.is_gpu = true, gpu.float_vector_width = 1, gpu.local_memory_bytes = 48 << 10;
+        gpu.compute_capability = 80, gpu.compute_units = 108;
+        plan_input in = {.device = &gpu, .own = &own, .shipped = &shipped, .has_clblast = true};
+        in.probes.rate[PROBE_TILES] = 100.0f, in.probes.rate[PROBE_MMA_BF16] = of->rate;
+        in.probes.proven = 1u << PROBE_TILES | (of->rate > 0.0f ? PROBES_MMA : 0);
+        if (of->own) ck_assert_msg(cla_tuned_parse(of->own, &own, why, sizeof why), "%s", why);
+        p.reduction = of->reduction, p.split = of->split, p.align_x = p.align_w = 16;
+        ck_assert(cla_variant_choose_linear(&in, &p, true, &c));
+        const bool taken = c.id == KERNEL_LINEAR_FRAGMENTS;
+        ck_assert_msg(taken == (of->engine != 0), "%zu: %s", i, clattn_kernel_sources[c.id].name);
+        if (taken) {
+            ck_assert_int_eq(c.knobs.terms, 3);
+            ck_assert_int_eq(c.knobs.matrix_engine, of->engine);
+            ck_assert_int_eq(c.column_tile, of->column_tile);
+            ck_assert_uint_eq(c.local_bytes, (size_t)of->local_bytes + 128);
+            ck_assert(cla_variant_choose_linear(&in, &p, false, &c) && c.id == KERNEL_LINEAR_FRAGMENTS);
+        }
+        cla_tuned_free(&own);
+    }
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {tiles_by_rate,           fragments_by_rate,   fragments_of_types,
-                                  float32_in_terms,        fragments_of_heads,  engines_of_each_device,
-                                  values_in_the_workspace, projections_by_rate, tiles_of_projections,
-                                  projections_on_fragments};
+    const TTest *const tests[] = {
+        tiles_by_rate,        fragments_by_rate,        fragments_of_types,      float32_in_terms,
+        fragments_of_heads,   engines_of_each_device,   values_in_the_workspace, projections_by_rate,
+        tiles_of_projections, projections_on_fragments, projections_in_terms};
     return PLAN_SUITE_RUN("plan_matrix", tests);
 }

@@ -162,7 +162,8 @@ static const char *fit_rows(const plan_input *in, const problem *p, enum kernel_
     refusal = types_refusal(in, p, row);
     if (refusal) return refusal;
     if (p->type_q == CLATTN_TYPE_F32) v->knobs.terms = TERMS;
-    if (p->head_dim > MOST_HEAD || p->head_dim_v > MOST_HEAD) return "head sizes up to 256";
+    if (p->head_dim > MOST_HEAD || p->head_dim_v > MOST_HEAD)
+        return "head sizes up to 256: the registers of no engine hold a latent's (docs/engines.md)";
     refusal = choose_engine(in, p, row, &v->knobs);
     if (refusal) return refusal;
     const int engine = cla_fragments_engine(&v->knobs);

@@ -1,6 +1,6 @@
 // family_linear_fragments.c: a projection of many rows of 16-bit numbers on a matrix engine that a warp shares, by default only where
 // the device proved one that is faster than tiles of multiply-adds; where a row of the caller's names the kernel, anywhere, if need
-// be on the emulation.
+// be on the emulation. Where the call allows it, of float32, too, in terms of bfloat16.
 #include "args/args.h"
 #include "args/fragments.h"
 #include "plan/families/family_fragments.h"
@@ -10,9 +10,13 @@
 #define MOST_VECTORS 4  // fragments of rows of a warp
 #define MOST_COLUMNS 64 // of a warp
 #define LEAST_COLUMNS 32
+#define TERMS 3
+#define FEWEST_REDUCTION 64 // of terms: a short chain of multiply-adds has a smaller error
+// Of an engine's rate terms reach at most this part: each number becomes terms in every tile that reads it. No GPU has timed them yet.
+#define REACHED_BY_TERMS 0.5f
 
 // The largest tile of an engine, whose sums of a warp take half of a work-item's registers, on Intel's a quarter: their compiler spills
-// what is larger (ocloc 22.43).
+// what is larger (ocloc 22.43). Terms of a chunk are in registers with the sums: twice as much is spilled on each engine.
 static void set_largest(knobs *k) {
     const int engine = cla_fragments_engine(k);
     const bool dpas = engine == MATRIX_ENGINE_DPAS_8 || engine == MATRIX_ENGINE_DPAS_16;
@@ -20,6 +24,9 @@ static void set_largest(knobs *k) {
     k->row_vectors = engine == MATRIX_ENGINE_MFMA || dpas ? 2 : MOST_VECTORS;
     k->column_tile = dpas ? LEAST_COLUMNS : MOST_COLUMNS;
     k->chunk = 32;
+    if (!k->terms) return;
+    k->row_vectors = engine == MATRIX_ENGINE_MMA ? 2 : 1;
+    k->column_tile = engine == MATRIX_ENGINE_MFMA ? MOST_COLUMNS : LEAST_COLUMNS;
 }
 
 // The next smaller tile: half of the longer side of what a warp has, but what the row says stays. False: there is none. And with fewer
@@ -57,7 +64,10 @@ static uint64_t local_bytes(const knobs *k) {
     const int engine = cla_fragments_engine(k), rows = rows_of(k), columns = columns_of(k);
     const int exchanged =
         k->matrix_engine == MATRIX_ENGINE_EMULATION ? FRAGMENTS_EXCHANGE_BYTES(engine) * items_of(k) : 0;
-    return (uint64_t)LINEAR_FRAGMENTS_LOCAL_BYTES(engine, rows, columns, k->chunk) + (uint64_t)exchanged;
+    const int all = LINEAR_FRAGMENTS_TERMS(k->terms, k->type_q == CLATTN_TYPE_F32) * rows +
+                    LINEAR_FRAGMENTS_TERMS(k->terms, k->type_kv == CLATTN_TYPE_F32) * columns;
+    return (uint64_t)LINEAR_FRAGMENTS_LOCAL_BYTES(engine, all, k->chunk) + (uint64_t)exchanged +
+           (k->terms ? LINEAR_FRAGMENTS_SEEN_BYTES : 0);
 }
 
 // What a row says over the largest tile of its engine.
@@ -127,16 +137,28 @@ static bool choose_tile(const plan_input *in, const linear_problem *p, const kno
     return found;
 }
 
+// float32 by float32, or by bfloat16; and the products of terms that one of them becomes.
+static int products_of(const linear_problem *p) {
+    return p->type_x == p->type_w ? 6 : 3;
+}
+static bool is_in_terms(const linear_problem *p) {
+    return p->type_x == CLATTN_TYPE_F32 || p->type_w == CLATTN_TYPE_F32;
+}
+static int type_of_fragments(const linear_problem *p) {
+    return is_in_terms(p) ? CLATTN_TYPE_BF16 : (int)p->type_w;
+}
+
 // The engine that is taken: what the row asks for, where it is proven, or the fastest that is; 0: none that is proven.
 static int proven_engine(const plan_input *in, const linear_problem *p, const knobs *row) {
     const int asked = row->matrix_engine;
     if (asked == MATRIX_ENGINE_EMULATION) return asked;
-    const probe_id id = cla_family_fragments_proven(in, (int)p->type_w, asked);
+    const probe_id id = cla_family_fragments_proven(in, type_of_fragments(p), asked);
     return id == PROBE_NONE ? 0 : cla_fragments_knobs(in->device, id).matrix_engine;
 }
 
 static bool choose(const plan_input *in, const linear_problem *p, const knobs *row, knobs *k) {
     static const knobs none = {0};
+    k->type_q = (int)p->type_x, k->type_kv = (int)p->type_w, k->terms = is_in_terms(p) ? TERMS : 0;
     k->matrix_engine = proven_engine(in, p, row);
     if (!k->matrix_engine && row->matrix_engine) return false;
     if (!k->matrix_engine) k->matrix_engine = MATRIX_ENGINE_EMULATION;
@@ -145,7 +167,10 @@ static bool choose(const plan_input *in, const linear_problem *p, const knobs *r
 }
 
 bool cla_family_linear_fragments_types(const linear_problem *p) {
-    return p->type_x == p->type_w && (p->type_w == CLATTN_TYPE_F16 || p->type_w == CLATTN_TYPE_BF16);
+    const bool x = p->type_x == CLATTN_TYPE_F32 || p->type_x == CLATTN_TYPE_BF16,
+               w = p->type_w == CLATTN_TYPE_F32 || p->type_w == CLATTN_TYPE_BF16;
+    if (is_in_terms(p)) return x && w && p->split && p->reduction >= FEWEST_REDUCTION;
+    return p->type_x == p->type_w && (x || p->type_w == CLATTN_TYPE_F16);
 }
 
 bool cla_family_linear_fragments_can(const plan_input *in, const linear_problem *p, const knobs *row) {
@@ -156,10 +181,11 @@ bool cla_family_linear_fragments_can(const plan_input *in, const linear_problem 
 bool cla_family_linear_fragments_wins(const plan_input *in, const linear_problem *p) {
     static const knobs none = {0};
     const probe_id id = cla_family_linear_fragments_types(p) && !in->device->is_cpu
-                            ? cla_family_fragments_proven(in, (int)p->type_w, 0)
+                            ? cla_family_fragments_proven(in, type_of_fragments(p), 0)
                             : PROBE_NONE;
+    const float share = is_in_terms(p) ? REACHED_BY_TERMS / (float)products_of(p) : 1.0f;
     return id != PROBE_NONE && p->rows > FAMILY_FEW_ROWS &&
-           in->probes.rate[id] >= in->probes.rate[PROBE_TILES] &&
+           in->probes.rate[id] * share >= in->probes.rate[PROBE_TILES] &&
            cla_family_linear_fragments_can(in, p, &none);
 }
 

@@ -140,7 +140,8 @@ static bool suits(int i, const struct test_case *test) {
     if (variants[i].takes == TAKES_BF16 && !bf16) return false;
     const clattn_type other = linear ? test->matrix_type : test->kv_type;
     const bool scaled = !linear && (CLATTN_TYPE_IS_SCALED(other) || clattn_type_numbers(other) > 1);
-    const bool halves = test->q_type != CLATTN_TYPE_F32 && (test->q_type == other || scaled);
+    const bool split = linear && test->precision == CLATTN_PRECISION_SPLIT;
+    const bool halves = split || (test->q_type != CLATTN_TYPE_F32 && (test->q_type == other || scaled));
     if (variants[i].takes == TAKES_HALVES && !halves) return false;
     const bool terms = test->precision == CLATTN_PRECISION_SPLIT ||
                        (test->q_type == CLATTN_TYPE_BF16 && test->matrix_type == CLATTN_TYPE_BF16);
