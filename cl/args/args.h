@@ -589,8 +589,7 @@ typedef struct sample_args {
 } sample_args;
 ARGS_SIZE(sample_args, 112);
 
-// layer_few_lanes.cl: what its work-groups share, in one buffer: the projections, and how far all of them are. The counters are
-// 0 before a launch and after it.
+// layer_few_lanes.cl: what its work-groups share, in one buffer: projections, and counters that are 0 between launches.
 enum { SMALL_Q, SMALL_K, SMALL_V, SMALL_OUT, SMALL_PROJECTIONS };
 typedef struct small_layer {
     linear_args of[SMALL_PROJECTIONS];

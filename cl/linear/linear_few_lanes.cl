@@ -113,8 +113,8 @@ REGISTER_INLINE void ask(w_pointer w, int k) {
 #define LATE_ROWS 2
 #define LATE_NUMBERS 512
 
-// sum += x w over `count` numbers, whole SPANs, from number `first` of w on, for one row of x: a row of W is read from end to end, as memory likes it, and its sum is in
-// four vectors, so that no product waits for the one before.
+// sum += x w over `count` numbers, whole SPANs, from number `first` of w on, for one row of x: a row of W is read from end to end, as
+// memory likes it, and its sum is in four vectors, so that no product waits for the one before.
 REGISTER_INLINE VEC add_row(x_pointer x, row_of_w w, int first, long ahead, int count, VEC sum) {
     VEC part[4] = {sum, (VEC)(0.0f), (VEC)(0.0f), (VEC)(0.0f)};
     int k = 0;

@@ -66,7 +66,8 @@ bool cla_variant_linear_is_open(const plan_input *in, const linear_problem *p) {
 static bool prefers_clblast(const plan_input *in, const linear_problem *p) {
     const tuned_row *row = default_row(in, p);
     if (is_clblast(row)) return true;
-    if (row->id == KERNEL_LINEAR_MATRIX || row->id == KERNEL_LINEAR_FRAGMENTS || is_quantised(p)) return false;
+    if (row->id == KERNEL_LINEAR_MATRIX || row->id == KERNEL_LINEAR_FRAGMENTS || is_quantised(p))
+        return false;
     const enum plan_measured known = in->measured[cla_variant_linear_measure(row->id)];
     if (cla_plan_has_lanes(in)) return known == PLAN_CLBLAST_FASTER;
     if (!in->has_clblast || p->type_w != CLATTN_TYPE_F32) return false;

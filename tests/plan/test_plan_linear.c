@@ -392,10 +392,141 @@ START_TEST(integers) {
 }
 END_TEST
 
+// Fragments of warps: 16-bit projections of many rows, where an engine is proven that is not slower than tiles of multiply-adds; by a row
+// of the caller's anywhere, on an engine that is proven or on the emulation, but wgmma. A row's knobs are kept where they fit.
+static const struct linear_fragments_case {
+    const char *own;
+    float rate; // of NVIDIA's engine for both types; 0: not proven; of tiles 100
+    int64_t rows, columns;
+    int engine; // 0: another kernel
+    int row_tile, column_tile;
+} linear_fragments_cases[] = {
+    {NULL, 0.0f, 4096, 4096, 0, 0, 0},
+    {NULL, 4000.0f, 4096, 4096, MATRIX_ENGINE_MMA, 128, 128},
+    {NULL, 4000.0f, 512, 1024, MATRIX_ENGINE_MMA, 64, 64}, // a tile for each of 108 units
+    {NULL, 4000.0f, 17, 77, MATRIX_ENGINE_MMA, 32, 64},
+    {NULL, 4000.0f, 16, 4096, 0, 0, 0},
+    {NULL, 99.0f, 4096, 4096, 0, 0, 0},
+    {"linear_tiles :", 4000.0f, 4096, 4096, 0, 0, 0},
+    {"linear_fragments :", 99.0f, 4096, 4096, MATRIX_ENGINE_MMA, 128, 128},
+    {"linear_fragments :", 0.0f, 1, 8, MATRIX_ENGINE_EMULATION, 32, 64},
+    {"linear_fragments : MATRIX_ENGINE=1 EMULATED=7", 4000.0f, 1, 8, MATRIX_ENGINE_EMULATION, 64, 64},
+    {"linear_fragments : MATRIX_ENGINE=5", 4000.0f, 4096, 4096, MATRIX_ENGINE_MMA, 128,
+     128}, // not here: as without the row
+    {"linear_fragments : MATRIX_ENGINE=3", 0.0f, 4096, 4096, 0, 0, 0},
+    {"linear_fragments : ROW_VECTORS=2 GROUP_ROWS=4", 4000.0f, 4096, 4096, MATRIX_ENGINE_MMA, 128, 128},
+    {"linear_fragments : GROUP_ROWS=8 GROUP_COLUMNS=2", 4000.0f, 4096, 4096, MATRIX_ENGINE_MMA, 256, 128}};
+
+static void check_linear_fragments(const struct linear_fragments_case *of, clattn_type type, int align) {
+    clattn_capabilities gpu = device_of(48 << 10, 4096, 108);
+    linear_problem p = {.type_x = type, .type_w = type, .rows = of->rows, .columns = of->columns};
+    tuned_rows own = {0};
+    linear_choice c;
+    char why[256];
+    gpu.compute_capability = 80;
+    plan_input in = {.device = &gpu, .own = &own, .shipped = &shipped, .has_clblast = true};
+    in.probes.rate[PROBE_TILES] = 100.0f;
+    in.probes.rate[PROBE_MMA_BF16] = in.probes.rate[PROBE_MMA_F16] = of->rate;
+    in.probes.proven = 1u << PROBE_TILES | (of->rate > 0.0f ? PROBES_MMA : 0);
+    if (of->own) ck_assert_msg(cla_tuned_parse(of->own, &own, why, sizeof why), "%s", why);
+    p.reduction = 768, p.rope_head = 64, p.align_x = 16, p.align_w = align;
+    ck_assert(cla_variant_choose_linear(&in, &p, true, &c));
+    const bool half = type != CLATTN_TYPE_F32, taken = c.id == KERNEL_LINEAR_FRAGMENTS;
+    ck_assert_msg(taken == (half && of->engine != 0), "%s: %s", of->own, clattn_kernel_sources[c.id].name);
+    if (taken) {
+        ck_assert_int_eq(c.knobs.matrix_engine, of->engine);
+        ck_assert_int_eq(c.row_tile, of->row_tile);
+        ck_assert_int_eq(c.column_tile, of->column_tile);
+        ck_assert_int_eq(c.knobs.wide, align >= 8 ? 2 : 0);
+        ck_assert_int_eq(c.knobs.rope, 1);
+        ck_assert_uint_le(c.local_bytes, gpu.local_memory_bytes);
+        ck_assert(!cla_variant_linear_is_open(&in, &p));
+        ck_assert(cla_variant_choose_linear(&in, &p, false, &c));
+    }
+    cla_tuned_free(&own);
+}
+
+START_TEST(projections_on_fragments) {
+    for (size_t i = 0; i < sizeof linear_fragments_cases / sizeof linear_fragments_cases[0]; i++)
+        for (int type = 0; type < 3; type++)
+            for (int align = 4; align <= 8; align += 4)
+                check_linear_fragments(&linear_fragments_cases[i], (clattn_type)type, align);
+    static const char *const refused[] = {"MATRIX_ENGINE=2", "MATRIX_ENGINE=4",
+                                          "MATRIX_ENGINE=6", "MATRIX_ENGINE=1 EMULATED=4",
+                                          "EMULATED=5",      "GROUP_ROWS=65536 GROUP_COLUMNS=65536",
+                                          "GROUP_ROWS=9",    "CHUNK=48",
+                                          "ROW_VECTORS=8",   "COLUMN_TILE=24",
+                                          "COLUMN_TILE=128", "GROUP_ROWS=1 ROW_VECTORS=1"};
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        tuned_rows own;
+        char row[128], why[256] = "";
+        snprintf(row, sizeof row, "linear_fragments : %s", refused[i]);
+        ck_assert_msg(!cla_tuned_parse(row, &own, why, sizeof why) && strlen(why) > 20, "%s: '%s'", row, why);
+    }
+}
+END_TEST
+
+// float32 in terms, where the call allows it: six products for one, three where one side is bfloat16, of half of the engine's rate; and
+// where a row names the kernel. Never with float16, with short reductions, or unasked.
+static const struct linear_terms_case {
+    const char *own;
+    float rate; // of NVIDIA's engine; of tiles 100
+    clattn_type x, w;
+    bool split;
+    int64_t reduction;
+    int engine, column_tile, local_bytes;
+} linear_terms_cases[] = {
+    {NULL, 4000.0f, CLATTN_TYPE_F32, CLATTN_TYPE_F32, true, 768, MATRIX_ENGINE_MMA, 64, 3 * (64 + 64) * 64},
+    {NULL, 4000.0f, CLATTN_TYPE_F32, CLATTN_TYPE_F32, false, 768, 0, 0, 0},
+    {NULL, 4000.0f, CLATTN_TYPE_F32, CLATTN_TYPE_F32, true, 63, 0, 0, 0},
+    {NULL, 4000.0f, CLATTN_TYPE_F32, CLATTN_TYPE_F16, true, 768, 0, 0, 0},
+    {NULL, 4000.0f, CLATTN_TYPE_F16, CLATTN_TYPE_F32, true, 768, 0, 0, 0},
+    {NULL, 4000.0f, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, true, 768, 0, 0, 0},
+    {NULL, 1201.0f, CLATTN_TYPE_F32, CLATTN_TYPE_F32, true, 768, MATRIX_ENGINE_MMA, 64, 3 * (64 + 64) * 64},
+    {NULL, 1199.0f, CLATTN_TYPE_F32, CLATTN_TYPE_F32, true, 768, 0, 0, 0},
+    {NULL, 601.0f, CLATTN_TYPE_F32, CLATTN_TYPE_BF16, true, 768, MATRIX_ENGINE_MMA, 64, (3 * 64 + 64) * 64},
+    {NULL, 601.0f, CLATTN_TYPE_BF16, CLATTN_TYPE_F32, true, 768, MATRIX_ENGINE_MMA, 64, (64 + 3 * 64) * 64},
+    {NULL, 599.0f, CLATTN_TYPE_F32, CLATTN_TYPE_BF16, true, 768, 0, 0, 0},
+    {"linear_fragments :", 1.0f, CLATTN_TYPE_F32, CLATTN_TYPE_F32, true, 768, MATRIX_ENGINE_MMA, 64,
+     3 * (64 + 64) * 64},
+    {"linear_fragments :", 0.0f, CLATTN_TYPE_F32, CLATTN_TYPE_F32, true, 768, MATRIX_ENGINE_EMULATION, 64,
+     3 * (64 + 64) * 64 + 128 * 48},
+    {"linear_fragments :", 4000.0f, CLATTN_TYPE_F32, CLATTN_TYPE_F32, false, 768, 0, 0, 0}};
+
+START_TEST(projections_in_terms) {
+    for (size_t i = 0; i < sizeof linear_terms_cases / sizeof linear_terms_cases[0]; i++) {
+        const struct linear_terms_case *of = &linear_terms_cases[i];
+        clattn_capabilities gpu = device_of(48 << 10, 4096, 108);
+        linear_problem p = {.type_x = of->x, .type_w = of->w, .rows = 4096, .columns = 4096};
+        tuned_rows own = {0};
+        linear_choice c;
+        char why[256];
+        gpu.compute_capability = 80;
+        plan_input in = {.device = &gpu, .own = &own, .shipped = &shipped, .has_clblast = true};
+        in.probes.rate[PROBE_TILES] = 100.0f, in.probes.rate[PROBE_MMA_BF16] = of->rate;
+        in.probes.proven = 1u << PROBE_TILES | (of->rate > 0.0f ? PROBES_MMA : 0);
+        if (of->own) ck_assert_msg(cla_tuned_parse(of->own, &own, why, sizeof why), "%s", why);
+        p.reduction = of->reduction, p.split = of->split, p.align_x = p.align_w = 16;
+        ck_assert(cla_variant_choose_linear(&in, &p, true, &c));
+        const bool taken = c.id == KERNEL_LINEAR_FRAGMENTS;
+        ck_assert_msg(taken == (of->engine != 0), "%zu: %s", i, clattn_kernel_sources[c.id].name);
+        if (taken) {
+            ck_assert_int_eq(c.knobs.terms, 3);
+            ck_assert_int_eq(c.knobs.matrix_engine, of->engine);
+            ck_assert_int_eq(c.column_tile, of->column_tile);
+            ck_assert_uint_eq(c.local_bytes, (size_t)of->local_bytes + 128);
+            ck_assert(cla_variant_choose_linear(&in, &p, false, &c) && c.id == KERNEL_LINEAR_FRAGMENTS);
+        }
+        cla_tuned_free(&own);
+    }
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {
-        scales_of_groups, never_lanes,  measured_and_asked, cpus_keep_theirs, parameters_of_clblast,
-        alignment,        who_projects, dot_product,        integer_product,  whole_heads,
-        integers};
+        scales_of_groups,      never_lanes, measured_and_asked, cpus_keep_theirs,
+        parameters_of_clblast, alignment,   who_projects,       dot_product,
+        integer_product,       whole_heads, integers,           projections_on_fragments,
+        projections_in_terms};
     return PLAN_SUITE_RUN("plan_linear", tests);
 }
