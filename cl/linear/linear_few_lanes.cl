@@ -445,7 +445,7 @@ linear_few_lanes(__global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE
                  __global const ELEMENT(TYPE_OUT) * residual, const epilogue_args epilogue_of,
 #endif
                  linear_args args0, linear_args args1, linear_args args2) {
-    const weights all0 = WEIGHTS(0), all1 = WEIGHTS(1), all2 = WEIGHTS(2);
+    const weights all0 = W_POINTERS(0), all1 = W_POINTERS(1), all2 = W_POINTERS(2);
 #if EPILOGUE
     const epilogue after = {&args1, all1, bias1, residual, &epilogue_of};
     (void)all2;

@@ -102,10 +102,10 @@
 
 #if TERMS > 1
 typedef __global const ELEMENT(TYPE_Q) * x_pointer;
-typedef __global const ELEMENT(TYPE_KV) * w_pointer;
+typedef __global const ELEMENT(TYPE_KV) * matrix_pointer;
 typedef float8 piece; // eight numbers of a row in registers
 #else
-typedef __global const ushort *x_pointer, *w_pointer;
+typedef __global const ushort *x_pointer, *matrix_pointer;
 typedef uint4 piece;
 #endif
 typedef __global const ELEMENT(TYPE_BIAS) * bias_pointer;
@@ -113,7 +113,7 @@ typedef __global const ELEMENT(TYPE_BIAS) * bias_pointer;
 // The rows of x and of W of which a work-item brings pieces; and those that are on their way through its registers.
 typedef struct tile_rows {
     x_pointer x[PASSES(TILE_ROWS)];
-    w_pointer w[PASSES(TILE_COLUMNS)];
+    matrix_pointer w[PASSES(TILE_COLUMNS)];
 } tile_rows;
 typedef struct fetched {
     piece x[PASSES(TILE_ROWS)], w[PASSES(TILE_COLUMNS)];
@@ -140,8 +140,8 @@ FRAGMENT_INLINE long place_of_row(const linear_args *a, long wanted) {
 FRAGMENT_INLINE long place_of_column(const linear_args *a, int wanted) {
     return a->w_offset + walk_column(a, min(wanted, a->columns - 1)) * a->w_row;
 }
-FRAGMENT_INLINE void find_rows(tile_rows *to, const linear_args *a, x_pointer x, w_pointer w, long first_row,
-                               int first_column) {
+FRAGMENT_INLINE void find_rows(tile_rows *to, const linear_args *a, x_pointer x, matrix_pointer w,
+                               long first_row, int first_column) {
     EACH_PASS(n, TILE_ROWS) to->x[n] = x + place_of_row(a, first_row + PASS_ROW(n));
     EACH_PASS(n, TILE_COLUMNS) to->w[n] = w + place_of_column(a, first_column + line_column(PASS_ROW(n)));
 }
@@ -365,8 +365,8 @@ FRAGMENT_INLINE int next_chunk(warp_sums *t, fetched *f, const tile_rows *rows, 
 // What terms do not hold. The elements of a row or a column of which a number was too large, an infinity or a NaN become those of
 // multiply-adds. So do elements below 2^-20 where a number was too small: those above do not feel what engines lose of terms and of
 // products below 2^-126. Slow, and rare.
-FRAGMENT_INLINE void mend(warp_sums *t, uint strange, const linear_args *a, x_pointer x_all, w_pointer w_all,
-                          long first_row, int first_column) {
+FRAGMENT_INLINE void mend(warp_sums *t, uint strange, const linear_args *a, x_pointer x_all,
+                          matrix_pointer w_all, long first_row, int first_column) {
     // A loop that stays a loop: the first element is mended, and becomes the last.
 #pragma unroll 1
     for (int n = 0; n < ROW_VECTORS * COLUMN_PARTS * FRAGMENT_ELEMENTS; n++) {
@@ -378,7 +378,7 @@ FRAGMENT_INLINE void mend(warp_sums *t, uint strange, const linear_args *a, x_po
         float s = t->s[0][0][0];
         if ((found & 1u) || ((found >> SMALL_BIT & 1u) && fabs(s) < 0x1p-20f)) {
             const x_pointer x_row = x_all + place_of_row(a, first_row + row);
-            const w_pointer w_row = w_all + place_of_column(a, first_column + line_column(column));
+            const matrix_pointer w_row = w_all + place_of_column(a, first_column + line_column(column));
             s = 0.0f;
 #pragma unroll 1
             for (int d = 0; d < a->reduction; d++)
@@ -464,7 +464,7 @@ FRAGMENT_INLINE void store(warp_sums *t, const linear_args *a, const item_rows *
 }
 
 __kernel FRAGMENT_SIZED __attribute__((reqd_work_group_size(FRAGMENT_GROUP, 1, 1))) void
-linear_fragments(x_pointer x, w_pointer w, bias_pointer bias, __global ELEMENT(TYPE_OUT) * y,
+linear_fragments(x_pointer x, matrix_pointer w, bias_pointer bias, __global ELEMENT(TYPE_OUT) * y,
                  __global const ulong *turns, __global const int *table, linear_args args) {
     __local uint4 tile[LOCAL_BYTES / 16] __attribute__((aligned(128)));
     FRAGMENT_EXCHANGE;

@@ -343,7 +343,7 @@ __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) * x, __global const EL
     const int columns = min(args.columns - first_column, args.column_tile);
     VEC x_tile[ROW_PANELS][TILE_STEPS][ROW_VECTORS], y_tile[ROW_PANELS][LINEAR_TILE_COLUMNS][ROW_VECTORS];
     float w_block[W_BLOCKS * W_FLOATS] ALIGNED;
-    const weights all = WEIGHTS();
+    const weights all = W_POINTERS();
     long x_row_at[TILE_ROWS], y_row_at[TILE_ROWS];
 #if DOT_I8
     x_block x_integers[ROW_PANELS][INTEGER_BLOCKS];

@@ -153,7 +153,7 @@ linear_tiles(x_pointer x, w_pointer w, W_SCALES_OF() bias_pointer bias, __global
     const int tx = (int)get_local_id(0) % GROUP_COLUMNS, ty = (int)get_local_id(0) / GROUP_COLUMNS;
     const long first_row = (long)get_group_id(0) * TILES_ROWS;
     const int first_column = UNIFORM_ID(1) * TILES_COLUMNS;
-    const source from = {&args, x, WEIGHTS(), &at};
+    const source from = {&args, x, W_POINTERS(), &at};
     tiles_sums sums;
     tiles_clear(&sums);
     place_tile(&args, bias, table, first_row, first_column, &at);
