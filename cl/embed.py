@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Embed the kernels: flatten each .cl file's #include lines and write all of them as C byte arrays.
+"""Embed the kernels: flatten each .cl file's #include lines and write all of them as C arrays.
 
     embed.py OUT.c OUT.h OUT.d NAME.cl [NAME.cl ...]
     embed.py --knobs OUT.clh    base/knobs.clh alone, for compilers that read cl/ as it lies
@@ -7,7 +7,8 @@
 OUT.h lists the kernels as KERNEL(name, NAME) lines, so that the build files are the only list of them; OUT.d names what was read,
 for the build. An include is looked for from this script's folder, whatever folder the file that has it lies in; base/knobs.clh
 is made of the rows of src/program/knobs.def.
-Bytes, not string literals: C11 promises only 4,095 characters for one literal.
+C11 promises 4,095 characters for one literal, so that a text is an array of rows of so many, without zeros between them. As literals
+they compile in a fiftieth of the time of a list of bytes.
 """
 import os
 import re
@@ -28,44 +29,59 @@ def knobs_text():
         f'#if {name} < {least} || {name} > {most}\n#error "{name} is {least} to {most}"\n#endif\n' for name, _, least, most in rows)
 
 
-def flatten(path, seen):
-    """The text of `path` with every quoted include replaced by its file, each file once."""
+def flatten(path, seen, read=None):
+    """The text of `path` with every quoted include replaced by its file, each file once, but that one behind an #if is there again where
+    another one stands, since it may be left out: its own guard leaves one of them. `read` takes what was read."""
+    if read is not None:
+        read.add(KNOBS_DEF if path == KNOBS else path)
     if path == KNOBS:
-        seen.add(KNOBS_DEF)
         return knobs_text()
-    lines = []
+    lines, depth = [], -path.endswith(".clh")  # its guard
     for number, line in enumerate(open(path, encoding="utf-8"), 1):
+        depth += bool(re.match(r"\s*#\s*if", line)) - bool(re.match(r"\s*#\s*endif", line))
         include = re.match(r'\s*#include "([^"]+)"', line)
         if not include:
             lines.append(line)
             continue
         target = os.path.join(TOP, include.group(1))
         if target not in seen:
-            seen.add(target)
+            inside = set(seen) if depth > 0 else seen
+            inside.add(target)
             lines.append(f'#line 1 "{os.path.basename(target)}"\n')
-            lines.append(flatten(target, seen))
+            lines.append(flatten(target, inside, read))
             lines.append(f'#line {number + 1} "{os.path.basename(path)}"\n')
     return "".join(lines)
 
 
+ROW = 4000
+# Newer compilers ask what becomes of the zero behind a row.
+QUIET = "".join(f'#pragma GCC diagnostic ignored "-W{name}"\n'
+                for name in ("pragmas", "unknown-warning-option", "unterminated-string-initialization"))
+ESCAPES = {ord("\n"): "\\n", ord('"'): '\\"', ord("\\"): "\\\\", ord("?"): "\\?"}  # "??" begins a trigraph
+
+
+def literal(data):
+    """These bytes as string literals, one of each line."""
+    lines = data.splitlines(keepends=True)
+    return "\n".join('"' + "".join(ESCAPES.get(b) or (chr(b) if 32 <= b < 127 else f"\\{b:03o}") for b in line) + '"' for line in lines)
+
+
 def main(out_c, out_h, out_d, *sources):
-    parts, names, read = ['#include "program/kernels.h"\n'], [], set(sources)
+    parts, sizes, read = ['#include "program/kernels.h"\n#if defined(__GNUC__)\n' + QUIET + "#endif\n"], {}, set(sources)
     for path in sources:
         name = os.path.splitext(os.path.basename(path))[0]
-        names.append(name)
-        seen = set()
-        data = flatten(path, seen).encode()
-        read |= seen - {KNOBS}
-        rows = [", ".join(str(b) for b in data[i:i + 32]) for i in range(0, len(data), 32)]
-        parts.append(f"static const unsigned char text_{name}[] = {{\n" + ",\n".join(rows) + "};\n")
+        data = flatten(path, set(), read).encode()
+        sizes[name] = len(data)
+        rows = [literal(data[i:i + ROW]) for i in range(0, len(data), ROW)]
+        parts.append(f"static const char text_{name}[][{ROW}] = {{\n" + ",\n".join(rows) + "};\n")
     parts.append("const struct kernel_source clattn_kernel_sources[KERNEL_COUNT] = {\n")
-    for name in names:
-        parts.append(f'    [KERNEL_{name.upper()}] = {{"{name}", text_{name}, sizeof text_{name}}},\n')
+    for name, size in sizes.items():
+        parts.append(f'    [KERNEL_{name.upper()}] = {{"{name}", (const unsigned char *)text_{name}, {size}}},\n')
     parts.append("};\n")
     with open(out_c, "w", encoding="utf-8") as f:
         f.write("".join(parts))
     with open(out_h, "w", encoding="utf-8") as f:
-        f.write("".join(f"KERNEL({name}, {name.upper()})\n" for name in names))
+        f.write("".join(f"KERNEL({name}, {name.upper()})\n" for name in sizes))
     with open(out_d, "w", encoding="utf-8") as f:
         f.write(f"{out_c} {out_h}: " + " ".join(sorted(p.replace(" ", "\\ ") for p in read)) + "\n")
 

@@ -31,9 +31,6 @@ float OWN fabs(float x) {
 float OWN fmax(float x, float y) {
     return __builtin_fmaxf(x, y);
 }
-float OWN fabs(float x) {
-    return __builtin_fabsf(x);
-}
 float OWN exp2(float x) {
     return __nvvm_ex2_approx_f(x);
 }
@@ -106,6 +103,9 @@ float4 OWN select(float4 x, float4 y, int4 takes_y) {
 }
 float8 OWN select(float8 x, float8 y, int8 takes_y) {
     return takes_y < 0 ? y : x;
+}
+float4 OWN convert_float4(char4 x) {
+    return __builtin_convertvector(x, float4);
 }
 float4 OWN convert_float4(int4 x) {
     return __builtin_convertvector(x, float4);

@@ -100,7 +100,8 @@ void case_kv_free(struct case_data *data) {
 }
 
 int case_kv_scales(int tensor) {
-    if (tensor >= CASE_MATRIX) return tensor == CASE_GATE ? 8 : 4 + tensor - CASE_MATRIX;
+    if (tensor >= CASE_MATRIX && tensor < CASE_MATRIX_BIAS) return 4 + tensor - CASE_MATRIX;
+    if (tensor == CASE_GATE) return 8;
     return (tensor == CASE_PAST_K || tensor == CASE_PAST_V ? 2 : 0) +
            (tensor == CASE_V || tensor == CASE_PAST_V);
 }
