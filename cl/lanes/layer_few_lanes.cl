@@ -58,7 +58,7 @@ layer_few_lanes(FUSED_ARGUMENTS, __global const ELEMENT(TYPE_Q) * x, __global co
             const int which = part < steps.q ? SMALL_Q : part < steps.k ? SMALL_K : SMALL_V;
             const linear_args of = shared->of[which];
             const int tile = part - (which == SMALL_Q ? 0 : which == SMALL_K ? steps.q : steps.k);
-            const weights w = {which == SMALL_Q ? wq : which == SMALL_K ? wk : wv};
+            const w_matrix w = {which == SMALL_Q ? wq : which == SMALL_K ? wk : wv};
             project_columns(&of, x, w,
                             which == SMALL_Q   ? bq
                             : which == SMALL_K ? bk
@@ -69,7 +69,7 @@ layer_few_lanes(FUSED_ARGUMENTS, __global const ELEMENT(TYPE_Q) * x, __global co
             flash_lanes(FUSED_VALUES, n % shared->tiles, shared->tiles, item / args.heads, item % args.heads);
         } else {
             const linear_args of = shared->of[SMALL_OUT];
-            const weights w = {wo};
+            const w_matrix w = {wo};
             project_columns(&of, out, w, bo, y, turns, positions, (part - steps.attention) * COLUMN_TILE, 0);
         }
         MEMORY_FENCE;

@@ -257,7 +257,7 @@ void take_rows(const linear_args *a, __global const int *table, row_block *to) {
 }
 
 // Heads of x that are apart have whole groups: a part of a row begins one.
-void sum_block(const linear_args *a, x_pointer x, weights w, const row_block *rows,
+void sum_block(const linear_args *a, x_pointer x, w_matrix w, const row_block *rows,
                const column_block *columns, VEC sum[ROW_BLOCK][COLUMN_BLOCK]) {
     for (int r = 0; r < ROW_BLOCK; r++) {
         for (int n = 0; n < COLUMN_BLOCK; n++) sum[r][n] = (VEC)(0.0f);
@@ -330,7 +330,7 @@ typedef struct epilogue epilogue;
 // What follows before the columns are stored: an activation, times those of a second projection of the rows, plus a residual.
 struct epilogue {
     const linear_args *up;
-    weights w_up;
+    w_matrix w_up;
     bias_pointer bias_up;
     __global const ELEMENT(TYPE_OUT) * residual;
     const epilogue_args *args;
@@ -359,7 +359,7 @@ void finish_block(const linear_args *of, const epilogue *e, const row_block *row
 typedef struct projection {
     const linear_args *a;
     x_pointer x;
-    weights w;
+    w_matrix w;
     bias_pointer bias;
     __global ELEMENT(TYPE_OUT) * y;
     __global const ulong *turns;
@@ -420,7 +420,7 @@ void project(const projection *p, int first, int last) {
 #endif
 
 // Columns [first, first + COLUMN_TILE) of one projection. `after` is for EPILOGUE.
-void project_columns(const linear_args *a, x_pointer x, weights w, bias_pointer bias,
+void project_columns(const linear_args *a, x_pointer x, w_matrix w, bias_pointer bias,
                      __global ELEMENT(TYPE_OUT) * y, __global const ulong *turns, __global const int *table,
                      int first, const epilogue *after) {
     const projection p = {a, x, w, bias, y, turns, table, after};
@@ -445,7 +445,7 @@ linear_few_lanes(__global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE
                  __global const ELEMENT(TYPE_OUT) * residual, const epilogue_args epilogue_of,
 #endif
                  linear_args args0, linear_args args1, linear_args args2) {
-    const weights all0 = W_POINTERS(0), all1 = W_POINTERS(1), all2 = W_POINTERS(2);
+    const w_matrix all0 = W_POINTERS(0), all1 = W_POINTERS(1), all2 = W_POINTERS(2);
 #if EPILOGUE
     const epilogue after = {&args1, all1, bias1, residual, &epilogue_of};
     (void)all2;

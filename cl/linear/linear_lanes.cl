@@ -184,7 +184,7 @@ void pack_x(const linear_args *a, x_pointer x, const long row_at[TILE_ROWS], int
 // Copy `blocks` blocks of W as float32 (with DOT_BF16 as it is, in pairs), zero from the reduction's end on; columns past the last
 // repeat it. Then what comes after them, of which a panel asks for its share.
 #if TURNED & LINEAR_TURNED_W
-void pack_w(const linear_args *a, weights of, int column, int k, int depth, int blocks, float *to) {
+void pack_w(const linear_args *a, w_matrix of, int column, int k, int depth, int blocks, float *to) {
     w_pointer w = of.at + a->w_offset + k * a->w_row;
     for (int d = 0; d < depth; d += STEP, to += W_WIDE) {
         w_pointer p = w + d * a->w_row;
@@ -223,7 +223,7 @@ w_pointer next_w(const linear_args *a, w_pointer w, int column, int block, int p
 #define ASK_FOR_ROWS(w, row, k)                                                                              \
     for (int d = 0; d < LANES; d++) PREFETCH(w + (k + d) * row)
 #else
-void pack_w(const linear_args *a, weights w, int column, int k, int depth, int blocks, float *block) {
+void pack_w(const linear_args *a, w_matrix w, int column, int k, int depth, int blocks, float *block) {
     for (int n = 0; n < COLUMN_BLOCK; n++) {
         const row_of_w row = w_row_of(w, a, min(column + n, a->columns - 1));
         const int exist = min(depth, a->reduction - k), whole = exist / SPAN * SPAN;
@@ -343,7 +343,7 @@ __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) * x, __global const EL
     const int columns = min(args.columns - first_column, args.column_tile);
     VEC x_tile[ROW_PANELS][TILE_STEPS][ROW_VECTORS], y_tile[ROW_PANELS][LINEAR_TILE_COLUMNS][ROW_VECTORS];
     float w_block[W_BLOCKS * W_FLOATS] ALIGNED;
-    const weights all = W_POINTERS();
+    const w_matrix all = W_POINTERS();
     long x_row_at[TILE_ROWS], y_row_at[TILE_ROWS];
 #if DOT_I8
     x_block x_integers[ROW_PANELS][INTEGER_BLOCKS];

@@ -214,7 +214,7 @@ linear_rows(x_pointer x, w_pointer w0, w_pointer w1, w_pointer w2,
     const int tiles0 = column_tiles(&args0), tiles1 = tiles0 + column_tiles(&args1);
     const int which = group < tiles0 ? 0 : group < tiles1 ? 1 : 2;
     const linear_args a = pick(args0, &args1, &args2, which);
-    weights w;
+    w_matrix w;
     w.at = which == 0 ? w0 : which == 1 ? w1 : w2;
 #if W_SCALED
     w.scale = which == 0 ? scale0 : which == 1 ? scale1 : scale2;

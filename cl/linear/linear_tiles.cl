@@ -69,7 +69,7 @@ TILES_INLINE void place_tile(const linear_args *a, bias_pointer bias, __global c
 typedef struct source {
     const linear_args *args;
     x_pointer x;
-    weights w;
+    w_matrix w;
     __local const tile_places *at;
 } source;
 

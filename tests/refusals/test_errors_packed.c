@@ -108,7 +108,7 @@ END_TEST
 
 #define PACK_INVALID(X)                                                                                      \
     X(w_rank, "w", p.w.rank = 3)                                                                             \
-    X(w_type, "w", p.w.type = CLATTN_TYPE_I8)                                                                \
+    X(w_type, "w", p.w.type = CLATTN_TYPE_I32)                                                               \
     X(w_stride, "w", p.w.stride[1] = 2)                                                                      \
     X(w_empty, "w: a side is 0", p.w.shape[0] = 0)                                                           \
     X(w_leaves, "w", p.w.stride[0] = 1 << 20)                                                                \
