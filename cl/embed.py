@@ -67,7 +67,7 @@ def literal(data):
 
 
 def main(out_c, out_h, out_d, *sources):
-    parts, sizes, read = ['#include "program/kernels.h"\n#if defined(__GNUC__)\n' + QUIET + "#endif\n"], {}, set(sources)
+    parts, sizes, read = ['#include "program/kernels.h"\n#if defined(__GNUC__)\n' + QUIET + "#endif\n"], {}, set()
     for path in sources:
         name = os.path.splitext(os.path.basename(path))[0]
         data = flatten(path, set(), read).encode()

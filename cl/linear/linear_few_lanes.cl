@@ -42,11 +42,15 @@ typedef __global const ELEMENT(TYPE_Q) * x_pointer;
 
 // What is read of W at once. Of a block the products with its n are summed, and its d comes once, as does m + 8 d where there is an m. Of
 // numbers with scales the same, less their zero point.
-#if STORE_IS_BLOCKS(TYPE_KV)
+#if STORE_IS_BLOCKS(TYPE_KV) || W_SCALED
 typedef struct w_part {
     vec_pair n;
     float d, m;
 } w_part;
+#else
+typedef vec_pair w_part;
+#endif
+#if STORE_IS_BLOCKS(TYPE_KV)
 w_part load_w(w_pointer w, long k) {
     w_part part = {{PASTE(block_lanes_, TYPE_KV)(w, k), PASTE(block_lanes_, TYPE_KV)(w, k + LANES)},
                    BLOCK_D(w, k)};
@@ -58,10 +62,6 @@ w_part load_w(w_pointer w, long k) {
 #define LOAD_W(w, k) load_w(w, k)
 #define LOAD_W_PART(w, k, count) load_w(w, k) // blocks are whole
 #elif W_SCALED
-typedef struct w_part {
-    vec_pair n;
-    float d;
-} w_part;
 REGISTER_INLINE w_part scale_part(row_of_w w, int k, vec_pair n) {
 #if ZEROS
     const float zero = KV_ZERO(w, KV_KEY, k);
@@ -81,14 +81,11 @@ w_part load_w_part(row_of_w w, int k, int count) {
 }
 #define LOAD_W_PART(w, k, count) load_w_part(w, k, count)
 #else
-typedef vec_pair w_part;
 #define LOAD_W(w, k) LOAD_PAIR(TYPE_KV, w, k)
 #define LOAD_W_PART(w, k, count) LOAD_PAIR_PART(TYPE_KV, w, k, count)
 #endif
 REGISTER_INLINE VEC add_part(vec_pair x, w_part w, VEC sum) {
-#if W_SCALED
-    return fma(fma(x.b, w.n.b, x.a * w.n.a), (VEC)(w.d), sum);
-#elif STORE_IS_BLOCKS(TYPE_KV)
+#if STORE_IS_BLOCKS(TYPE_KV) || W_SCALED
     sum = fma(fma(x.b, w.n.b, x.a * w.n.a), (VEC)(w.d), sum);
     return TYPE_KV == STORE_Q4_1 ? fma(x.a + x.b, (VEC)(w.m), sum) : sum;
 #else

@@ -75,17 +75,11 @@ typedef struct source {
 
 // A line's row of W.
 TILES_INLINE row_of_w row_of(source from, int line) {
-    row_of_w row;
 #if W_SCALED
-    row.at = from.w.at + from.at->w[line];
-    row.scales = from.w.scale + from.args->scale_offset + from.at->scale[line];
-#if ZEROS
-    row.zeros = from.w.zero + from.args->zero_offset + from.at->scale[line];
-#endif
+    return w_row_at(from.w, from.args, from.at->w[line], from.at->scale[line]);
 #else
-    row = from.w.at + from.at->w[line];
+    return w_row_at(from.w, from.args, from.at->w[line], 0);
 #endif
-    return row;
 }
 
 // The d-th element of a row of x, whose heads may lie apart.

@@ -160,7 +160,7 @@ static bool takes_large(clattn_context *c) {
     if (atomic_load(&c->large_refused)) return false;
     cl_program built = clCreateProgramWithSource(c->opencl, 1, (const char **)texts, NULL, NULL);
     if (!built) return false;
-    const cl_int code = clBuildProgram(built, 1, &c->device, PROGRAM_OPTIONS LARGE_OPTION, NULL, NULL);
+    const cl_int code = cla_binary_build(c, built, PROGRAM_OPTIONS LARGE_OPTION);
     clReleaseProgram(built);
     if (code != CL_SUCCESS) atomic_store(&c->large_refused, true);
     return code == CL_SUCCESS;

@@ -209,14 +209,10 @@ static bool is_named_of_mpi(const char *structure, const char *field, size_t len
     return named;
 }
 
-static bool ends_with(const char *field, size_t length, const char *end) {
-    return length > strlen(end) && strncmp(field + length - strlen(end), end, strlen(end)) == 0;
-}
-
-// Zero points have their scales' strides, and scales of matrices are of few types, so that no call lays them by themselves: cases with
-// `zeros` and with `groups` do, in every layout.
+// Zero points have their scales' strides, so that no call lays them by themselves: cases with `zeros` do, in every layout.
 static bool lies_as_scales(const char *field, size_t length) {
-    return ends_with(field, length, "_zero") || (field[0] == 'w' && ends_with(field, length, "_scale"));
+    return length > strlen("_zero") &&
+           strncmp(field + length - strlen("_zero"), "_zero", strlen("_zero")) == 0;
 }
 
 // Each field of clattn_tensor in the headers' structs is a tensor of a call here.

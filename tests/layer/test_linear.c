@@ -106,6 +106,13 @@ static bool row_asks_for_integers(const char *kernel) {
     return asks && asks < row + strcspn(row, "|\n");
 }
 
+// What the call has written.
+static struct case_result projected(const struct case_arrays *a) {
+    ck_assert(clattn_linear_enqueue(harness()->context, harness()->queue, &a->linear, 0, NULL, NULL) ==
+              CLATTN_OK);
+    return case_collect(a, harness()->queue, NULL);
+}
+
 static void hard_rows(enum hard what, clattn_type x, clattn_type w, int64_t rows, int64_t width) {
     struct case_arrays arrays;
     clattn_linear_choice choice;
@@ -127,9 +134,7 @@ static void hard_rows(enum hard what, clattn_type x, clattn_type w, int64_t rows
     ck_assert(clattn_linear_plan(harness()->context, &arrays.linear, &choice) == CLATTN_OK);
     ck_assert_msg(!row_asks_for_integers(choice.kernel_name) || strstr(choice.why, "integer"), "%s",
                   choice.why);
-    ck_assert(clattn_linear_enqueue(harness()->context, harness()->queue, &arrays.linear, 0, NULL, NULL) ==
-              CLATTN_OK);
-    struct case_result got = case_collect(&arrays, harness()->queue, NULL);
+    struct case_result got = projected(&arrays);
     for (int64_t n = 0; n < rows * test.head_dim; n++) {
         double bound;
         const double y = hard_element(data, n / test.head_dim, n % test.head_dim, &bound), is = got.out[n];
@@ -183,9 +188,7 @@ static void check_terms(enum hard what, clattn_type x, clattn_type w, bool of_w)
     for (int64_t i = 0; i < (of_w ? m : n) / 2 * width && what == HARD_TINY; i++)
         hard[i] *= terms ? 0x1p-3 : 0x1p15;
     case_bind(data, harness_place(), &arrays);
-    ck_assert(clattn_linear_enqueue(harness()->context, harness()->queue, &arrays.linear, 0, NULL, NULL) ==
-              CLATTN_OK);
-    struct case_result got = case_collect(&arrays, harness()->queue, NULL);
+    struct case_result got = projected(&arrays);
     for (int64_t line = 0; line < (of_w ? m : n); line++) {
         double away = 0, all = 0;
         for (int64_t i = 0; i < (of_w ? n : m); i++) {
@@ -232,9 +235,7 @@ START_TEST(infinite_scale) {
         struct case_data *data = case_make(&test);
         data->matrix[LAYER_Q][11 * test.width + 5] = 1e9; // whose block's scale is no float16
         case_bind(data, harness_place(), &arrays);
-        ck_assert(clattn_linear_enqueue(harness()->context, harness()->queue, &arrays.linear, 0, NULL,
-                                        NULL) == CLATTN_OK);
-        struct case_result got = case_collect(&arrays, harness()->queue, NULL);
+        struct case_result got = projected(&arrays);
         for (int64_t i = 0; i < test.n_q * test.head_dim; i++)
             ck_assert_msg(isnan(got.out[i]) ? i % test.head_dim == 11
                                             : i % test.head_dim != 11 && isfinite(got.out[i]),
@@ -275,9 +276,7 @@ START_TEST(hostile_scales) {
         w[3 * test.width + 7] = (double)NAN;
         for (int64_t k = 0; k < test.width; k++) w[7 * test.width + k] = 0;
         case_bind(data, harness_place(), &arrays);
-        ck_assert(clattn_linear_enqueue(harness()->context, harness()->queue, &arrays.linear, 0, NULL,
-                                        NULL) == CLATTN_OK);
-        struct case_result got = case_collect(&arrays, harness()->queue, NULL);
+        struct case_result got = projected(&arrays);
         for (int64_t i = 0; i < test.n_q * test.head_dim; i++) {
             const int64_t m = i % test.head_dim;
             const double *x = data->x + i / test.head_dim * test.width, *row = w + m * test.width,
@@ -315,9 +314,7 @@ START_TEST(infinity_at_a_tail) {
                                             (size_t)(scale->offset + 11 * scale->stride[0]) * sizeof infinity,
                                             sizeof infinity, &infinity, 0, NULL, NULL),
                        "clEnqueueWriteBuffer");
-        ck_assert(clattn_linear_enqueue(harness()->context, harness()->queue, &arrays.linear, 0, NULL,
-                                        NULL) == CLATTN_OK);
-        struct case_result got = case_collect(&arrays, harness()->queue, NULL);
+        struct case_result got = projected(&arrays);
         for (int64_t i = 0; i < test.n_q * test.head_dim; i++)
             ck_assert_msg(i % test.head_dim == 11 ? got.out[i] == (double)INFINITY : isfinite(got.out[i]),
                           "%lld rows: out[%lld] is %g", (long long)test.n_q, (long long)i, got.out[i]);

@@ -185,6 +185,12 @@ static void open_ragged_cache(struct strided_call *c) {
     p->sequences = (int32_t)s.b, p->max_q = 3;
 }
 
+// A matrix of int8 and its scales.
+static const double scales[16] = {.1, .2, -.1, .3, .2, .1, -.2, .1, .3, .1, .2, .1, -.3, .2, .1, .3};
+#define ADD_SCALED(of, at, field, rows, columns)                                                             \
+    ADD(of, at, field, READ, I8, 2, rows, columns);                                                          \
+    add_values(c, #of "." #field "_scale", &at field##_scale, READ | ANY, F32, 1, (int64_t[]){rows}, scales)
+
 ENQUEUE(lay, layer, layer)
 
 static void open_layer(struct strided_call *c) {
@@ -219,16 +225,16 @@ static void open_append_layer(struct strided_call *c) {
     s.b = 1;
     ADD(clattn_layer_params, p->, x, READ, F32, 3, 1, s.n, m);
     ADD(clattn_layer_params, p->, out, WRITTEN, F32, 3, 1, s.n, m);
-    ADD(clattn_layer_params, p->, wq, READ, F32, 2, q, m),
-        ADD(clattn_layer_params, p->, wk, READ, F32, 2, q, m);
-    ADD(clattn_layer_params, p->, wv, READ, F32, 2, v, m),
-        ADD(clattn_layer_params, p->, wo, READ, F32, 2, m, v);
+    ADD_SCALED(clattn_layer_params, p->, wq, q, m);
+    ADD_SCALED(clattn_layer_params, p->, wk, q, m);
+    ADD_SCALED(clattn_layer_params, p->, wv, v, m);
+    ADD_SCALED(clattn_layer_params, p->, wo, m, v);
+    ADD_SCALED(clattn_layer_params, p->, w_gate, v, m);
     add_kv(c, &p->kv, s, F32, BOTH);
     add_positions(c, &p->rope, 1, s.n, 0);
     ADD_GIVEN(clattn_layer_params, p->, cu_seqlens_q_device, READ | ANY, cu, 1, 2);
     p->sequences = 1, p->max_q = (int32_t)s.n;
-    p->heads = (int32_t)s.h, p->append = true;
-    p->projection = CLATTN_PROJECTION_NATIVE;
+    p->heads = (int32_t)s.h, p->append = true, p->projection = CLATTN_PROJECTION_NATIVE;
     c->enqueue = lay;
 }
 
@@ -239,9 +245,9 @@ static void open_layer_kv(struct strided_call *c) {
     const struct sizes s = sizes_of(c);
     const int64_t m = c->small ? 1 : 12, q = s.h * s.d, v = s.h * s.dv;
     ADD(clattn_layer_kv_params, p->, y, READ, F32, 3, s.b, s.keys, m);
-    ADD(clattn_layer_kv_params, p->, wk, READ, F32, 2, q, m);
+    ADD_SCALED(clattn_layer_kv_params, p->, wk, q, m);
     ADD(clattn_layer_kv_params, p->, bk, READ, F32, 1, q);
-    ADD(clattn_layer_kv_params, p->, wv, READ, F32, 2, v, m);
+    ADD_SCALED(clattn_layer_kv_params, p->, wv, v, m);
     ADD(clattn_layer_kv_params, p->, bv, READ, F32, 1, v);
     ADD(clattn_layer_kv_params, p->, k, BOTH, F32, 4, s.b, s.h, s.keys, s.d);
     ADD(clattn_layer_kv_params, p->, v, WRITTEN, F32, 4, s.b, s.h, s.keys, s.dv);
@@ -253,18 +259,31 @@ static void open_layer_kv(struct strided_call *c) {
 
 ENQUEUE(project, linear, linear)
 
-static void open_linear(struct strided_call *c) {
+static struct sizes open_projection(struct strided_call *c) {
     clattn_linear_params *p = &c->linear;
     const struct sizes s = sizes_of(c);
     ADD(clattn_linear_params, p->, x, READ, F32, 3, s.b, s.n, s.keys);
     ADD(clattn_linear_params, p->, out, BOTH, F32, 3, s.b, s.n, s.dv);
+    p->projection = CLATTN_PROJECTION_NATIVE;
+    c->enqueue = project;
+    return s;
+}
+
+static void open_linear(struct strided_call *c) {
+    clattn_linear_params *p = &c->linear;
+    const struct sizes s = open_projection(c);
     ADD(clattn_linear_params, p->, w, READ, F32, 2, s.dv, s.keys);
     ADD(clattn_linear_params, p->, b, READ, F32, 1, s.dv);
     ADD(clattn_linear_params, p->, w_up, READ, F32, 2, s.dv, s.keys);
     ADD(clattn_linear_params, p->, b_up, READ, F32, 1, s.dv);
     ADD(clattn_linear_params, p->, residual, READ, F32, 3, s.b, s.n, s.dv);
-    p->projection = CLATTN_PROJECTION_NATIVE;
-    c->enqueue = project;
+}
+
+static void open_scaled_linear(struct strided_call *c) {
+    clattn_linear_params *p = &c->linear;
+    const struct sizes s = open_projection(c);
+    ADD_SCALED(clattn_linear_params, p->, w, s.dv, s.keys);
+    ADD_SCALED(clattn_linear_params, p->, w_up, s.dv, s.keys);
 }
 
 static clattn_status pack(const struct strided_call *c, clattn_context *context, cl_command_queue queue) {
@@ -538,6 +557,7 @@ static const struct {
              {"appending layer", open_append_layer},
              {"layer's keys", open_layer_kv},
              {"linear", open_linear},
+             {"linear with scales", open_scaled_linear},
              {"pack", open_pack},
              {"append", open_append},
              {"shift", open_shift},

@@ -32,7 +32,8 @@ enum {
     CASE_WEIGHTS,
     CASE_SCORES,
     CASE_GRADIENT, // of a backward, in the order of GRADIENT_Q
-    CASE_TENSORS = CASE_GRADIENT + GRADIENTS
+    CASE_TENSORS = CASE_GRADIENT + GRADIENTS,
+    CASE_SCALED = 5 + LAYER_MATRICES // that may have scales: k, v, their past, the matrices and the gate's
 };
 
 // Inputs, row-major and already rounded to their storage types; NULL: absent. A suite may change them before a

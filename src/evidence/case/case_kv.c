@@ -99,11 +99,16 @@ void case_kv_free(struct case_data *data) {
     free(data->block_table);
 }
 
+// Those of k and v, of which a type may be one of blocks, are first.
+static const int scaled[CASE_SCALED] = {CASE_K,          CASE_V,          CASE_PAST_K,
+                                        CASE_PAST_V,     CASE_MATRIX,     CASE_MATRIX + 1,
+                                        CASE_MATRIX + 2, CASE_MATRIX + 3, CASE_GATE};
+#define OF_KEYS_AND_VALUES 4
+
 int case_kv_scales(int tensor) {
-    if (tensor >= CASE_MATRIX && tensor < CASE_MATRIX_BIAS) return 4 + tensor - CASE_MATRIX;
-    if (tensor == CASE_GATE) return 8;
-    return (tensor == CASE_PAST_K || tensor == CASE_PAST_V ? 2 : 0) +
-           (tensor == CASE_V || tensor == CASE_PAST_V);
+    int n = 0;
+    while (n < CASE_SCALED && scaled[n] != tensor) n++;
+    return n;
 }
 
 // Groups of numbers of a tensor that share a scale, such as its rows, or of the table that repeats in its place, where one
@@ -142,16 +147,13 @@ static void store_blocks(const struct test_case *t, int tensor, double *x) {
 }
 
 void case_kv_store(struct case_data *data) {
-    static const int tensors[] = {CASE_K,          CASE_V,          CASE_PAST_K,     CASE_PAST_V, CASE_MATRIX,
-                                  CASE_MATRIX + 1, CASE_MATRIX + 2, CASE_MATRIX + 3, CASE_GATE};
-    for (int n = 0; n < 9; n++) {
-        const int tensor = tensors[n];
+    for (int n = 0; n < CASE_SCALED; n++) {
+        const int tensor = scaled[n];
         const struct guarded_shape shape = case_shape(&data->test, tensor);
         const clattn_type type = shape.type;
         if (shape.rank == 0 || !(CLATTN_TYPE_IS_SCALED(type) || clattn_type_numbers(type) > 1)) continue;
-        if (!CLATTN_TYPE_IS_SCALED(type) && n > 3) continue; // matrices were made of whole blocks
-        if (!CLATTN_TYPE_IS_SCALED(type)) {
-            store_blocks(&data->test, tensor, data->input[tensor]);
+        if (!CLATTN_TYPE_IS_SCALED(type)) { // matrices were made of whole blocks
+            if (n < OF_KEYS_AND_VALUES) store_blocks(&data->test, tensor, data->input[tensor]);
             continue;
         }
         const kv_groups groups = groups_of(&data->test, tensor);
@@ -192,9 +194,8 @@ static void bind_scales(const struct case_data *data, struct place *place, int t
     free(numbers);
 }
 
-// The numbers of a tensor as they are stored, and its scales beside it.
-static struct guarded bind_scaled(const struct case_data *data, struct place *place, int tensor,
-                                  struct case_arrays *a) {
+struct guarded case_kv_bind_scaled(const struct case_data *data, struct place *place, int tensor,
+                                   struct case_arrays *a) {
     const struct test_case *t = &data->test;
     const struct guarded_shape shape = case_shape(t, tensor);
     const kv_groups groups = groups_of(t, tensor);
@@ -215,15 +216,10 @@ static struct guarded bind_scaled(const struct case_data *data, struct place *pl
     return tensor_of;
 }
 
-struct guarded case_kv_bind_matrix(const struct case_data *data, struct place *place, int tensor,
-                                   struct case_arrays *a) {
-    return bind_scaled(data, place, tensor, a);
-}
-
 static struct guarded bind_tensor(const struct case_data *data, struct place *place, int tensor,
                                   struct case_arrays *a) {
     const struct guarded_shape shape = case_shape(&data->test, tensor);
-    if (CLATTN_TYPE_IS_SCALED(shape.type)) return bind_scaled(data, place, tensor, a);
+    if (CLATTN_TYPE_IS_SCALED(shape.type)) return case_kv_bind_scaled(data, place, tensor, a);
     return guarded_input(place, &shape, data->input[tensor]);
 }
 

@@ -12,8 +12,8 @@ void case_kv_hide(struct case_data *data);
 void case_kv_free(struct case_data *data);
 // Make the numbers of k and v what their type can hold, where that is not one element's affair; and those of matrices with scales.
 void case_kv_store(struct case_data *data);
-// A matrix, and its scales beside it: arrays->kv_scales and kv_zeros [case_kv_scales(tensor)].
-struct guarded case_kv_bind_matrix(const struct case_data *data, struct place *place, int tensor,
+// A tensor's numbers as they are stored, and its scales beside it: arrays->kv_scales and kv_zeros [case_kv_scales(tensor)].
+struct guarded case_kv_bind_scaled(const struct case_data *data, struct place *place, int tensor,
                                    struct case_arrays *arrays);
 int case_kv_scales(int tensor);
 

@@ -144,7 +144,7 @@ static void bind_inputs(const struct case_data *data, const struct case_data *pa
             (t->packed && n <= CASE_V) || n == CASE_K || n == CASE_V || n == CASE_PAST_K || n == CASE_PAST_V;
         const bool matrix = (n >= CASE_MATRIX && n < CASE_MATRIX_BIAS) || n == CASE_GATE;
         if (shape.rank > 0 && matrix && CLATTN_TYPE_IS_SCALED(shape.type))
-            a->all[n] = case_kv_bind_matrix(from, place, n, a);
+            a->all[n] = case_kv_bind_scaled(from, place, n, a);
         else if (shape.rank > 0 && !elsewhere)
             a->all[n] = guarded_input(place, &shape, from->input[n]);
     }
@@ -197,7 +197,7 @@ void case_unbind(struct case_arrays *a) {
         guarded_release(&a->caches[n]);
         guarded_release(&a->new_rows[n]);
     }
-    for (int n = 0; n < 9; n++) guarded_release(&a->kv_scales[n]), guarded_release(&a->kv_zeros[n]);
+    for (int n = 0; n < CASE_SCALED; n++) guarded_release(&a->kv_scales[n]), guarded_release(&a->kv_zeros[n]);
     guarded_release(&a->block_table);
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) guarded_release(&a->mods[n]);
     guarded_release(&a->blocks);

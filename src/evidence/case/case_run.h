@@ -31,9 +31,8 @@ struct case_arrays {
         };
     };
     struct guarded caches[2], new_rows[2]; // of k and v, where the case appends (case_kv.h)
-    struct guarded kv_scales[9],
-        kv_zeros
-            [9]; // of k, v, their past, matrices and the gate's, where their type has some: case_kv_scales
+    // Of k, v, their past, matrices and the gate's, where their type has some, by case_kv_scales.
+    struct guarded kv_scales[CASE_SCALED], kv_zeros[CASE_SCALED];
     struct guarded block_table;              // of pages
     struct guarded mods[CLATTN_MOD_BUFFERS]; // what expressions read (case_mods.h), and those
     struct guarded positions[2];             // explicit ones of RoPE (case_positions.h)

@@ -8,8 +8,13 @@
 #include "layer/projection/packed.h"
 #include "layer/projection/projector.h"
 
-static const char *const packed_names[PROJECTIONS] = {"packed_wq", "packed_wk", "packed_wv", "packed_gate",
-                                                      "packed_wo"};
+// The fields of a layer's call that each projection has besides its matrix and bias.
+#define EACH_PROJECTION(X)                                                                                   \
+    X(wq, packed_wq), X(wk, packed_wk), X(wv, packed_wv), X(w_gate, packed_gate), X(wo, packed_wo)
+#define PACKED_NAME(w, packed) #packed
+#define SCALE_NAME(w, packed) #w "_scale"
+#define ZERO_NAME(w, packed) #w "_zero"
+static const char *const packed_names[PROJECTIONS] = {EACH_PROJECTION(PACKED_NAME)};
 
 bool cla_layer_projects(const layer *l, int projection) {
     if (projection == PROJECT_GATE) return l->gated;
@@ -157,12 +162,12 @@ static void choose_rope(layer *l) {
 // Fill what the projections have besides their tensors: scales and zero points, packed weights, and how float32 may be multiplied.
 static clattn_status take_weights(layer *l) {
     const clattn_layer_params *p = &l->params;
-    const clattn_packed *const packed[] = {&p->packed_wq, &p->packed_wk, &p->packed_wv, &p->packed_gate,
-                                           &p->packed_wo};
-    const clattn_tensor *const scales[] = {&p->wq_scale, &p->wk_scale, &p->wv_scale, &p->w_gate_scale,
-                                           &p->wo_scale},
-                               *const zeros[] = {&p->wq_zero, &p->wk_zero, &p->wv_zero, &p->w_gate_zero,
-                                                 &p->wo_zero};
+#define PACKED_OF(w, packed) &p->packed
+#define SCALE_OF(w, packed) &p->w##_scale
+#define ZERO_OF(w, packed) &p->w##_zero
+    const clattn_packed *const packed[] = {EACH_PROJECTION(PACKED_OF)};
+    const clattn_tensor *const scales[] = {EACH_PROJECTION(SCALE_OF)}, *const zeros[] = {
+                                                                           EACH_PROJECTION(ZERO_OF)};
     for (int i = 0; i < PROJECTIONS; i++) {
         l->of[i].scale = *scales[i], l->of[i].zero = *zeros[i];
         l->of[i].split = p->precision == CLATTN_PRECISION_SPLIT;
@@ -234,10 +239,8 @@ static clattn_status check_memory(const layer *l, call_views *v) {
                 {"wv", &p->wv},         {"wo", &p->wo},        {"w_gate", &p->w_gate}, {"bq", &p->bq},
                 {"bk", &p->bk},         {"bv", &p->bv},        {"bo", &p->bo},         {"b_gate", &p->b_gate},
                 {"q_norm", &p->q_norm}, {"k_norm", &p->k_norm}};
-    static const char *const scales[PROJECTIONS] = {"wq_scale", "wk_scale", "wv_scale", "w_gate_scale",
-                                                    "wo_scale"},
-                             *const zeros[PROJECTIONS] = {"wq_zero", "wk_zero", "wv_zero", "w_gate_zero",
-                                                          "wo_zero"};
+    static const char *const scales[] = {EACH_PROJECTION(SCALE_NAME)}, *const zeros[] = {
+                                                                           EACH_PROJECTION(ZERO_NAME)};
     _Static_assert(sizeof read / sizeof read[0] + 3 * PROJECTIONS + 1 + VIEW_RULES <= VIEWS_MOST, "they fit");
     cla_views_begin(v, l->context);
     for (size_t i = 0; i < sizeof read / sizeof read[0]; i++)

@@ -12,9 +12,8 @@
 typedef struct linear_epilogue {
     bool given;
     clattn_activation activation;
-    clattn_tensor w_up, b_up, packed_up, up_scale,
-        up_zero;            // as w, b, packed, scale and zero of the projection
-    clattn_tensor residual; // [B, N, M]
+    clattn_tensor w_up, b_up, packed_up, up_scale, up_zero; // as w, b, packed, scale, zero of the projection
+    clattn_tensor residual;                                 // [B, N, M]
 } linear_epilogue;
 
 // x and y are [B, heads, N, size], so that heads are split and joined by strides alone: column c of a row is

@@ -217,18 +217,19 @@ const char *cla_family_integers_word(const knobs *k) {
                                         : NULL;
 }
 
+static bool is_eights(const problem *p) {
+    return (p->type_kv == CLATTN_TYPE_I8 || p->type_kv == CLATTN_TYPE_Q8_0) && p->head_dim % 8 == 0;
+}
+
 bool cla_family_eights_wanted(const plan_input *in, const problem *p) {
-    return (p->type_kv == CLATTN_TYPE_I8 || p->type_kv == CLATTN_TYPE_Q8_0) && p->head_dim % 8 == 0 &&
-           !in->device->is_cpu;
+    return is_eights(p) && !in->device->is_cpu;
 }
 
 int cla_family_eights(const plan_input *in, const problem *p, const tuned_row *row, const char **language) {
-    const bool own = in->own && in->own->count > 0 && row >= in->own->rows &&
-                     row < in->own->rows + in->own->count,
-               proven = in->probes.proven >> PROBE_DOT_I8_OWN & 1u,
+    const bool proven = in->probes.proven >> PROBE_DOT_I8_OWN & 1u,
                win = in->probes.rate[PROBE_DOT_I8_OWN] > in->probes.rate[PROBE_EIGHTS];
-    const int asked = own ? row->knobs.dot_i8 : win ? DOT_I8_OWN : 0;
-    if ((p->type_kv != CLATTN_TYPE_I8 && p->type_kv != CLATTN_TYPE_Q8_0) || p->head_dim % 8) return 0;
+    const int asked = cla_tuned_has(in->own, row) ? row->knobs.dot_i8 : win ? DOT_I8_OWN : 0;
+    if (!is_eights(p)) return 0;
     if (asked <= DOT_I8_EMULATION) return asked;
     if (!proven) return 0;
     const char *options = cla_eights_options(in->device);

@@ -26,7 +26,7 @@ static const char *knobs_refusal(const knobs *row) {
 
 // A row of the caller's for any kernel of the path says what is taken; one of the library's knows no tiles.
 static const char *choose_engine(const plan_input *in, const tuned_row *row, knobs *k) {
-    const bool own = row && in->own && row >= in->own->rows && row < in->own->rows + in->own->count;
+    const bool own = cla_tuned_has(in->own, row);
     const bool proven = in->probes.proven >> PROBE_AMX & 1u;
     if (own && row->id != KERNEL_FLASH_MATRIX) return "a tuned row of the caller's names another kernel";
     if (own && k->matrix_engine == MATRIX_ENGINE_AMX && !proven)

@@ -121,10 +121,8 @@ bool cla_family_linear_dot_wins(const plan_input *in, const linear_problem *p) {
 
 int cla_family_linear_integers(const plan_input *in, const linear_problem *p, const tuned_row *row, int lanes,
                                bool win) {
-    const bool own = in->own && in->own->count > 0 && row >= in->own->rows &&
-                     row < in->own->rows + in->own->count,
-               proven = in->probes.proven >> PROBE_DOT_I8 & 1u;
-    const int asked = own ? row->knobs.dot_i8 : win ? DOT_I8_VNNI : 0;
+    const bool proven = in->probes.proven >> PROBE_DOT_I8 & 1u;
+    const int asked = cla_tuned_has(in->own, row) ? row->knobs.dot_i8 : win ? DOT_I8_VNNI : 0;
     if (clattn_type_numbers(p->type_w) <= 2 || lanes < 8) return 0; // blocks
     return asked == DOT_I8_VNNI && !proven ? 0 : asked;
 }

@@ -72,6 +72,11 @@ typedef struct tuned_kernels {
 const tuned_row *cla_tuned_find(const tuned_rows *own, const tuned_rows *shipped,
                                 const tuned_kernels *kernels, const tuned_key *key);
 
+// Whether the row, or NULL, is one of these; NULL: there are none.
+static inline bool cla_tuned_has(const tuned_rows *rows, const tuned_row *row) {
+    return rows && row && row >= rows->rows && row < rows->rows + rows->count;
+}
+
 // The rows that the library ships, as text.
 extern const char clattn_tuned_rows_text[];
 #endif
