@@ -43,7 +43,7 @@ static const char *fit_lanes(const plan_input *in, const problem *p, const tuned
 // Its own tile: two or three sums a score and column, so that half as many stay in registers. A row that the caller gives has the word:
 // what it says without DOT_I8 is a tile for floats.
 static const char *fit_integers(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
-    const bool own = in->own && row >= in->own->rows && row < in->own->rows + in->own->count;
+    const bool own = cla_tuned_has(in->own, row);
     const char *refusal = cla_family_integer_refusal(p);
     if (refusal) return refusal;
     if (!(in->probes.proven >> PROBE_DOT_I8 & 1u) && row->knobs.dot_i8 != DOT_I8_EMULATION)

@@ -74,7 +74,7 @@ const tuned_row *cla_tuned_find(const tuned_rows *own, const tuned_rows *shipped
 
 // Whether the row, or NULL, is one of these; NULL: there are none.
 static inline bool cla_tuned_has(const tuned_rows *rows, const tuned_row *row) {
-    return rows && row && row >= rows->rows && row < rows->rows + rows->count;
+    return rows && row && rows->count > 0 && row >= rows->rows && row < rows->rows + rows->count;
 }
 
 // The rows that the library ships, as text.
