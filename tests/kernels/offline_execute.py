@@ -86,6 +86,16 @@ BROKEN = {
     "keys past the end": (ONE, FIRST, r"min\(j, end - 1\)\), d, width, side", "j), d, width, side", "bytes at .* of buffer"),
     "rows past the end": (ONE, FIRST, r"i < end \? HEAD_DIM_V : 0", "HEAD_DIM_V", "bytes at .* of buffer"),
     "the last key that a row sees": (ONE, CAUSAL, r"j < first \|\| j >= last\)", "j < first || j > last)", NUMBERS),
+    "rows of another head": (("gfx1201",), "decode_fragments f16, D = 64, causal, 10 heads a key", r"a\)->group \+ \(i\) % \(a\)->group",
+                             "a)->group + (i) % ((a)->group - 1)", NUMBERS),
+    "no barrier before a chunk": (("gfx942", "gfx1201"), "linear_fragments f16", r"barrier\(CLK_LOCAL_MEM_FENCE\); // the chunk", "// the chunk",
+                                  BARRIER),
+    "terms of x in another order": (("gfx90a", "gfx1201"), "linear_fragments f32, three terms", r"X_BYTES \* i", "X_BYTES * (i == 0 ? 0 : 3 - i)",
+                                    NUMBERS),
+    "columns of a projection": (("gfx942",), "linear_fragments bf16", r"WARP_COLUMN \+ FRAGMENT_COLUMN\(y, e\)",
+                                "WARP_COLUMN + (FRAGMENT_COLUMN(y, e) ^ 1)", NUMBERS),
+    "numbers past the reduction": (("gfx942",), "linear_fragments bf16", r"2 \* clamp\(a->reduction - \(d\), 0, 8\)", "16",
+                                   "bytes at .* of buffer|" + NUMBERS),
     "an instruction that is not known": (ONE, FIRST, r"__builtin_amdgcn_exp2f\(x\)", "__builtin_amdgcn_sinf(x)", "v_sin_f32.*no such instruction is known"),
 }
 
