@@ -133,17 +133,18 @@ def addresses(ins, first):
 
 
 def global_load(ins):
-    kind, = form(ins, r"global_load_(b32|b64|b96|b128|dword|dwordx[234]|ushort|u16|d16_b16|short_d16|d16_hi_b16|short_d16_hi)$")
+    kind, = form(ins, r"global_load_(b32|b64|b96|b128|dword|dwordx[234]|(?:d16_|d16_hi_)?(?:b16|[ui]8)|[us]byte|ushort|u16"
+                 r"|(?:short|[us]byte)_d16(?:_hi)?)$")
     count, at, half = WORDS.get(kind, 1), addresses(ins, (1, 2)), kind not in WORDS
-    place = vectors(ins, 0, count)
+    place, number = vectors(ins, 0, count), "u1" if re.search("u8|ubyte", kind) else "i1" if re.search("i8|sbyte", kind) else "u2"
 
     def do(w):
         where = w.chosen()
         if not len(where):
             return
         if half:
-            words = w.buffers.load(at(w)[where], 2, "global memory").view(np.uint16)[:, 0]
-            put_half(w, place, where, words, "d16" in kind, "hi" in kind)
+            words = w.buffers.load(at(w)[where], int(number[1]), "global memory").view(number)[:, 0].astype(np.int32).view(np.uint32)
+            put_half(w, place, where, words & np.uint32(0xffff) if "d16" in kind else words, "d16" in kind, "hi" in kind)
             return
         for k, words in enumerate(load_words(w, at(w)[where], count).T):
             w.v[place + k][where] = words

@@ -85,6 +85,7 @@ SCALARS = {
     "s_add_f32": (1, (1, 1), lambda x, y: bits(real(x) + real(y)), None),
     "s_fmamk_f32": (1, (1, 1, 1), lambda x, k, y: bits(multiply_add(real(x), real(k), real(y))), None),
     "s_trunc_f32": (1, (1,), lambda x: bits(np.trunc(real(x))), None), "s_cvt_f32_u32": (1, (1,), lambda x: bits(np.float32(x)), None),
+    "s_cvt_f32_i32": (1, (1,), lambda x: bits(np.float32(signed(x))), None),
     "s_cvt_u32_f32": (1, (1,), lambda x: to_unsigned(real(x)), None),
 }
 LOGIC = {"and": lambda x, y: x & y, "or": lambda x, y: x | y, "xor": lambda x, y: x ^ y, "andn2": lambda x, y: x & ~y,
@@ -145,9 +146,12 @@ def save_exec(ins):
 
 
 def compare(ins):
-    _, _, op, kind = ins.name.split("_")
+    _, form, op, kind = ins.name.split("_")
     count = int(kind[1:]) // 32
     x, y, what = source(ins.words[0], count), source(ins.words[1], count), COMPARES[op]
+    if form == "cmpk":  # with 16 bits
+        short = constant(ins.words[1]) & 0xffff
+        y = lambda w: signed(short, 16) & WORD if kind[0] == "i" else short  # noqa: E731
     number = {"i": signed, "u": lambda n: n, "f": real}[kind[0]]
 
     def do(w):
@@ -163,15 +167,20 @@ def test_bit(ins):
     return do
 
 
+# Of scalar loads: how many numbers, and of which type.
+LOADS = {"dword": (1, "u4"), "b32": (1, "u4"), "dwordx2": (2, "u4"), "b64": (2, "u4"), "b96": (3, "u4"), "dwordx4": (4, "u4"), "b128": (4, "u4"),
+         "dwordx8": (8, "u4"), "b256": (8, "u4"), "dwordx16": (16, "u4"), "b512": (16, "u4"), "u16": (1, "u2"), "i16": (1, "i2"),
+         "u8": (1, "u1"), "i8": (1, "i1")}
+
+
 def load(ins):
-    count = {"dword": 1, "b32": 1, "dwordx2": 2, "b64": 2, "b96": 3, "dwordx4": 4, "b128": 4, "dwordx8": 8, "b256": 8, "dwordx16": 16,
-             "b512": 16}[ins.name[len("s_load_"):]]
-    put, base, offset = target(ins.words[0], count), source(ins.words[1], 2), source(ins.words[2], 1)
+    count, kind = LOADS[ins.name[len("s_load_"):]]
+    put, base, offset, size = target(ins.words[0], count), source(ins.words[1], 2), source(ins.words[2], 1), int(kind[1])
 
     def do(w):
-        at = np.uint64(base(w) + signed(offset(w))) + np.arange(0, 4 * count, 4).astype(np.uint64)
-        words = w.buffers.load(at, 4, "scalars").view(np.uint32)[:, 0]
-        put(w, sum(int(x) << 32 * k for k, x in enumerate(words)))
+        at = np.uint64(base(w) + signed(offset(w))) + np.arange(0, size * count, size).astype(np.uint64)
+        words = w.buffers.load(at, size, "scalars").view(kind)[:, 0]
+        put(w, sum((int(x) & WORD) << 32 * k for k, x in enumerate(words)))
     return do
 
 
@@ -181,7 +190,7 @@ def scalar(ins):
     if name in SCALARS:
         return plain(ins)
     for pattern, make in ((r"s_(addc|subb)_u32$|s_(add|sub)_co_ci_u32$", with_carry), (r"s_cselect_b(32|64)$", select),
-                          (r"s_\w+_saveexec_b(32|64)$", save_exec), (r"s_cmp_[a-z]+_[iuf](32|64)$", compare),
+                          (r"s_\w+_saveexec_b(32|64)$", save_exec), (r"s_cmp_[a-z]+_[iuf](32|64)$|s_cmpk_[a-z]+_[iu]32$", compare),
                           (r"s_bitcmp[01]_b32$", test_bit), (r"s_load_\w+$", load)):
         if re.match(pattern, name):
             return make(ins)

@@ -52,18 +52,24 @@ CASTS = {"u": lambda x: x, "i": lambda x: x.view(np.int32), "f": lambda x: x.vie
          "w": lambda x: x & np.uint32(0xffff)}
 
 
-def selected(get, part):
-    """SDWA: one half of an operand, or all of it."""
-    if part in (None, "DWORD"):
+def selected(get, part, has_sign=False):
+    """SDWA: a half or a byte of an operand, with a sign or without one, or all of it."""
+    if part in (None, "DWORD") and not has_sign:
         return get
-    shift = {"WORD_0": 0, "WORD_1": 16}[part]
-    return lambda w: get(w) >> np.uint32(shift) & np.uint32(0xffff)
+    size = {"WORD": 16, "BYTE": 8}[part[:-2]]
+    shift, rest = np.uint32(size * int(part[-1])), np.uint32(32 - size)
+    if has_sign:
+        return lambda w: ((get(w) >> shift << rest).view(np.int32) >> rest.view(np.int32)).view(np.uint32)
+    return lambda w: get(w) >> shift << rest >> rest
 
 
 def source(word, kind, part=None):
     if kind in "UI":
         wide = raw_wide(word)
         return wide if kind == "U" else lambda w: wide(w).view(np.int64)
+    if word.startswith("sext("):
+        inner, cast = selected(raw(word[5:-1]), part, True), CASTS[kind]
+        return lambda w: cast(inner(w))
     found = re.match(r"(-?)(\|?)(.+?)\|?$", word)
     changes = bool(found[2]) or bool(found[1]) and register_of(found[3]) is not None
     if not changes:
@@ -160,6 +166,7 @@ PLAIN = {
     "v_ashrrev_i32": ("i", "ui", lambda x, y: y >> (x & SHIFT).astype(np.int32)),
     "v_lshlrev_b64": ("U", "uU", lambda x, y: y << (x & np.uint32(63)).astype(np.uint64)),
     "v_bfe_u32": ("u", "uuu", lambda x, y, z: x >> (y & SHIFT) & (np.uint32(1) << (z & SHIFT)) - np.uint32(1)),
+    "v_bfe_i32": ("i", "uuu", lambda x, y, z: own_bits(x >> (y & SHIFT), np.maximum(z & SHIFT, 1).astype(np.int64)) * (z & SHIFT != 0)),
     "v_bfrev_b32": ("u", "u", turned_over),
     "v_mul_u32_u24": ("u", "uu", lambda x, y: (x & np.uint32(0xffffff)) * (y & np.uint32(0xffffff))),
     "v_mad_u32_u24": ("u", "uuu", lambda x, y, z: (x & np.uint32(0xffffff)) * (y & np.uint32(0xffffff)) + z),
@@ -280,7 +287,8 @@ def compare(ins):
         raise PtxError("what v_cmpx does beside EXEC is not known here")
     out = EXEC if only_exec else place_of_bits(ins.words[0])
     words = ins.words if only_exec else ins.words[1:]
-    x, y = source(words[0], kind), source(words[1], "u" if op == "class" else kind)
+    parts = [ins.notes.pop(f"src{n}_sel", None) for n in (0, 1)]
+    x, y = source(words[0], kind, parts[0]), source(words[1], "u" if op == "class" else kind, parts[1])
     what = in_class if op == "class" else COMPARES[op]
     if (op == "class" or op in ("o", "u") or op[0] == "n" and op != "ne") and kind != "f":
         raise PtxError("only floats are compared so")
@@ -322,8 +330,10 @@ def choices(ins, name, count, given):
 
 
 def half_of(word, half):
-    """One register of a pair."""
+    """One register of a pair; of a constant what both have."""
     file, n, count = register_of(word) or ("", 0, 0)
+    if not file and half == 0:
+        return word
     if count != 2 or file == "s" and n >= VCC:
         raise PtxError("packed operands are pairs of registers here")
     return f"{file}{n + half}"

@@ -14,7 +14,7 @@ sys.path[:0] = [TESTS, f"{TOP}/cl"]
 import embed  # noqa: E402
 from amd_engine import known  # noqa: E402
 from amd_machine import Kernel, launch  # noqa: E402
-from fragment_calls import BF16, F16, F32, Call, Probe, Product, Wrong, changed  # noqa: E402
+from fragment_calls import BF16, F16, F32, I8, Call, Probe, Product, Wrong, changed  # noqa: E402
 from ptx_text import PtxError  # noqa: E402
 
 WMMA, MFMA = 5, 7  # MATRIX_ENGINE
@@ -48,6 +48,9 @@ CASES = {
     "flash_fragments f16, D = 64, causal, an infinity and a NaN": Call(F16, 64, 64, 33, 70, D64, causal=37, kv_heads=2,
                                                                        strange=[(45, 3, float("inf")), (69, 63, float("nan"))]),
     "flash_fragments f16, D = 40, values of 24": Call(F16, 40, 24, 33, 40, D64, causal=7, batch=2, heads=1),
+    "flash_fragments f16, D = 64, keys and values of int8": Call(F16, 64, 40, 33, 70, D128, causal=37, kv_heads=2, cache=I8),
+    "flash_fragments f16, D = 64, two fragments of rows": Call(F16, 64, 64, 70, 70, D128, (2, 2), causal=-5),
+    "flash_fragments bf16, D = 40, numbers one by one": Call(BF16, 40, 40, 33, 70, "-DWIDE=0 -DTILE_KV=32", (2, 1), room=3),
     "flash_fragments f16, D = 128, a window of 20 keys": Call(F16, 128, 128, 33, 70, D128, causal=37, window=20, values="channels"),
     "flash_fragments bf16, D = 64, causal": Call(BF16, 64, 64, 33, 70, D64, causal=37),
     "flash_fragments bf16, D = 64, a window of 20 keys": Call(BF16, 64, 64, 33, 70, D64, causal=37, window=20, values="channels"),
@@ -57,6 +60,7 @@ CASES = {
     "decode_fragments bf16, D = 64, 16 heads a key": Call(BF16, 64, 64, 1, 45, D128, (2, 1), heads=16, kernel="decode_fragments"),
     "linear_fragments f16": Product(F16, 35, 71, 103, CHUNK, 1, room=1),
     "linear_fragments bf16": Product(BF16, 33, 130, 72, CHUNK, tile=64),
+    "linear_fragments bf16, numbers one by one": Product(BF16, 5, 9, 41, "-DWIDE=0 -DCHUNK=64", 1, room=3),
     "linear_fragments f32, three terms": Product(F32, 21, 40, 103, CHUNK + " -DTERMS=3", 1, room=1),
 }
 
