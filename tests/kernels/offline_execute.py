@@ -1,307 +1,132 @@
-"""The probe of matrix fragments as AMD's compiler made it, executed: each item's registers and the group's local memory, instruction
-by instruction, so that the compiled loads, places, exchanges and stores are seen to fit what the engine does.
-
-The matrix instructions are written from AMD's instruction set architectures (RDNA3 and RDNA4, "Wave Matrix Multiply Accumulate", and
-AMD's matrix instruction calculator for v_mfma_f32_32x32x8), apart from the kernel's macros. Only what the probe is made of is known.
+"""Kernels with a matrix engine as AMD's compiler made them, executed instruction by instruction by amd_machine.py, beside double precision:
+so that the compiled loads, places, exchanges, masks and stores are seen to fit what the engine does, in tails of rows and of keys, too. Of
+attention the values are random ones, the numbers of their keys, or those of their channels. Then some of it is broken, and must be seen.
 """
+import glob
+import os
 import re
+import sys
+import tempfile
 
-import numpy as np
+TESTS = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.dirname(os.path.dirname(TESTS))
+sys.path[:0] = [TESTS, f"{TOP}/cl"]
+import embed  # noqa: E402
+from amd_engine import known  # noqa: E402
+from amd_machine import Kernel, launch  # noqa: E402
+from fragment_calls import BF16, F16, F32, I8, Call, Probe, Product, Wrong, changed  # noqa: E402
+from ptx_text import PtxError  # noqa: E402
 
-ROWS = 32  # for which the probe's input has room
-SIDE = 32
-ITEMS = 128
-OUT = 1 << 20  # where the result begins; the input begins at 0, the arguments at ARGUMENTS
-ARGUMENTS = 1 << 22
-IGNORED = re.compile(r"s_(delay_alu|wait\w*|nop|clause|sendmsg|barrier_signal)$|buffer_gl0_inv|global_(wb|inv)$")
-
-
-class Unknown(Exception):
-    pass
-
-
-def number(i):
-    """src/probe/fragments.c's."""
-    mixed = (i + 1) * 2654435761 % 2**32
-    if i < ROWS * SIDE:
-        return (mixed >> 13) % 3 - 1
-    return (mixed >> 15) % 7 - 3 if i < 2 * ROWS * SIDE - 8 else 0
+WMMA, MFMA = 5, 7  # MATRIX_ENGINE
+# Of a target: the engine, the work-items of its warp and the rows of its fragment (args/args.h, args/fragments.h).
+ENGINES = {"gfx90a": (MFMA, 64, 32), "gfx942": (MFMA, 64, 32), "gfx1100": (WMMA, 32, 16), "gfx1201": (WMMA, 32, 16)}
 
 
-def expected(rows):
-    a = np.array([number(i) for i in range(ROWS * SIDE)]).reshape(ROWS, SIDE)[:rows]
-    b = np.array([number(ROWS * SIDE + i) for i in range(SIDE * SIDE)]).reshape(SIDE, SIDE)
-    p = a @ b.T
-    return np.concatenate([p.ravel(), (p @ b).ravel(), p.max(axis=1)]).astype(np.float32)
+class Amd:
+    """A device of fragment_calls.py. `change`, a pattern and what stands in its place, may alter a kernel's text first."""
+
+    def __init__(self, compiler, target, folder, change=None):
+        self.compiler, self.target, self.folder, self.change = compiler, target, folder, change
+        self.engine, self.items, self.rows = ENGINES[target]
+
+    def run(self, kernel, options, items, groups, arguments, buffers):
+        text = changed(embed.flatten(glob.glob(f"{TOP}/cl/*/{kernel}.cl")[0], set()), self.change)
+        with tempfile.TemporaryDirectory(dir=self.folder) as own:
+            self.compiler.compile(own, kernel, text, f"-cl-std=CL1.2 {options}", items)
+            with open(f"{own}/a.s", encoding="utf-8") as f:
+                code = f.read()
+        launch(Kernel(code, kernel, self.target, known), items, groups, arguments, buffers)
 
 
-def to_16(x, bf16):
-    return (np.float32(x).view(np.uint32) >> 16).astype(np.uint16) if bf16 else np.float16(x).view(np.uint16)
+# What a call is, and the call: tails of rows and of keys; rows that see nothing; query heads that share keys.
+D64, D128, CHUNK = "-DWIDE=2 -DTILE_KV=64", "-DWIDE=2 -DTILE_KV=32", "-DWIDE=2 -DCHUNK=32"
+CASES = {
+    "probe_fragments f16": Probe(F16),
+    "probe_fragments bf16": Probe(BF16),
+    "flash_fragments f16, D = 64": Call(F16, 64, 64, 70, 70, D64),
+    "flash_fragments f16, D = 64, causal, no key for some rows": Call(F16, 64, 64, 70, 65, D64, causal=-5, values="keys"),
+    "flash_fragments f16, D = 64, causal, an infinity and a NaN": Call(F16, 64, 64, 33, 70, D64, causal=37, kv_heads=2,
+                                                                       strange=[(45, 3, float("inf")), (69, 63, float("nan"))]),
+    "flash_fragments f16, D = 40, values of 24": Call(F16, 40, 24, 33, 40, D64, causal=7, batch=2, heads=1),
+    "flash_fragments f16, D = 64, keys and values of int8": Call(F16, 64, 40, 33, 70, D128, causal=37, kv_heads=2, cache=I8),
+    "flash_fragments f16, D = 64, two fragments of rows": Call(F16, 64, 64, 70, 70, D128, (2, 2), causal=-5),
+    "flash_fragments bf16, D = 40, numbers one by one": Call(BF16, 40, 40, 33, 70, "-DWIDE=0 -DTILE_KV=32", (2, 1), room=3),
+    "flash_fragments f16, D = 128, a window of 20 keys": Call(F16, 128, 128, 33, 70, D128, causal=37, window=20, values="channels"),
+    "flash_fragments bf16, D = 64, causal": Call(BF16, 64, 64, 33, 70, D64, causal=37),
+    "flash_fragments bf16, D = 64, a window of 20 keys": Call(BF16, 64, 64, 33, 70, D64, causal=37, window=20, values="channels"),
+    "flash_fragments bf16, D = 128, causal, no key for some rows": Call(BF16, 128, 128, 70, 65, D128, causal=-5, values="keys"),
+    "decode_fragments f16, D = 64, causal, 10 heads a key": Call(F16, 64, 64, 3, 70, D128, (2, 1), 2, causal=66, heads=20,
+                                                                 kernel="decode_fragments"),
+    "decode_fragments bf16, D = 64, 16 heads a key": Call(BF16, 64, 64, 1, 45, D128, (2, 1), heads=16, kernel="decode_fragments"),
+    "linear_fragments f16": Product(F16, 35, 71, 103, CHUNK, 1, room=1),
+    "linear_fragments bf16": Product(BF16, 33, 130, 72, CHUNK, tile=64),
+    "linear_fragments bf16, numbers one by one": Product(BF16, 5, 9, 41, "-DWIDE=0 -DCHUNK=64", 1, room=3),
+    "linear_fragments f32, three terms": Product(F32, 21, 40, 103, CHUNK + " -DTERMS=3", 1, room=1),
+}
+
+# What is broken, of which targets, in which case, and how: a pattern of the kernel's text, what stands in its place, and what must be said.
+FIRST, CAUSAL = "flash_fragments f16, D = 64", "flash_fragments f16, D = 64, causal, no key for some rows"
+NUMBERS, BARRIER = "nmse|lse|not where it should", "since the last barrier"
+EACH, ONE = tuple(ENGINES), ("gfx1100",)
+BROKEN = {
+    "places of WMMA's sums": (("gfx1100",), CAUSAL, r"\(16 \* \(part\) \+ 2 \* \(e\) \+ FRAGMENT_HALF\)",
+                              "(16 * (part) + 8 * FRAGMENT_HALF + (e))", NUMBERS),
+    "places of WMMA's sums on gfx12": (("gfx1201",), CAUSAL, r"\(16 \* \(part\) \+ 8 \* FRAGMENT_HALF \+ \(e\)\)",
+                                       "(16 * (part) + 2 * (e) + FRAGMENT_HALF)", NUMBERS),
+    "numbers of a half on gfx12": (("gfx1201",), FIRST, r"\(8 \* FRAGMENT_HALF\)", "(8 - 8 * FRAGMENT_HALF)", NUMBERS),
+    "places of MFMA's sums": (("gfx90a", "gfx942"), CAUSAL, r"8 \* \(\(e\) / 4\) \+ 4 \* FRAGMENT_HALF",
+                              "4 * ((e) / 4) + 16 * FRAGMENT_HALF", NUMBERS),
+    "the other half's keys": (("gfx1100",), FIRST, r"even_ = FRAGMENT_HALF \?", "even_ = !FRAGMENT_HALF ?", NUMBERS),
+    "the partner of a row": (("gfx1100", "gfx1201"), FIRST, "0x401f", "0x201f", NUMBERS),
+    "the partner of a row on MFMA": (("gfx90a", "gfx942"), FIRST, r"get_local_id\(0\) \^ 32", "get_local_id(0) ^ 16", NUMBERS),
+    "an exchange that is moved behind a branch": (("gfx1100", "gfx1201"), "probe_fragments f16", r"__builtin_amdgcn_ds_swizzle\(\(int\)x, 0x401f\)",
+                                                  "__builtin_amdgcn_permlanex16((int)x, (int)x, 0x76543210, 0xfedcba98, true, false)",
+                                                  "another product"),
+    "channels of values": (EACH, FIRST, r"FRAGMENT_VALUE_PLACE\(8 \* \(piece\), row\)",
+                           "FRAGMENT_VALUE_PLACE(8 * (piece), (row) ^ 1)", NUMBERS),
+    "no barrier before the keys": (EACH, FIRST, r"barrier\(CLK_LOCAL_MEM_FENCE\); // keys", "// keys", BARRIER),
+    "no barrier before the values": (EACH, FIRST, r"barrier\(CLK_LOCAL_MEM_FENCE\); // values", "// values", BARRIER),
+    "a wrong scale": (ONE, FIRST, r"folded \? scale \* LOG2E", "folded ? scale * 1.44f", NUMBERS),
+    "keys past the end": (ONE, FIRST, r"min\(j, end - 1\)\), d, width, side", "j), d, width, side", "bytes at .* of buffer"),
+    "rows past the end": (ONE, FIRST, r"i < end \? HEAD_DIM_V : 0", "HEAD_DIM_V", "bytes at .* of buffer"),
+    "the last key that a row sees": (ONE, CAUSAL, r"j < first \|\| j >= last\)", "j < first || j > last)", NUMBERS),
+    "rows of another head": (("gfx1201",), "decode_fragments f16, D = 64, causal, 10 heads a key", r"a\)->group \+ \(i\) % \(a\)->group",
+                             "a)->group + (i) % ((a)->group - 1)", NUMBERS),
+    "no barrier before a chunk": (("gfx942", "gfx1201"), "linear_fragments f16", r"barrier\(CLK_LOCAL_MEM_FENCE\); // the chunk", "// the chunk",
+                                  BARRIER),
+    "terms of x in another order": (("gfx90a", "gfx1201"), "linear_fragments f32, three terms", r"X_BYTES \* i", "X_BYTES * (i == 0 ? 0 : 3 - i)",
+                                    NUMBERS),
+    "columns of a projection": (("gfx942",), "linear_fragments bf16", r"FRAGMENT_COLUMN\(y, z \+ u\)",
+                                "FRAGMENT_COLUMN(y, z + 1 - u)", NUMBERS),
+    "numbers past the reduction": (("gfx942",), "linear_fragments bf16", r"2 \* clamp\(a->reduction - \(d\), 0, 8\)", "16",
+                                   "bytes at .* of buffer|" + NUMBERS),
+    "an instruction that is not known": (ONE, FIRST, r"__builtin_amdgcn_exp2f\(x\)", "__builtin_amdgcn_sinf(x)", "v_sin_f32.*no such instruction is known"),
+}
 
 
-def from_16(bits, bf16):
-    return (bits.astype(np.uint32) << 16).view(np.float32) if bf16 else bits.astype(np.uint16).view(np.float16).astype(np.float32)
+def seen(device, case, says):
+    """None, or a word on what was not seen."""
+    try:
+        CASES[case].check(device)
+    except (Wrong, PtxError) as e:
+        return None if re.search(says, str(e)) else str(e)
+    return "not seen"
 
 
-class Wave:
-    def __init__(self, lanes, first, memory, local):
-        self.lanes, self.memory, self.local = lanes, memory, local
-        self.v = np.zeros((512, lanes), np.uint32)
-        self.v[0] = first + np.arange(lanes)
-        self.s = {"exec": (1 << lanes) - 1, "vcc": 0}
-        self.scc = 0
-
-    # Scalars; a pair's value is one number.
-    def span(self, word):
-        found = re.match(r"([sv])\[(\d+):(\d+)\]$", word)
-        if found:
-            return [f"{found[1]}{n}" for n in range(int(found[2]), int(found[3]) + 1)]
-        return [word.replace("_lo", "")]
-
-    def scalar(self, word):
-        names = self.span(word)
-        if names[0] in ("exec", "vcc") or names[0][0] == "s":
-            return sum(self.s.get(n, 0) << 32 * k for k, n in enumerate(names))
-        return constant(word)
-
-    def set_scalar(self, word, value):
-        names = self.span(word)
-        if names[0] in ("exec", "vcc"):
-            self.s[names[0]] = value & ((1 << self.lanes) - 1)
-            return
-        for k, n in enumerate(names):
-            self.s[n] = value >> 32 * k & 0xffffffff
-
-    def active(self):
-        return self.mask(self.s["exec"])
-
-    def mask(self, bits):
-        return np.array([bits >> n & 1 for n in range(self.lanes)], bool)
-
-    def vector(self, word):
-        if re.match(r"v\d+$", word):
-            return self.v[int(word[1:])]
-        return np.full(self.lanes, self.scalar(word) & 0xffffffff, np.uint32)
-
-    def wide(self, word):
-        """64 bits of each item."""
-        if word[0] == "v":
-            low = int(self.span(word)[0][1:])
-            return self.v[low].astype(np.uint64) | self.v[low + 1].astype(np.uint64) << np.uint64(32)
-        return np.full(self.lanes, self.scalar(word), np.uint64)
-
-    def put(self, word, value):
-        where = self.active()
-        self.v[int(word[1:])][where] = np.asarray(value).astype(np.uint32)[where] if np.ndim(value) else np.uint32(value)
-
-    def registers(self, word):
-        return [int(n[1:]) for n in self.span(word)]
-
-    def floats(self, word):
-        return self.vector(word).view(np.float32)
-
-
-def constant(word):
-    if re.match(r"-?\d+\.\d+$", word):
-        return int(np.float32(word).view(np.uint32))
-    return int(word, 0)
-
-
-def operand_bits(w, word):
-    """[item][number] of 16 bits."""
-    words = np.stack([w.v[r] for r in w.registers(word)], axis=1)
-    return np.stack([words & 0xffff, words >> 16], axis=2).reshape(w.lanes, -1)
-
-
-def matrix(w, name, words):
-    """Of the engine: where numbers of A and B, and sums, lie."""
-    bf16, mfma = "bf16" in name, name.startswith("v_mfma")
-    side, step = (32, 8) if mfma else (16, 16)
-    a, b = (from_16(operand_bits(w, x), bf16) for x in words[1:3])
-    each = a.shape[1]  # numbers of an item
-    lane = np.arange(w.lanes)
-    if each == step:  # both halves have all
-        if (a[:side] != a[side:]).any() or (b[:side] != b[side:]).any():
-            raise Unknown("the halves of a wave have other numbers")
-        left, right = a[:side], b[:side]
-    else:
-        left, right = np.zeros((side, step), np.float32), np.zeros((side, step), np.float32)
-        for n in range(w.lanes):
-            left[n % side, each * (n // side):each * (n // side + 1)] = a[n]
-            right[n % side, each * (n // side):each * (n // side + 1)] = b[n]
-    product = left.astype(np.float64) @ right.astype(np.float64).T
-    half = lane // side
-    for i, r in enumerate(w.registers(words[0])):
-        row = 8 * (i // 4) + 4 * half + i % 4 if mfma else 2 * i + half if each == step else 8 * half + i
-        before = w.v[w.registers(words[3])[i]].view(np.float32) if words[3][0] == "v" else np.float32(0)
-        w.new.append((r, (before + product[row, lane % side]).astype(np.float32).view(np.uint32)))
-
-
-def compare(name, x, y):
-    if "_u_f32" in name:
-        return np.isnan(x.view(np.float32)) | np.isnan(y.view(np.float32))
-    return {"eq": x == y, "ne": x != y, "gt": x > y, "lt": x < y}[name.split("_")[2]]
-
-
-def address(w, words, offset):
-    base = w.wide(words[0]) if words[1] == "off" else w.vector(words[0]).astype(np.uint64) + np.uint64(w.scalar(words[1]))
-    return base + np.uint64(offset)
-
-
-def local_bytes(w, name, words, notes):
-    at, where = w.vector(words[0] if "store" in name or "write" in name else words[1]), w.active()
-    if "swizzle" in name:
-        w.new.append((w.registers(words[0])[0], at[np.arange(w.lanes) ^ notes["swap"]]))
-    elif "bpermute" in name:
-        source = w.vector(words[2])[(w.vector(words[1]) >> 2) % w.lanes]
-        w.put(words[0], source)
-    elif "load" in name or "read" in name:
-        for k, r in enumerate(w.registers(words[0])):
-            offset = notes.get(f"offset{k // 2}", 0) * 8 + k % 2 * 4 if "read2" in name else notes.get("offset", 0) + 4 * k
-            w.new.append((r, np.array([w.local[(int(x) + offset) // 4] if y else 0 for x, y in zip(at, where)], np.uint32)))
-    elif "b16" in name:
-        value = w.vector(words[1]) >> (16 if "hi" in name else 0) & 0xffff
-        for x, y in zip(at[where], value[where]):
-            w.local.view(np.uint16)[(int(x) + notes.get("offset", 0)) // 2] = y
-    else:
-        for k, r in enumerate(w.registers(words[1])):
-            for x, y in zip(at[where], w.v[r][where]):
-                w.local[(int(x) + notes.get("offset", 0)) // 4 + k] = y
-
-
-def global_words(w, name, words, notes):
-    load, where = "load" in name, w.active()
-    at = address(w, words[1:] if load else [words[0], words[2]], notes.get("offset", 0))
-    for k, r in enumerate(w.registers(words[0] if load else words[1])):
-        for n in np.flatnonzero(where):
-            place = int(at[n]) // 4 + k
-            if load:
-                w.new.append((r, n, w.memory[place]))
-            else:
-                w.memory[place] = w.v[r][n]
-
-
-FLOAT = {"v_add_f32": lambda x, y: x + y, "v_max_f32": np.fmax, "v_max_num_f32": np.fmax}
-THREE = {"v_mad_u32_u24": lambda x, y, z: x * y + z, "v_and_or_b32": lambda x, y, z: x & y | z, "v_lshl_or_b32": lambda x, y, z: x << y | z,
-         "v_bfe_u32": lambda x, y, z: x >> y & ((1 << z) - 1), "v_add3_u32": lambda x, y, z: x + y + z}
-TWO = {"v_and_b32": lambda x, y: x & y, "v_or_b32": lambda x, y: x | y, "v_xor_b32": lambda x, y: x ^ y, "v_lshlrev_b32": lambda x, y: y << x,
-       "v_lshrrev_b32": lambda x, y: y >> x, "v_add_u32": lambda x, y: x + y, "v_add_nc_u32": lambda x, y: x + y, "v_mul_u32_u24": lambda x, y: x * y}
-
-
-def vector_instruction(w, name, words):
-    name = re.sub(r"_e(32|64)$", "", name).replace("v_dual_", "v_")
-    wide = "u64" in name
-    if name.startswith(("v_wmma", "v_mfma")):
-        matrix(w, name, words)
-    elif name.startswith("v_cmp"):
-        to = "exec" if name.startswith("v_cmpx") else words.pop(0)
-        x, y = (w.wide(i) if wide else w.vector(i) for i in words)
-        bits = sum(1 << n for n in np.flatnonzero(compare(name, x, y) & w.active()).tolist())
-        w.set_scalar(to, bits)
-    elif name == "v_mov_b32":
-        w.new.append((w.registers(words[0])[0], w.vector(words[1])))
-    elif name == "v_cndmask_b32":
-        chosen = w.mask(w.scalar(words[3] if len(words) > 3 else "vcc"))
-        w.new.append((w.registers(words[0])[0], np.where(chosen, w.vector(words[2]), w.vector(words[1]))))
-    elif name in FLOAT:
-        w.new.append((w.registers(words[0])[0], FLOAT[name](*map(w.floats, words[1:])).view(np.uint32)))
-    elif name in ("v_max3_f32", "v_max3_num_f32"):
-        x, y, z = map(w.floats, words[1:])
-        w.new.append((w.registers(words[0])[0], np.fmax(np.fmax(x, y), z).view(np.uint32)))
-    elif name == "v_cvt_f16_f32":
-        w.new.append((w.registers(words[0])[0], w.floats(words[1]).astype(np.float16).view(np.uint16).astype(np.uint32)))
-    elif name == "v_pack_b32_f16":
-        w.new.append((w.registers(words[0])[0], w.vector(words[1]) & 0xffff | w.vector(words[2]) << 16))
-    elif name == "v_permlanex16_b32":
-        x, lane = w.vector(words[1]), np.arange(w.lanes)
-        picks = w.scalar(words[2]) | w.scalar(words[3].split()[0]) << 32
-        pick = np.array([picks >> 4 * (int(n) % 16) & 15 for n in lane])
-        w.new.append((w.registers(words[0])[0], x[(lane // 16 ^ 1) * 16 + pick]))
-    elif name == "v_lshl_add_u64":
-        value = (w.wide(words[1]) << np.uint64(constant(words[2]))) + w.wide(words[3])
-        low = w.registers(words[0])[0]
-        w.new += [(low, value & np.uint64(0xffffffff)), (low + 1, value >> np.uint64(32))]
-    elif name in ("v_add_co_u32", "v_addc_co_u32"):
-        carry = w.mask(w.scalar(words[4])) if name[5] == "c" else np.zeros(w.lanes, bool)
-        value = w.vector(words[2]).astype(np.int64) + w.vector(words[3]) + carry
-        w.set_scalar(words[1], sum(1 << n for n in np.flatnonzero((value >> 32 > 0) & w.active()).tolist()))
-        w.new.append((w.registers(words[0])[0], value & 0xffffffff))
-    elif name in TWO or name in THREE:
-        value = (TWO.get(name) or THREE[name])(*(w.vector(x).astype(np.int64) for x in words[1:]))
-        w.new.append((w.registers(words[0])[0], value & 0xffffffff))
-    else:
-        raise Unknown(name)
-
-
-def scalar_instruction(w, name, words):
-    if name.startswith("s_load"):
-        for k, n in enumerate(w.span(words[0])):
-            w.s[n] = int(w.memory[(w.scalar(words[1]) + constant(words[2])) // 4 + k])
-    elif name.startswith("s_mov"):
-        w.set_scalar(words[0], w.scalar(words[1]))
-    elif "saveexec" in name:
-        before, x = w.s["exec"], w.scalar(words[1])
-        w.set_scalar("exec", x & ~before if name.startswith(("s_and_not1", "s_andn2")) else x | before if name.startswith("s_or_") else x & before)
-        w.set_scalar(words[0], before)
-    elif name.startswith(("s_or_b", "s_xor_b", "s_add_")):
-        x, y = (w.scalar(n) for n in words[1:])
-        w.set_scalar(words[0], x | y if "or_b" in name and "xor" not in name else x ^ y if "xor" in name else (x + y) & 0xffffffff)
-    elif name.startswith("s_cmp"):
-        x, y = (w.scalar(n) - (1 << 32) * (w.scalar(n) >> 31 & 1) for n in words)
-        w.scc = int({"lt": x < y, "lg": x != y, "eq": x == y}[name.split("_")[2]])
-    else:
-        raise Unknown(name)
-
-
-def step(w, name, rest):
-    """One instruction; of two that are one the second reads what was before the first."""
-    w.new = []
-    for part in f"{name} {rest}".split(" :: "):
-        name, _, rest = part.strip().partition(" ")
-        notes = {k: int(v) for k, v in re.findall(r"(offset\d?):(\d+)", rest)}
-        notes.update({"swap": int(x) for x in re.findall(r"swizzle\(SWAP,(\d+)\)", rest)})
-        words = [x.strip().split(" ")[0] for x in re.split(r",(?![^\[]*\])", re.split(r"\s(?:offset|scope|op_sel)", rest)[0])]
-        if name.startswith("ds_"):
-            local_bytes(w, name, words, notes)
-        elif name.startswith("global_"):
-            global_words(w, name, words, notes)
-        elif name.startswith("v_"):
-            vector_instruction(w, name, words)
-        else:
-            scalar_instruction(w, name, words)
-    where = w.active()
-    for new in w.new:
-        if len(new) == 3:
-            w.v[new[0]][new[1]] = new[2]
-        else:
-            w.v[new[0]][where] = np.asarray(new[1]).astype(np.uint32)[where]
-
-
-def run_wave(w, code):
-    """Stops at each barrier."""
-    labels = {x: n for n, i in enumerate(code) for x in i.labels}
-    at = 0
-    arguments = next(i for i in code if i.name.startswith("s_load")).rest.split(", ")[1]
-    w.set_scalar(arguments, ARGUMENTS)
-    while not code[at].name.startswith("s_endpgm"):
-        name, rest = code[at].name, code[at].rest.split(";")[0].strip()
-        at += 1
-        if name in ("s_barrier", "s_barrier_wait"):
-            yield
-        elif name.startswith(("s_cbranch", "s_branch")):
-            taken = {"execz": w.s["exec"] == 0, "scc1": w.scc == 1, "scc0": w.scc == 0, "vccz": w.s["vcc"] == 0}.get(name.split("_")[-1], True)
-            at = labels[rest] if taken else at
-        elif not IGNORED.match(name):
-            step(w, name, rest)
-
-
-def wrong_numbers(code, lanes, rows, bf16):
-    """How many numbers of the result are not what they should be, of how many."""
-    memory, local = np.zeros((ARGUMENTS + 64) // 4, np.uint32), np.zeros(16384, np.uint32)
-    memory.view(np.uint16)[:2 * ROWS * SIDE] = to_16([number(i) for i in range(2 * ROWS * SIDE)], bf16)
-    memory[ARGUMENTS // 4:ARGUMENTS // 4 + 5] = 0, 0, OUT, 0, 0  # words, result, no rounds
-    waves = [run_wave(Wave(lanes, n, memory, local), code) for n in range(0, ITEMS, lanes)]
-    while waves:
-        waves = [w for w in waves if next(w, "done") != "done"]
-    want = expected(rows)
-    return int((memory[OUT // 4:OUT // 4 + len(want)].view(np.float32) != want).sum()), len(want)
+def execute(compiler, target, folder):
+    """({kernel and type: largest mean squared error, "lse": largest error}, how many cases, how many things broken and seen)"""
+    errors, most = {}, 0.0
+    for case, call in CASES.items():
+        try:
+            nmse, lse = call.check(Amd(compiler, target, folder))
+        except (Wrong, PtxError) as e:
+            raise Wrong(f"{case}, executed: {e}") from e
+        if nmse is not None:
+            name = case.split(",")[0]
+            errors[name], most = max(nmse, errors.get(name, 0.0)), max(most, lse or 0.0)
+    broken = {what: how for what, (targets, *how) in BROKEN.items() if target in targets}
+    for what, (case, old, new, says) in broken.items():
+        why = seen(Amd(compiler, target, folder, (old, new)), case, says)
+        if why:
+            raise Wrong(f"{what}: broken in {case}, and {why}")
+    return dict(errors, lse=most), len(CASES), len(broken)
