@@ -103,14 +103,6 @@ REGISTER_INLINE void scores_to_weights(VEC *p_tile, const VEC *s_tile, row_softm
 #pragma unroll
     for (int b = 0; b < ROW_VECTORS; b++) x->l[b] += sum[b], met[b] += rounded[b];
 }
-
-// False where a value of `count` keys is infinite or NaN.
-bool values_finite(packed_pointer v, int count) {
-    VEC sum = (VEC)(0.0f);
-    for (int i = 0; i < count * VALUE_ROWS; i += LANES)
-        sum = fma(LOAD_LANES(STORE_BF16, v, i), (VEC)(0.0f), sum);
-    return sum_lanes(sum) == 0.0f;
-}
 #endif
 
 // Scores of the block's 32 keys from its j-th on, from the products that are in their place.
@@ -170,6 +162,15 @@ void add_values_selected(VEC *o_tile, const VEC *p_tile, packed_pointer v, const
                 }
             o_tile[d * ROW_VECTORS + b] = o;
         }
+}
+
+// False where a value of `count` keys is infinite or NaN.
+bool values_finite(packed_pointer v, int count) {
+    VEC sum = (VEC)(0.0f);
+    for (int j = 0; j < count; j += MATRIX_DEPTH)
+        for (int i = 0; i < VALUE_ROWS * MATRIX_DEPTH; i += LANES)
+            sum = fma(LOAD_LANES(STORE_BF16, v, VALUE_AT(0, j) + i), (VEC)(0.0f), sum);
+    return sum_lanes(sum) == 0.0f;
 }
 
 // Q; empty sums.

@@ -13,10 +13,15 @@
 #endif
 
 #if VALUE_SCALED
-#define BFLOAT_OF(x) ((ushort)(as_uint((float)(x)) >> 16))
+// A scale that is no number makes infinities and NaN of the row's own, which dropped weights meet, too.
+ushort bfloat_of(kv_row row, int d) {
+    const float x = (float)row.at[d] * (isfinite(row.scale) ? 1.0f : row.scale);
+    return (ushort)(as_uint(x) >> 16 | (isnan(x) ? 0x40u : 0u));
+}
+#define BFLOAT_OF bfloat_of
 #define PUT_SCALE(j, x) ((__global float *)(packed + MATRIX_PACK_ROWS(HEAD_DIM_V) * MATRIX_PACK_KEYS))[j] = x
 #else
-#define BFLOAT_OF(x) (x)
+#define BFLOAT_OF(row, d) (row).at[d]
 #define PUT_SCALE(j, x) (void)0
 #endif
 
@@ -46,7 +51,7 @@ __kernel void matrix_pack(KV_VALUE_ARGUMENTS KV_PLACE_ARGUMENTS, __global ushort
         }
         const kv_row row = kv_row_at(&values, block * MATRIX_PACK_KEYS + j);
         for (int d = 0; d < MATRIX_PACK_ROWS(HEAD_DIM_V); d++)
-            packed[d * MATRIX_PACK_KEYS + j] = d < HEAD_DIM_V ? BFLOAT_OF(row.at[d]) : (ushort)0;
-        PUT_SCALE(j, row.scale);
+            packed[d * MATRIX_PACK_KEYS + j] = d < HEAD_DIM_V ? BFLOAT_OF(row, d) : (ushort)0;
+        PUT_SCALE(j, isfinite(row.scale) ? row.scale : 1.0f);
     }
 }
