@@ -60,8 +60,8 @@ START_TEST(tiles_by_rate) {
 }
 END_TEST
 
-// Over int8 both probes are needed, of bytes and of bfloat16, and a rate that promises less time than the dot products of bytes and multiply-adds;
-// int8 with a float32 scale a row alone. More digits and terms of float32 take more.
+// Over int8 both probes are needed, of bytes and of bfloat16, and a rate that promises less time than dot products of bytes and
+// multiply-adds; int8 with a float32 scale a row alone. More digits and terms of float32 take more.
 enum { F32, F16, BF16, I8 = CLATTN_TYPE_I8, E4 = CLATTN_TYPE_F8E4M3, E5, Q8, Q4, Q41 };
 static const struct integers_case {
     const char *own;
