@@ -229,15 +229,15 @@ typedef struct merge_args {
 } merge_args;
 ARGS_SIZE(merge_args, 176);
 
-// The values of a call in tiles, for flash_matrix.cl: [B, Hkv] of blocks of MATRIX_PACK_KEYS keys, each the transposed
-// values of those keys, MATRIX_PACK_ROWS rows of them; a row of the view is a block.
+// The values of a call for flash_matrix.cl: [B, Hkv] of blocks of MATRIX_PACK_KEYS keys; a row of the view is a block: matrix_pack.cl.
 #define MATRIX_PACK_KEYS 32
 #define MATRIX_PACK_ROWS(head_dim_v) (((head_dim_v) + 31) / 32 * 32)
+#define MATRIX_PACK_BLOCK(dv, scaled) ((MATRIX_PACK_ROWS(dv) + ((scaled) ? 2 : 0)) * MATRIX_PACK_KEYS)
 typedef struct pack_args {
-    args_view v, packed;
+    args_view v, v_scale, packed;
     args_i32 n_kv, flags;
 } pack_args;
-ARGS_SIZE(pack_args, 88);
+ARGS_SIZE(pack_args, 128);
 
 // Rotary embedding of one tensor [B, H, N, D] into another of the same shape; of a ragged batch [1, H, T, D], and `batch` is
 // the number of sequences.

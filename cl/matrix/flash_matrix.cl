@@ -1,25 +1,28 @@
-// flash_matrix.cl: tiled attention for bfloat16 on a matrix engine (matrix_tiles.clh), as flash_lanes.cl with both products
-// on tiles. A work-item is a whole work-group and owns 32 query rows, one per lane. S^T = K Q^T takes K as it lies in memory;
-// the weights of pairs of keys, rounded to bfloat16, are what O^T = V^T P^T takes; V^T comes packed into tiles, once a
-// key/value head (matrix_pack.cl). Softmax and masks are those of the lanes kernels and know nothing of tiles.
+// flash_matrix.cl: tiled attention for bfloat16, or over int8 with a scale a row (matrix_integers.clh), on a matrix engine
+// (matrix_tiles.clh), as flash_lanes.cl with both products on tiles. A work-item is a whole work-group and owns 32 query rows,
+// one per lane. S^T = K Q^T takes K as it lies in memory; the weights of pairs of keys, rounded to bfloat16, are what
+// O^T = V^T P^T takes; V^T comes packed into tiles, once a key/value head (matrix_pack.cl).
+// Softmax and masks are those of the lanes kernels and know nothing of tiles.
 // The base of the softmax is a whole number that moves only when a maximum passes it by BASE_SLACK, so that the output is
 // seldom rescaled, and then by a power of two; it is at most BASE_SLACK away from where weights are 1, far from the ends of
 // what float32 and bfloat16 hold. Leaves out score taps and heads above 256.
 // Global size: (row tiles * splits, heads, batch), local size 1. Enqueued by the attention entry.
-#ifndef TYPE_Q
-#define TYPE_Q STORE_BF16
-#endif
 #ifndef TYPE_KV
 #define TYPE_KV STORE_BF16
+#ifndef TYPE_Q // over int8 it is float32, as everywhere
+#define TYPE_Q STORE_BF16
 #endif
-#define TILE_SCALES_SCORES 1
+#endif
+#define TILE_SCALES_SCORES (TYPE_KV == STORE_BF16)
 #define TILE_ALIGN 32          // MATRIX_DEPTH
 #define RAGGED_PACKED_VALUES 1 // before items.clh, whoever includes it
 #include "lanes/lanes_softmax.clh"
 #include "matrix/matrix_tiles.clh"
 
-#if TYPE_Q != STORE_BF16 || TYPE_KV != STORE_BF16 || HEAD_DIM > 256 || HEAD_DIM_V > 256
-#error "q, k and v are bfloat16, with heads of at most 256"
+#define INTEGERS (TYPE_KV == STORE_I8)
+#if !(TYPE_Q == STORE_BF16 && TYPE_KV == STORE_BF16) && !(STORE_IS_FLOAT(TYPE_Q) && INTEGERS) ||             \
+    KV_TWO_TYPES || KV_GROUPED || HEAD_DIM > 256 || HEAD_DIM_V > 256
+#error "q, k and v are bfloat16, or k and v int8 with a float32 scale a row, with heads of at most 256"
 #endif
 #if MATRIX_PACK_KEYS != MATRIX_DEPTH
 #error "values are packed as tiles take them"
@@ -28,14 +31,36 @@
 #error "rows are in two vectors; TILE_KV is a multiple of 32, at most 512, and KEY_BLOCK divides 32"
 #endif
 
-#define BASE_SLACK (8.0f / SCORE_TO_EXP2)                // a weight is at most 2^8
-#define KEY_WIDTH LANES_ROUND_UP(HEAD_DIM, MATRIX_DEPTH) // of a row of K in whole tiles
-#define VALUE_ROWS MATRIX_PACK_ROWS(HEAD_DIM_V)          // of V^T, in whole pairs of tiles
-#define VALUE_BLOCK (VALUE_ROWS * MATRIX_DEPTH)          // elements of 32 packed keys
+#define BASE_SLACK (8.0f / SCORE_TO_EXP2)                       // a weight is at most 2^8
+#define VALUE_ROWS MATRIX_PACK_ROWS(HEAD_DIM_V)                 // of V^T, in whole pairs of tiles
+#define VALUE_BLOCK MATRIX_PACK_BLOCK(HEAD_DIM_V, VALUE_SCALED) // elements of 32 packed keys
 #define VALUE_AT(d, j) ((j) / MATRIX_DEPTH * VALUE_BLOCK + (d)*MATRIX_DEPTH + (j) % MATRIX_DEPTH)
+#define VALUE_SCALE_AT(v, j)                                                                                 \
+    (((__global const float *)((v) + (j) / MATRIX_DEPTH * VALUE_BLOCK +                                      \
+                               VALUE_ROWS * MATRIX_DEPTH))[(j) % MATRIX_DEPTH])
+#define WEIGHT_AT(n, j, b) ((n)*TILE_KV / 2 * ROW_VECTORS + (j) / 2 * ROW_VECTORS + (b)) // of term n of key j
+typedef __global const ushort *packed_pointer;
+
+#if INTEGERS
+#include "matrix/matrix_integers.clh"
+#else
+#define WEIGHT_TERMS 1
+#define KEY_WIDTH LANES_ROUND_UP(HEAD_DIM, MATRIX_DEPTH) // of a row of K in whole tiles
+#define QUERY_TILES (KEY_WIDTH / 2 * ROW_VECTORS)
+typedef VEC query_tile;
+typedef ushort key_copy;
+
+// Q in pairs of columns, transposed.
+void load_query(query_tile *to, __global const ushort *q, long stride, int rows, float scale) {
+    (void)scale; // for integers
+    for (int d = 0; d < QUERY_TILES; d++) to[d] = (VEC)(0.0f);
+    LOAD_ROWS(pair, to, q, stride, rows, HEAD_DIM);
+}
 
 // S^T of 32 keys from key j on. Where a row is no whole number of tiles, or rows are missing, they are copied before.
-void multiply_keys(VEC *s_tile, const VEC *q_tile, const kv_head *keys, ushort *copy, int j, int n_kv) {
+void multiply_keys(VEC *s_tile, const VEC *q_tile, const kv_head *keys, ushort *copy, int j, int n_kv,
+                   const tile_rows *t) {
+    (void)t; // for integers
     float *s = (float *)s_tile;
     const uint *q = (const uint *)q_tile;
 #if HEAD_DIM % MATRIX_DEPTH == 0
@@ -55,6 +80,30 @@ void multiply_keys(VEC *s_tile, const VEC *q_tile, const kv_head *keys, ushort *
     MATRIX_PRODUCT_2X2(MATRIX_FROM_ZERO, s, MATRIX_PITCH, copy, KEY_WIDTH, MATRIX_SIDE * KEY_WIDTH,
                        MATRIX_DEPTH, q, KEY_WIDTH / MATRIX_DEPTH);
 }
+
+// Scores become weights, rounded, in pairs of keys.
+REGISTER_INLINE void scores_to_weights(VEC *p_tile, const VEC *s_tile, row_softmax *x, VEC *met,
+                                       packed_pointer v, int count) {
+    (void)v; // has no scales
+    VEC base[ROW_VECTORS], sum[ROW_VECTORS], rounded[ROW_VECTORS];
+#pragma unroll
+    for (int b = 0; b < ROW_VECTORS; b++)
+        base[b] = softmax_base_lanes(x->m[b]), sum[b] = rounded[b] = (VEC)(0.0f);
+#pragma unroll 1
+    for (int j = 0; j < count; j += 2)
+#pragma unroll
+        for (int b = 0; b < ROW_VECTORS; b++) {
+            const VEC first = exp2_lanes((s_tile[j * ROW_VECTORS + b] - base[b]) * SCORE_TO_EXP2);
+            const VEC second = exp2_lanes((s_tile[(j + 1) * ROW_VECTORS + b] - base[b]) * SCORE_TO_EXP2);
+            const VEC_UINT pair = matrix_pair(first, second);
+            sum[b] += first, sum[b] += second;
+            rounded[b] += AS_VEC(pair << 16), rounded[b] += AS_VEC(pair & 0xffff0000u);
+            p_tile[j / 2 * ROW_VECTORS + b] = AS_VEC(pair);
+        }
+#pragma unroll
+    for (int b = 0; b < ROW_VECTORS; b++) x->l[b] += sum[b], met[b] += rounded[b];
+}
+#endif
 
 // Scores of the block's 32 keys from its j-th on, from the products that are in their place.
 REGISTER_INLINE void keep_scores(VEC *s_tile, VEC *m, const tile_rows *t, int j) {
@@ -88,65 +137,47 @@ void move_base(row_softmax *x, VEC *met, VEC *o_tile, const VEC *m) {
     }
 }
 
-// Scores become weights, rounded, in pairs of keys.
-REGISTER_INLINE void scores_to_weights(VEC *p_tile, const VEC *s_tile, row_softmax *x, VEC *met, int count) {
-    VEC base[ROW_VECTORS], sum[ROW_VECTORS], rounded[ROW_VECTORS];
-#pragma unroll
-    for (int b = 0; b < ROW_VECTORS; b++)
-        base[b] = softmax_base_lanes(x->m[b]), sum[b] = rounded[b] = (VEC)(0.0f);
-#pragma unroll 1
-    for (int j = 0; j < count; j += 2)
-#pragma unroll
-        for (int b = 0; b < ROW_VECTORS; b++) {
-            const VEC first = exp2_lanes((s_tile[j * ROW_VECTORS + b] - base[b]) * SCORE_TO_EXP2);
-            const VEC second = exp2_lanes((s_tile[(j + 1) * ROW_VECTORS + b] - base[b]) * SCORE_TO_EXP2);
-            const VEC_UINT pair = matrix_pair(first, second);
-            sum[b] += first, sum[b] += second;
-            rounded[b] += AS_VEC(pair << 16), rounded[b] += AS_VEC(pair & 0xffff0000u);
-            p_tile[j / 2 * ROW_VECTORS + b] = AS_VEC(pair);
-        }
-#pragma unroll
-    for (int b = 0; b < ROW_VECTORS; b++) x->l[b] += sum[b], met[b] += rounded[b];
-}
-
 // O^T += V^T P^T over `count` keys, whose values begin at v.
-void add_values(VEC *o_tile, const VEC *p_tile, kv_pointer v, int count) {
-    const uint *p = (const uint *)p_tile;
-    for (int d = 0; d < VALUE_ROWS; d += 2 * MATRIX_SIDE) {
-        float *o = (float *)(o_tile + d * ROW_VECTORS);
-        MATRIX_PRODUCT_2X2(MATRIX_FROM(o, MATRIX_PITCH), o, MATRIX_PITCH, v + VALUE_AT(d, 0), MATRIX_DEPTH,
-                           VALUE_AT(MATRIX_SIDE, 0), VALUE_BLOCK, p, count / MATRIX_DEPTH);
-    }
+void add_values(VEC *o_tile, const VEC *p_tile, packed_pointer v, int count) {
+    for (int d = 0; d < VALUE_ROWS; d += 2 * MATRIX_SIDE)
+        for (int n = 0; n < WEIGHT_TERMS; n++) {
+            const uint *p = (const uint *)(p_tile + WEIGHT_AT(n, 0, 0));
+            float *o = (float *)(o_tile + d * ROW_VECTORS);
+            MATRIX_PRODUCT_2X2(MATRIX_FROM(o, MATRIX_PITCH), o, MATRIX_PITCH, v + VALUE_AT(d, 0),
+                               MATRIX_DEPTH, VALUE_AT(MATRIX_SIDE, 0), VALUE_BLOCK, p, count / MATRIX_DEPTH);
+        }
 }
 
 // The same where some value is not finite and some row does not see it: 0 * NaN must not reach that row.
-void add_values_selected(VEC *o_tile, const VEC *p_tile, kv_pointer v, const tile_rows *t) {
+void add_values_selected(VEC *o_tile, const VEC *p_tile, packed_pointer v, const tile_rows *t) {
     for (int d = 0; d < HEAD_DIM_V; d++)
         for (int b = 0; b < ROW_VECTORS; b++) {
             VEC o = o_tile[d * ROW_VECTORS + b];
-            for (int j = 0; j < t->count; j++) {
-                const VEC_UINT pair = AS_VEC_UINT(p_tile[j / 2 * ROW_VECTORS + b]);
-                const VEC p = AS_VEC(j % 2 != 0 ? pair & 0xffff0000u : pair << 16);
-                const VEC x = (VEC)(LOAD(TYPE_KV, v, VALUE_AT(d, j)));
-                o = select(o, fma(x, p, o), tile_sees(t, b, j));
-            }
+            for (int j = 0; j < t->count; j++)
+                for (int n = 0; n < WEIGHT_TERMS; n++) {
+                    const VEC_UINT pair = AS_VEC_UINT(p_tile[WEIGHT_AT(n, j, b)]);
+                    const VEC p = AS_VEC(j % 2 != 0 ? pair & 0xffff0000u : pair << 16);
+                    const VEC x = (VEC)(LOAD(STORE_BF16, v, VALUE_AT(d, j)));
+                    o = select(o, fma(x, p, o), tile_sees(t, b, j));
+                }
             o_tile[d * ROW_VECTORS + b] = o;
         }
 }
 
 // False where a value of `count` keys is infinite or NaN.
-bool values_finite(kv_pointer v, int count) {
+bool values_finite(packed_pointer v, int count) {
     VEC sum = (VEC)(0.0f);
-    for (int i = 0; i < count * VALUE_ROWS; i += LANES)
-        sum = fma(LOAD_LANES(TYPE_KV, v, i), (VEC)(0.0f), sum);
+    for (int j = 0; j < count; j += MATRIX_DEPTH)
+        for (int i = 0; i < VALUE_ROWS * MATRIX_DEPTH; i += LANES)
+            sum = fma(LOAD_LANES(STORE_BF16, v, VALUE_AT(0, j) + i), (VEC)(0.0f), sum);
     return sum_lanes(sum) == 0.0f;
 }
 
-// Q in pairs of columns, transposed; empty sums.
-void start_rows(VEC *q_tile, VEC *o_tile, row_softmax *x, VEC *met, __global const ushort *q,
+// Q; empty sums.
+void start_rows(query_tile *q_tile, VEC *o_tile, row_softmax *x, VEC *met, __global const ELEMENT(TYPE_Q) * q,
                 const tile_rows *t) {
-    for (int d = 0; d < KEY_WIDTH / 2 * ROW_VECTORS; d++) q_tile[d] = (VEC)(0.0f);
-    LOAD_ROWS(pair, q_tile, q + view_row(&t->args->q, t->b, t->h, t->i0), t->args->q.row, t->rows, HEAD_DIM);
+    load_query(q_tile, q + view_row(&t->args->q, t->b, t->h, t->i0), t->args->q.row, t->rows,
+               t->scale * SCORE_UNIT);
     for (int d = 0; d < VALUE_ROWS * ROW_VECTORS; d++) o_tile[d] = (VEC)(0.0f);
     for (int b = 0; b < ROW_VECTORS; b++)
         x->m[b] = (VEC)(-INFINITY), x->l[b] = (VEC)(0.0f), met[b] = (VEC)(0.0f);
@@ -160,10 +191,11 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_matrix(FUSED_
     const int group = FUSED_PARTS - 1 - tile, split = group % args.splits, h_kv = h / args.group;
     const mask_rows bounds = mask_rows_of(&args, table, b);
     const score_call call = SCORE_CALL;
-    VEC q_tile[KEY_WIDTH / 2 * ROW_VECTORS] LANES_ALIGNED, o_tile[VALUE_ROWS * ROW_VECTORS] LANES_ALIGNED;
-    VEC s_tile[TILE_KV * ROW_VECTORS] LANES_ALIGNED, p_tile[TILE_KV / 2 * ROW_VECTORS] LANES_ALIGNED;
+    query_tile q_tile[QUERY_TILES] LANES_ALIGNED;
+    VEC o_tile[VALUE_ROWS * ROW_VECTORS] LANES_ALIGNED, s_tile[TILE_KV * ROW_VECTORS] LANES_ALIGNED;
+    VEC p_tile[WEIGHT_AT(WEIGHT_TERMS, 0, 0)] LANES_ALIGNED;
     VEC bias_tile[TILE_BIAS_VECTORS] LANES_ALIGNED, seen_tile[TILE_SEEN_VECTORS] LANES_ALIGNED;
-    ushort copy[MATRIX_DEPTH * KEY_WIDTH] LANES_ALIGNED;
+    key_copy copy[MATRIX_DEPTH * KEY_WIDTH] LANES_ALIGNED;
 
     tile_rows t;
     t.args = &args, t.call = &call, t.b = b, t.h = h, t.bias = bias_tile, t.seen_tile = seen_tile;
@@ -180,20 +212,22 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_matrix(FUSED_
     // Packed values are in blocks of 32 keys: what comes before the first key is hidden, as what comes after the last.
     for (tile_next(&t, 0, t.begin / MATRIX_DEPTH * MATRIX_DEPTH); t.k0 < t.end; tile_next(&t, 0, t.next)) {
         const int count = LANES_ROUND_UP(t.count, MATRIX_DEPTH);
-        const kv_pointer values = v + view_row(&args.v, b, h_kv, t.k0 / MATRIX_DEPTH);
+        const packed_pointer values = (packed_pointer)v + view_row(&args.v, b, h_kv, t.k0 / MATRIX_DEPTH);
         VEC m[ROW_VECTORS];
         tile_load_bias(&t, &call);
         for (int c = 0; c < ROW_VECTORS; c++) m[c] = (VEC)(-INFINITY);
         for (int j = 0; j < count; j += MATRIX_DEPTH) {
-            multiply_keys(s_tile + j * ROW_VECTORS, q_tile, &keys, copy, t.k0 + j, last);
+            multiply_keys(s_tile + j * ROW_VECTORS, q_tile, &keys, copy, t.k0 + j, last, &t);
             keep_scores(s_tile, m, &t, j);
         }
 #if WEIGHTS
         store_scores(weights, &t, s_tile);
 #endif
         if (base_is_passed(m, &x)) move_base(&x, met, o_tile, m);
-        scores_to_weights(p_tile, s_tile, &x, met, count);
-        DROPOUT_DROP(p_tile, &t, true);
+        scores_to_weights(p_tile, s_tile, &x, met, values, count);
+        for (int n = 0; n < WEIGHT_TERMS; n++) {
+            DROPOUT_DROP(p_tile + WEIGHT_AT(n, 0, 0), &t, true);
+        }
         if (!tile_all_see(&t, 0, count) && !values_finite(values, count))
             add_values_selected(o_tile, p_tile, values, &t);
         else

@@ -1,5 +1,6 @@
 // matrix_pack.cl: the values of every key/value head as flash_matrix.cl takes them: V^T in tiles of 16 columns of V by 32
-// keys, zero where there is no key (past the item's key length, too: what lies there may be a NaN) and past the head size.
+// keys, zero where there is no key (past the item's key length, too: what lies there may be a NaN) and past the head size. Those of
+// int8 become bfloat16, which they are exactly; behind them stand the scales of the keys' values, as float32, two more rows.
 // Global size: (blocks of 32 keys, key/value heads, batch). Enqueued by the attention entry before flash_matrix.
 #ifndef TYPE_KV
 #define TYPE_KV STORE_BF16
@@ -7,8 +8,21 @@
 #include "call/kv.clh"
 #include "call/items.clh"
 
-#if TYPE_KV != STORE_BF16
-#error "values are bfloat16"
+#if (TYPE_KV != STORE_BF16 && TYPE_KV != STORE_I8) || KV_TWO_TYPES || KV_GROUPED
+#error "values are bfloat16, or int8 with a float32 scale a row"
+#endif
+
+#if VALUE_SCALED
+// A scale that is no number makes infinities and NaN of the row's own, which dropped weights meet, too.
+ushort bfloat_of(kv_row row, int d) {
+    const float x = (float)row.at[d] * (isfinite(row.scale) ? 1.0f : row.scale);
+    return (ushort)(as_uint(x) >> 16 | (isnan(x) ? 0x40u : 0u));
+}
+#define BFLOAT_OF bfloat_of
+#define PUT_SCALE(j, x) ((__global float *)(packed + MATRIX_PACK_ROWS(HEAD_DIM_V) * MATRIX_PACK_KEYS))[j] = x
+#else
+#define BFLOAT_OF(row, d) (row).at[d]
+#define PUT_SCALE(j, x) (void)0
 #endif
 
 __kernel void matrix_pack(KV_VALUE_ARGUMENTS KV_PLACE_ARGUMENTS, __global ushort *packed,
@@ -19,15 +33,25 @@ __kernel void matrix_pack(KV_VALUE_ARGUMENTS KV_PLACE_ARGUMENTS, __global ushort
     const int keys = item.kv_length - block * MATRIX_PACK_KEYS;
 #if RAGGED // blocks of keys that a sequence does not have are not looked at
     if (keys <= 0) return;
-    v += table[TABLE_ITEM_WORDS * (long)b + RAGGED_START_KV] * args.v.row;
+    const int start = table[TABLE_ITEM_WORDS * (long)b + RAGGED_START_KV];
+    v += start * args.v.row;
+#if VALUE_SCALED
+    v_scale += start * args.v_scale.row;
+#endif
 #endif
     const kv_buffers kv = KV_VALUES_ONLY;
-    const kv_head values = kv_values_of(&args.v, &kv, b, h);
+    const kv_head values = kv_values_of(&args.v, &args.v_scale, &kv, b, h);
     packed += view_row(&args.packed, b, h, block);
     // Key by key: a pointer to each of them would be an array that some compilers keep in memory.
     for (int j = 0; j < MATRIX_PACK_KEYS; j++) {
-        const kv_pointer row = kv_row_at(&values, block * MATRIX_PACK_KEYS + min(j, max(keys - 1, 0))).at;
+        if (j >= keys) {
+            for (int d = 0; d < MATRIX_PACK_ROWS(HEAD_DIM_V); d++) packed[d * MATRIX_PACK_KEYS + j] = 0;
+            PUT_SCALE(j, 0.0f);
+            continue;
+        }
+        const kv_row row = kv_row_at(&values, block * MATRIX_PACK_KEYS + j);
         for (int d = 0; d < MATRIX_PACK_ROWS(HEAD_DIM_V); d++)
-            packed[d * MATRIX_PACK_KEYS + j] = d < HEAD_DIM_V && j < keys ? row[d] : (ushort)0;
+            packed[d * MATRIX_PACK_KEYS + j] = d < HEAD_DIM_V ? BFLOAT_OF(row, d) : (ushort)0;
+        PUT_SCALE(j, isfinite(row.scale) ? row.scale : 1.0f);
     }
 }

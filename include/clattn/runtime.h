@@ -194,8 +194,8 @@ typedef struct clattn_context clattn_context;
 
 /* Engines that change the process they run in, and so are used only where the caller asks for them (clattn_context_params). A
  * process that did not get what an engine needs never runs, nor builds, a kernel for it. Others need no asking.
- *   AMX  x86's matrix tiles, for bfloat16 attention, its gradients and projections on CPU devices (Linux alone): numbers and
- *        sums of magnitudes below 2^-126 are 0 there. The process asks its system for the tile
+ *   AMX  x86's matrix tiles, for bfloat16 attention, its gradients and projections, and for attention over int8, on CPU devices (Linux
+ *        alone): numbers and sums of magnitudes below 2^-126 are 0 there. The process asks its system for the tile
  *        registers when the context is created (arch_prctl, ARCH_REQ_XCOMP_PERM), for all of its threads and for good:
  *        what a signal saves on the stack of a thread that used tiles is 8 KiB more, so that stacks made for
  *        signals (sigaltstack) must hold it; the system refuses where one is too small. */

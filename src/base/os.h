@@ -113,6 +113,8 @@ int cla_os_cpu_dot_i8_lanes(void);
  * thread that used them grows by 8 KiB. True where they may be used now: the CPU has tiles of bfloat16, the system
  * saves them, and grants them. Where the CPU or the system has none nothing is asked. */
 bool cla_os_request_amx(void);
+/* Whether that CPU has tiles of bytes, too. */
+bool cla_os_cpu_has_amx_i8(void);
 
 /* A library by name or path, NULL where it cannot be loaded; with the name NULL the process itself and what it is linked
  * with. Its symbols, NULL where missing. Closing NULL is allowed. */

@@ -285,10 +285,16 @@ bool cla_os_cpu_has_dot_bf16(void) {
 }
 
 #ifdef HAS_TILE_PERMISSION
-/* The instructions: CPUID leaf 7, AMX-BF16 and AMX-TILE. */
-static bool cpu_has_tiles(void) {
+/* The instructions: CPUID leaf 7, AMX-BF16, AMX-TILE and AMX-INT8. */
+static unsigned cpu_tiles(void) {
     unsigned a, b, c, d;
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & 1u) && (d >> 24 & 1u);
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) ? d >> 22 & 13u : 0;
+}
+static bool cpu_has_tiles(void) {
+    return (cpu_tiles() & 5u) == 5u;
+}
+bool cla_os_cpu_has_amx_i8(void) {
+    return (cpu_tiles() & 12u) == 12u;
 }
 
 /* The system saves the tiles' shape and data (XCR0 bits 17 and 18); XGETBV is there where OSXSAVE says so. */
@@ -309,6 +315,9 @@ bool cla_os_request_amx(void) {
 }
 #else
 bool cla_os_request_amx(void) {
+    return false;
+}
+bool cla_os_cpu_has_amx_i8(void) {
     return false;
 }
 #endif

@@ -306,6 +306,9 @@ bool cla_os_cpu_has_dot_bf16(void) {
 bool cla_os_request_amx(void) {
     return false;
 }
+bool cla_os_cpu_has_amx_i8(void) {
+    return false;
+}
 
 void *cla_os_library_open(const char *name) {
     HMODULE process = NULL;

@@ -88,6 +88,7 @@ plan_input cla_planner_input(clattn_context *context, const problem *p) {
     const bool half = p->type_q == CLATTN_TYPE_F32 ? wants_terms(&in) : !cla_family_halves_refusal(p);
     const unsigned wanted = (bf16 ? 1u << PROBE_FMA | 1u << PROBE_DOT_BF16 | 1u << PROBE_AMX : 0) |
                             (cla_family_integer_refusal(p) ? 0 : 1u << PROBE_FMA | 1u << PROBE_DOT_I8) |
+                            (cla_family_matrix_integers_refusal(p) ? 0 : 1u << PROBE_FMA | PROBES_AMX_I8) |
                             (cla_family_eights_wanted(&in, p) ? PROBES_EIGHTS : 0) |
                             (half && in.device->compute_capability ? PROBES_MMA | 1u << PROBE_TILES : 0) |
                             (half && wants_wgmma(&in) ? PROBES_WGMMA : 0) |

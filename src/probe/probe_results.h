@@ -33,6 +33,7 @@ typedef enum probe_id {
     PROBE_WGMMA_BF16,
     PROBE_DOT_I8_OWN, // products of eight bytes as GPUs do them: in integers, and as floats: eights.h
     PROBE_EIGHTS,
+    PROBE_AMX_I8, // matrix tiles of bytes
     PROBE_COUNT
 } probe_id;
 
@@ -43,6 +44,7 @@ typedef enum probe_id {
 #define PROBES_DPAS (1u << PROBE_DPAS_F16 | 1u << PROBE_DPAS_BF16)
 #define PROBES_WGMMA (1u << PROBE_WGMMA_F16 | 1u << PROBE_WGMMA_BF16)
 #define PROBES_FRAGMENTS (PROBES_MMA | PROBES_WMMA | PROBES_MFMA | PROBES_DPAS | PROBES_WGMMA)
+#define PROBES_AMX_I8 (1u << PROBE_AMX | 1u << PROBE_AMX_I8) // what attention over int8 takes
 #define PROBES_ASK (1u << PROBE_ASK_NOTHING | 1u << PROBE_ASK_FIRST | 1u << PROBE_ASK_SECOND)
 
 // A bit 1 << id is set where the probe ran, where it passed, and where its rate is not one of a machine that had other work (rates.h);

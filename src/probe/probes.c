@@ -196,6 +196,35 @@ static double amx_flops(const knobs *k) {
     return 4.0 * 2.0 * 16 * 16 * 32;
 }
 
+// Tiles of bytes likewise: of both signs, no four alike, the least and the greatest among them.
+static bool amx_i8_applies(const clattn_capabilities *device) {
+    return device->is_cpu && cla_os_cpu_has_amx_i8();
+}
+static knobs amx_i8_knobs(const clattn_capabilities *device) {
+    (void)device;
+    return (knobs){.type_kv = CLATTN_TYPE_I8, .lanes = WORDS, .matrix_engine = MATRIX_ENGINE_AMX};
+}
+static uint32_t amx_i8_word(int i) {
+    return i % 32 == 5 ? 0x7f80807fu : (uint32_t)(i + 1) * 2654435761u;
+}
+static void amx_i8_fill(uint32_t in[PROBE_WORDS]) {
+    for (int i = 0; i < AMX_WORDS; i++) in[i] = amx_i8_word(i);
+}
+static void amx_i8_expect(const knobs *k, uint32_t out[PROBE_WORDS]) {
+    (void)k;
+    for (int i = 0; i < AMX_WORDS; i++) out[i] = 0;
+    for (int r = 0; r < 16; r++)
+        for (int n = 0; n < 16; n++)
+            for (int x = 0; x < 64; x++) { // byte x of A's row and of B's column
+                const int a = (int8_t)(amx_i8_word((r + x / 4) % 32) >> x % 4 * 8 & 255);
+                const int b = (int8_t)(amx_i8_word(32 + (x / 4 * 3 + n) % 32) >> x % 4 * 8 & 255);
+                out[16 * (r % 4) + n] += (uint32_t)((r + 1) * a * b);
+            }
+}
+static double amx_i8_flops(const knobs *k) {
+    return 2.0 * amx_flops(k);
+}
+
 // Vectors of a CPU device as the lanes kernels use them, a probe for each width.
 #define LANES_PROBE(width)                                                                                   \
     {                                                                                                        \
@@ -328,4 +357,6 @@ const probe cla_probes[PROBE_COUNT] = {
     [PROBE_EIGHTS] = {"products of int8 in float32", KERNEL_PROBE_EIGHTS, cla_eights_apply, cla_eights_knobs,
                       cla_eights_fill, cla_eights_expect, cla_eights_flops, NULL, EIGHTS_PROBE_ITEMS, 0, NULL,
                       false},
+    [PROBE_AMX_I8] = {"int8 matrix tiles (AMX)", KERNEL_PROBE_AMX, amx_i8_applies, amx_i8_knobs, amx_i8_fill,
+                      amx_i8_expect, amx_i8_flops, NULL, 0, CLATTN_ENGINE_AMX, NULL, false},
 };

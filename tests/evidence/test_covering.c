@@ -159,6 +159,10 @@ static void count_options(const struct test_case *t, int seen[ALL]) {
     for (int i = 0; i < ALL; i++) seen[i] += is[i];
 }
 
+static bool turns(int option) {
+    return option == POSITIONS || option == SECTIONS || option == PACKED_POSITIONS;
+}
+
 // What the cases of layers and gradients do not say: their keys lie in caches at most.
 static bool is_of_places(int option) {
     return option <= SHARED || option == PREFIX || option == NEW_IN_PAGES || option == NEW_BEHIND_PAST ||
@@ -181,6 +185,7 @@ START_TEST(newer_options_are_there) {
                    lacks = (of_rows && (i >= RAGGED || i == DROPOUT)) ||
                            ((is_layer || is_backward) && is_of_places(i)) || (is_layer && i == LATENT) ||
                            (is_backward && i == APPEND) ||
+                           (!strcmp(pairs_families[_i], "matrix_integers") && turns(i)) ||
                            (!strcmp(pairs_families[_i], "unfused") && i == PREFIX);
         ck_assert_msg(lacks ? seen[i] == 0 : seen[i] >= pairs_options_of(_i)->least / 50,
                       "%s: option %d is in %d cases", pairs_families[_i], i, seen[i]);

@@ -111,6 +111,17 @@ for kernel in probe_amx flash_matrix backward_matrix; do
     done
     [ "$(echo "$tiles" | grep -c tdpbf16ps)" -ge 4 ] || { echo "$kernel: fewer than four products of tiles"; exit 1; }
 done
+# Tiles of bytes likewise: keys' alone, in the probe all.
+for kernel in "probe_amx 0" "flash_matrix 4"; do
+    # shellcheck disable=SC2086
+    set -- $kernel
+    lint_x86 -march=sapphirerapids -DMATRIX_ENGINE=2 -DTYPE_KV=4 -DTYPE_Q=2 -DSCORE_OPS=15 -DHEAD_DIM=77 cl/*/$1.cl
+    tiles=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 \
+        -S -o - -Wno-pass-failed -DMATRIX_ENGINE=2 -DTYPE_KV=4 -DTYPE_Q=1 -DTYPE_OUT=1 -Icl -I"$knobs" cl/*/$1.cl)
+    [ "$(echo "$tiles" | grep -c tdpbssd)" -ge 4 ] && [ "$(echo "$tiles" | grep -c tdpbf16ps)" -ge "$2" ] ||
+        { echo "$1 over int8: fewer products of tiles"; exit 1; }
+    [ "$2" != 0 ] || ! echo "$tiles" | grep -q tdpbf16ps || { echo "$1: products of bfloat16 in a probe of bytes"; exit 1; }
+done
 # Explicit positions, of one axis and of three; cosines and sines of the caller's; keys of int8 that are turned.
 for positions in 1 2 3; do
     lint -DPOSITIONS=$positions cl/steps/rope.cl
@@ -315,6 +326,22 @@ for kernel in decode_rows convert linear_rows linear_lanes ragged; do refuse -DR
     echo 1) cl/*/$kernel.cl; done
 refuse -DTYPE_KV=1 cl/matrix/flash_matrix.cl
 refuse -DTYPE_KV=1 cl/matrix/matrix_pack.cl
+# Over int8: every type of queries and results, ways to find a row, options; no other types, and no scales of groups.
+for type in 0 1 2; do
+    for place in PAST PAGED RAGGED; do
+        lint -D$place=1 -DTYPE_KV=4 -DTYPE_Q=$type -DTYPE_OUT=$type -DSCORE_OPS=1167 -DDROPOUT=1 -DHEAD_DIM=77 -DHEAD_DIM_V=33 \
+            cl/matrix/flash_matrix.cl
+        lint -D$place=1 -DTYPE_KV=4 -DHEAD_DIM_V=33 cl/matrix/matrix_pack.cl
+    done
+    lint -DTYPE_KV=4 -DTYPE_Q=$type -DWEIGHTS=1 -DHEAD_DIM=256 -DTILE_KV=512 cl/matrix/flash_matrix.cl
+done
+for kernel in flash_matrix matrix_pack; do
+    for refused in -DTYPE_KV=6 "-DTYPE_KV=4 -DTYPE_V=3" "-DTYPE_KV=4 -DSCALE_GROUP=32" "-DTYPE_KV=4 -DSCALE_GROUP_V=1"; do
+        # shellcheck disable=SC2086
+        refuse $refused cl/matrix/$kernel.cl
+    done
+done
+lint -DTYPE_KV=4 cl/probes/probe_amx.cl
 refuse -DLANES=8 cl/matrix/flash_matrix.cl
 for kernel in linear_matrix linear_pack; do
     for types in "-DTYPE_Q=2" "-DTYPE_KV=2" "-DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=1 -DTYPE_BIAS=1"; do

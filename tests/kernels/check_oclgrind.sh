@@ -30,7 +30,7 @@ while read -r run cases; do
     case ${2:-}:$cases in
     some:gradients*) export CLATTN_TEST_EVERY="5/$((run_number % 5))" ;;
     some:all | some:decode) export CLATTN_TEST_EVERY="16/$((run_number % 16))" ;;
-    some:bf16) export CLATTN_TEST_EVERY="4/$(((run_number + 3) % 4))" && engine_least=4 ;;
+    some:bf16 | some:i8) export CLATTN_TEST_EVERY="4/$(((run_number + 3) % 4))" && engine_least=4 ;;
     some:*) export CLATTN_TEST_EVERY="3/$((run_number % 3))" ;; # which have few cases, or take few
     esac
     rows=$(sed -n "s/^OCLGRIND(\"$run\", \"[^\"]*\", \"\(.*\)\")\$/\1/p" $table)
@@ -41,7 +41,7 @@ while read -r run cases; do
     gradients) grind "$small" "$cases" CLATTN_TEST_ROWS="$rows" CLATTN_TEST_TAKEN="${rows%% *} 3" ;;
     # Tiles of a matrix engine take bfloat16, so that the cases are run as that.
     gradients-bf16) grind "$small" gradients CLATTN_TEST_ROWS="$rows" CLATTN_TEST_TYPE=bf16 CLATTN_TEST_TAKEN="${rows%% *} 3" ;;
-    bf16) grind "$small" "" CLATTN_TEST_ROWS="$rows" CLATTN_TEST_TYPE=bf16 CLATTN_TEST_TAKEN="${rows%% *} $engine_least" ;;
+    bf16 | i8) grind "$small" "" CLATTN_TEST_ROWS="$rows" CLATTN_TEST_TYPE=$cases CLATTN_TEST_TAKEN="${rows%% *} $engine_least" ;;
     *) echo "$run: no cases are $cases" && status=1 ;;
     esac
 done <<END

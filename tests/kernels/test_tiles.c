@@ -23,6 +23,23 @@ static const char *const cases[] = {
 };
 #define CASES ((int)(sizeof cases / sizeof cases[0]))
 
+// Over int8: the same, every type of queries, scales that are no numbers, rows in pages, behind a past and of sequences.
+static const char *const integers[] = {
+    "attend-bf16-b1-h1-n32-nkv64-d64-full-flash-kvi8-lse",
+    "attend-bf16-b2-h4-hkv2-n40-nkv70-d41-dv23-causal-flash-kvi8-lse-alibi",
+    "attend-f16-b1-h2-n33-nkv97-d128-dv48-full-flash-kvi8-lse-softcap5-window40:3-maskqk-biasqk-sinks-"
+    "kvlen77",
+    "attend-bf16-b1-h2-n16-nkv90-d64-causal-flash-offset20-kvi8-lse-kvlen30-hiddennan",
+    "attend-f32-b1-h1-n40-d64-causal-flash-kvi8-lse-seennan",
+    "attend-bf16-b1-h1-n12-nkv100-d256-full-flash-kvi8-lse-dominant",
+    "attend-f32-b1-h1-n9-nkv1100-d32-full-flash-kvi8-lse",
+    "attend-f16-b1-h1-n20-nkv40-d64-full-flash-kvi8-lse-weights",
+    "attend-bf16-b2-h4-hkv2-n20-nkv96-d64-full-flash-kvi8-lse-pages16",
+    "attend-bf16-b2-h4-hkv2-n20-nkv70-d64-causal-flash-kvi8-lse-past41",
+    "attend-f16-b2-h2-hkv1-n35-nkv70-d64-causal-flash-kvi8-lse-qlen35:11-kvlen70:41-raggedhost",
+};
+#define INTEGERS ((int)(sizeof integers / sizeof integers[0]))
+
 // Gradients: tails of every kind in tiles of rows and keys, NaN that is hidden, ranges of keys.
 static const char *const gradients[] = {
     "backward-bf16-b1-h2-hkv1-n40-nkv70-d41-dv23-causal-dlse-alibi",
@@ -71,6 +88,31 @@ START_TEST(probed) {
 }
 END_TEST
 
+// A CPU without tiles of bytes says so, and this probe does not apply; what the trap does is right, and fast is not asked.
+static void prove_bytes(clattn_context *of) {
+    probe_rate rates[PROBE_COUNT] = {{0}};
+    bool answered = false;
+    rates[PROBE_AMX_I8] =
+        (probe_rate){.gflops = cla_probe_run(of, &cla_probes[PROBE_AMX_I8], &answered), .sure = false};
+    ck_assert(answered && rates[PROBE_AMX_I8].gflops > 0.0f);
+    cla_probe_keep(of, 1u << PROBE_AMX_I8, rates);
+    ck_assert(cla_probe_results(of, 0).proven >> PROBE_AMX_I8 & 1u);
+}
+
+// The probe of bytes is right, and neither another's answer nor the unsigned product would be.
+static void expect_unlike(const knobs *k, uint32_t out[PROBE_WORDS]) {
+    cla_probes[PROBE_AMX_I8].expect(k, out);
+    out[37] += 256;
+}
+START_TEST(bytes_probed) {
+    probe wrong = cla_probes[PROBE_AMX_I8];
+    bool answered = false;
+    prove_bytes(context);
+    wrong.expect = expect_unlike;
+    ck_assert(cla_probe_run(context, &wrong, &answered) == 0.0f && answered);
+}
+END_TEST
+
 static struct case_data *bind(const char *name, struct case_arrays *arrays) {
     struct test_case test;
     struct place place = *harness_place();
@@ -106,6 +148,21 @@ START_TEST(right) {
                       strstr(plan.why, "AMX"),
                   "%s: %s: %s", cases[_i], plan.kernel_name, plan.why);
     assert_right(cases[_i], data, &arrays);
+}
+END_TEST
+
+START_TEST(right_over_integers) {
+    struct case_arrays arrays;
+    clattn_plan plan;
+    prove_bytes(context);
+    struct case_data *data = bind(integers[_i], &arrays);
+    const long before = tile_trap_byte_products();
+    ck_assert_int_eq(clattn_attention_plan(context, &arrays.params, &plan), CLATTN_OK);
+    ck_assert_msg(!strcmp(plan.kernel_name, "flash_matrix") && plan.matrix_instructions &&
+                      strstr(plan.why, "AMX, keys in integers"),
+                  "%s: %s: %s", integers[_i], plan.kernel_name, plan.why);
+    assert_right(integers[_i], data, &arrays);
+    ck_assert(before == 0 || tile_trap_byte_products() > before);
 }
 END_TEST
 
@@ -170,7 +227,7 @@ END_TEST
 // One thread alone computes: the compiler inside PoCL catches illegal instructions, too, and gives the handler that was there
 // back on the first one; until then another thread's would end the process.
 int main(void) {
-    const TTest *const first[] = {probed, slow, small_products, NULL};
+    const TTest *const first[] = {probed, bytes_probed, slow, small_products, NULL};
     Suite *suite = suite_create("tiles");
     setenv("POCL_MAX_PTHREAD_COUNT", "1", 1);
     if (!tile_trap_set()) {
@@ -180,9 +237,11 @@ int main(void) {
     TCase *group = harness_add(suite, "AMX", first);
     tcase_add_checked_fixture(group, open_context, close_context);
     tcase_add_loop_test(group, right, 0, CASES);
+    tcase_add_loop_test(group, right_over_integers, 0, INTEGERS);
     tcase_add_loop_test(group, derived, 0, GRADIENT_CASES);
     tcase_add_loop_test(group, projected, 0, PROJECTIONS);
     const int status = harness_run(suite);
-    printf("%ld products of tiles were trapped\n", tile_trap_products());
+    printf("%ld products of tiles were trapped, and %ld of bytes\n", tile_trap_products(),
+           tile_trap_byte_products());
     return status;
 }

@@ -18,7 +18,7 @@ static _Thread_local struct {
     int rows[TILES], bytes[TILES]; // of a row
     unsigned char data[TILES][ROWS][ROW_BYTES];
 } engine;
-static atomic_long products;
+static atomic_long products, byte_products;
 
 // An instruction: Intel's Software Developer's Manual, volume 2, sections 2.1.5 (ModR/M, SIB) and 2.3.5 (VEX).
 typedef struct instruction {
@@ -113,6 +113,22 @@ static void multiply(int c, int a, int b) {
     atomic_fetch_add(&products, 1);
 }
 
+// TDPBSSD: signed bytes by fours, in sums of 32 bits that wrap.
+static void multiply_bytes(int c, int a, int b) {
+    for (int m = 0; m < engine.rows[c]; m++)
+        for (int n = 0; n < engine.bytes[c] / 4; n++) {
+            uint32_t sum;
+            memcpy(&sum, engine.data[c][m] + 4 * n, sizeof sum);
+            for (int x = 0; x < engine.bytes[a]; x++) {
+                const int of_a = (int8_t)engine.data[a][m][x],
+                          of_b = (int8_t)engine.data[b][x / 4][4 * n + x % 4];
+                sum += (uint32_t)(of_a * of_b);
+            }
+            memcpy(engine.data[c][m] + 4 * n, &sum, sizeof sum);
+        }
+    atomic_fetch_add(&byte_products, 1);
+}
+
 static bool execute(const instruction *i) {
     if (i->opcode == 0x49 && i->prefix == 0) {
         if (i->memory)
@@ -130,6 +146,8 @@ static bool execute(const instruction *i) {
         store(i); // TILESTORED
     else if (i->opcode == 0x5c && i->prefix == 2 && !i->memory)
         multiply(i->reg, i->rm, i->third);
+    else if (i->opcode == 0x5e && i->prefix == 3 && !i->memory)
+        multiply_bytes(i->reg, i->rm, i->third);
     else
         return false;
     return true;
@@ -153,11 +171,17 @@ bool tile_trap_set(void) {
 long tile_trap_products(void) {
     return atomic_load(&products);
 }
+long tile_trap_byte_products(void) {
+    return atomic_load(&byte_products);
+}
 #else
 bool tile_trap_set(void) {
     return false;
 }
 long tile_trap_products(void) {
+    return 0;
+}
+long tile_trap_byte_products(void) {
     return 0;
 }
 #endif

@@ -60,6 +60,71 @@ START_TEST(tiles_by_rate) {
 }
 END_TEST
 
+// Over int8 both probes are needed, of bytes and of bfloat16, and a rate that promises less time than dot products of bytes and
+// multiply-adds; int8 with a float32 scale a row alone. More digits and terms of float32 take more.
+enum { F32, F16, BF16, I8 = CLATTN_TYPE_I8, E4 = CLATTN_TYPE_F8E4M3, E5, Q8, Q4, Q41 };
+static const struct integers_case {
+    const char *own;
+    int q, out, head;
+    float rate;     // of tiles of bytes; 0: not proven
+    bool floats;    // tiles of bfloat16 are proven
+    int dot, group; // GOP/s of dot products of bytes; scale_group
+    int engine;     // 0: another family
+    const char *says;
+} integers_cases[] = {
+    {NULL, BF16, BF16, 128, 0, true, 0, 0, 0, "no matrix engine is proven"},
+    {NULL, BF16, BF16, 128, 3600, false, 0, 0, 0, "no matrix engine is proven"},
+    {NULL, BF16, BF16, 128, 3600, true, 0, 0, MATRIX_ENGINE_AMX, "AMX, keys in integers, 3600 GFLOP/s"},
+    {NULL, BF16, BF16, 128, 3600, true, 200, 0, MATRIX_ENGINE_AMX, "AMX, keys in integers, 3600 GFLOP/s"},
+    {NULL, BF16, BF16, 128, 1300, true, 200, 0, 0, "predicted to be"},
+    {NULL, BF16, BF16, 128, 1500, true, 200, 0, MATRIX_ENGINE_AMX, "AMX"},
+    {NULL, F32, F32, 128, 1500, true, 0, 0, 0, "predicted to be"},
+    {NULL, F32, F32, 128, 1900, true, 0, 0, MATRIX_ENGINE_AMX, "AMX"},
+    {NULL, F16, F16, 128, 1300, true, 0, 0, 0, "predicted to be"},
+    {NULL, F16, F16, 128, 1500, true, 0, 0, MATRIX_ENGINE_AMX, "AMX"},
+    {NULL, F16, F16, 33, 3600, true, 0, 0, MATRIX_ENGINE_AMX, "AMX"},
+    {NULL, BF16, BF16, 257, 3600, true, 0, 0, 0, "head sizes up to 256"},
+    {NULL, BF16, BF16, 128, 3600, true, 0, 32, 0, "a float32 scale a row"},
+    {"flash_lanes :", BF16, BF16, 128, 3600, true, 0, 0, 0, "names another kernel"},
+    {"flash_matrix :", BF16, BF16, 41, 0, true, 0, 0, MATRIX_ENGINE_EMULATION, "keys in integers, emulated"},
+    {"flash_matrix :", F32, F32, 64, 10, true, 200, 0, MATRIX_ENGINE_AMX, "AMX"},
+    {"flash_matrix : MATRIX_ENGINE=1", F16, F16, 64, 3600, true, 0, 0, MATRIX_ENGINE_EMULATION, "emulated"},
+    {"flash_matrix : MATRIX_ENGINE=2", BF16, BF16, 64, 3600, false, 0, 0, 0, "has not proven"}};
+
+START_TEST(tiles_over_integers) {
+    const family *const *at = cla_families;
+    while (strcmp((*at)->name, "flash_matrix_i8") != 0) at++;
+    for (size_t i = 0; i < sizeof integers_cases / sizeof integers_cases[0]; i++) {
+        const struct integers_case *c = &integers_cases[i];
+        problem p = {.batch = 1, .heads = 8, .kv_heads = 8, .n_q = 1024, .n_kv = 1024, .head_dim = c->head};
+        tuned_rows own = {0};
+        char why[256] = "";
+        const family *which = NULL;
+        variant v;
+        p.head_dim_v = 80, p.type_q = (clattn_type)c->q, p.type_out = (clattn_type)c->out,
+        p.type_kv = CLATTN_TYPE_I8;
+        p.scale_group = p.scale_group_v = c->group;
+        if (c->head == 128) p.head_dim_v = 128;
+        plan_input in = {.device = &cpu, .own = &own, .shipped = &shipped};
+        in.probes.proven = 1u << PROBE_FMA | (c->floats ? 1u << PROBE_AMX : 0u) |
+                           (c->rate > 0.0f ? 1u << PROBE_AMX_I8 : 0u) | (c->dot ? 1u << PROBE_DOT_I8 : 0u);
+        in.probes.ran = in.probes.proven;
+        in.probes.rate[PROBE_FMA] = 100.0f, in.probes.rate[PROBE_DOT_I8] = (float)c->dot;
+        in.probes.rate[PROBE_AMX] = 1800.0f, in.probes.rate[PROBE_AMX_I8] = c->rate;
+        if (c->own) ck_assert(cla_tuned_parse(c->own, &own, why, sizeof why));
+        ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
+        ck_assert_msg(v.knobs.matrix_engine == c->engine, "%zu: engine %d", i, v.knobs.matrix_engine);
+        ck_assert_int_eq(v.family == *at, c->engine != 0);
+        ck_assert_uint_eq(v.packed_bytes,
+                          c->engine ? (uint64_t)8 * 1024 / 32 * (c->head == 128 ? 130 : 98) * 64 : 0);
+        for (int index = 0; which != *at && cla_variant_review(&in, &p, &v, &index, &which, why);) {
+        }
+        ck_assert_msg(strstr(why, c->says), "%zu: %s", i, why);
+        cla_tuned_free(&own);
+    }
+}
+END_TEST
+
 // Fragments of warps: where they are proven and not slower than multiply-adds; on the emulation, or on a CPU, only where a row names
 // this; of one type of 16 bits, heads up to 256, and what local memory and groups hold. A row's knobs are kept.
 static const struct fragments_case {
@@ -125,7 +190,6 @@ static void check_fragments_case(const struct fragments_case *c) {
 }
 
 // Keys and values of other types: where keys stay what they are in numbers of the queries' type, and values have a place there.
-enum { F32, F16, BF16, I8 = CLATTN_TYPE_I8, E4 = CLATTN_TYPE_F8E4M3, E5, Q8, Q4, Q41 };
 static const struct types_case {
     int q, k, v;
     bool taken;
@@ -496,8 +560,9 @@ START_TEST(tiles_of_projections) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {tiles_by_rate,           fragments_by_rate,   fragments_of_types,
-                                  float32_in_terms,        fragments_of_heads,  engines_of_each_device,
-                                  values_in_the_workspace, projections_by_rate, tiles_of_projections};
+    const TTest *const tests[] = {tiles_by_rate,          tiles_over_integers,     fragments_by_rate,
+                                  fragments_of_types,     float32_in_terms,        fragments_of_heads,
+                                  engines_of_each_device, values_in_the_workspace, projections_by_rate,
+                                  tiles_of_projections};
     return PLAN_SUITE_RUN("plan_matrix", tests);
 }

@@ -68,27 +68,40 @@ static knobs knobs_emulated(const clattn_capabilities *device) {
     k.matrix_engine = MATRIX_ENGINE_EMULATION;
     return k;
 }
+static knobs knobs_emulated_bytes(const clattn_capabilities *device) {
+    knobs k = cla_probes[PROBE_AMX_I8].knobs(device);
+    k.matrix_engine = MATRIX_ENGINE_EMULATION;
+    return k;
+}
 static void expect_one_off_tile(const knobs *k, uint32_t out[PROBE_WORDS]) {
-    cla_probes[PROBE_AMX].expect(k, out);
+    cla_probes[k->type_kv == CLATTN_TYPE_I8 ? PROBE_AMX_I8 : PROBE_AMX].expect(k, out);
     out[63] ^= 1u;
 }
 
-// What tiles must compute is what the emulation computes, on any device; a context that did not ask for the engine has none.
-START_TEST(tiles) {
-    clattn_context *c = open_context(NULL);
-    probe emulated = cla_probes[PROBE_AMX];
+// What tiles must compute is what the emulation computes, on any device.
+static void check_emulated(const clattn_context *c, probe emulated) {
     bool answered = false;
-    emulated.knobs = knobs_emulated;
     ck_assert(cla_probe_run(c, &emulated, &answered) > 0.0f && answered);
     emulated.expect = expect_one_off_tile;
     ck_assert(cla_probe_run(c, &emulated, &answered) == 0.0f && answered);
+}
+
+// A context that did not ask for the engine has none; bytes a CPU's tiles need not have.
+START_TEST(tiles) {
+    clattn_context *c = open_context(NULL);
+    probe floats = cla_probes[PROBE_AMX], bytes = cla_probes[PROBE_AMX_I8];
+    floats.knobs = knobs_emulated, bytes.knobs = knobs_emulated_bytes;
+    check_emulated(c, floats);
+    check_emulated(c, bytes);
     ck_assert_uint_eq(c->engines, 0);
-    ck_assert(!(cla_probe_results(c, ALL).proven >> PROBE_AMX & 1u));
+    ck_assert(!(cla_probe_results(c, ALL).proven & PROBES_AMX_I8));
     clattn_context_destroy(c);
     c = harness_open((clattn_context_params){.engines = CLATTN_ENGINES_ALL});
     const bool granted = clattn_context_capabilities(c)->is_cpu && cla_os_request_amx();
     ck_assert_uint_eq(c->engines, granted ? CLATTN_ENGINE_AMX : 0);
     ck_assert_int_eq(cla_probe_results(c, ALL).proven >> PROBE_AMX & 1u, granted);
+    ck_assert_int_eq(cla_probe_results(c, ALL).proven >> PROBE_AMX_I8 & 1u,
+                     granted && cla_os_cpu_has_amx_i8());
     clattn_context_destroy(c);
 }
 END_TEST

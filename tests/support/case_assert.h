@@ -9,7 +9,8 @@
 #include "evidence/words/words.h"
 #include "support/harness.h"
 
-// With CLATTN_TEST_TYPE a float32 attention case becomes one of that type, its inputs rounded to it; others stay. The
+// With CLATTN_TEST_TYPE a float32 attention case becomes one of that type, its inputs rounded to it, or, where the type has scales, of a
+// forward call its keys and values; others stay. The
 // case_assert functions do it themselves; who compares with figures of float32 does not.
 void case_retype(struct case_data *data);
 

@@ -6,7 +6,7 @@
 //              CLATTN_TEST_ROWS    tuned rows, as text, so that a suite runs with other kernels than the
 //              planner's own:
 //                                  "flash :" takes the portable flash kernel on every device
-//              CLATTN_TEST_TYPE    bf16 or f16: float32 cases are run as that (case_assert.h)
+//              CLATTN_TEST_TYPE    bf16 or f16: float32 cases are run as that (case_assert.h); i8: their keys and values alone
 //              CLATTN_TEST_TAKEN   "kernel N": the suite fails where that kernel took less than N of its cases
 //              CLATTN_TEST_EVERY   N, or N/SHARE: of lists that the suites take parts of one in N alone
 //              CLATTN_TEST_RECORDED=1  cases are recorded, and what is judged is what a replay gives (record.h)

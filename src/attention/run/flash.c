@@ -65,9 +65,10 @@ static clattn_status pack_prepare(const call *c) {
 
 // A row of the view is a block of keys.
 static args_view packed_view(const call *c, int64_t blocks) {
-    const int64_t block = (int64_t)MATRIX_PACK_ROWS(c->problem.head_dim_v) * MATRIX_PACK_KEYS;
+    const int64_t block =
+        MATRIX_PACK_BLOCK((int64_t)c->problem.head_dim_v, CLATTN_TYPE_IS_SCALED(c->problem.type_kv));
     const uint64_t at = c->variant_workspace + c->variant.packed_values;
-    return (args_view){.offset = (int64_t)(at / clattn_type_size(c->problem.type_kv)),
+    return (args_view){.offset = (int64_t)(at / sizeof(uint16_t)),
                        .batch = c->problem.kv_heads * blocks * block,
                        .head = blocks * block,
                        .row = block,
@@ -80,8 +81,11 @@ static clattn_status pack_enqueue(const call *c, chain *steps, args_view *v) {
     launch l = {.local = {1, 1, 1}};
     if (!c->variant.packed_bytes) return CLATTN_OK;
     const int64_t blocks = ((int64_t)m->n_kv + MATRIX_PACK_KEYS - 1) / MATRIX_PACK_KEYS;
-    const pack_args a = {
-        .v = c->args.v, .packed = packed_view(c, blocks), .n_kv = m->n_kv, .flags = c->args.flags};
+    const pack_args a = {.v = c->args.v,
+                         .v_scale = c->args.v_scale,
+                         .packed = packed_view(c, blocks),
+                         .n_kv = m->n_kv,
+                         .flags = c->args.flags};
     TRY(cla_program_get(c->context, KERNEL_MATRIX_PACK, &k, &l.program));
     cla_kv_value_arguments(c, &c->v, &l);
     cla_kv_place_arguments(c, false, true, &l);

@@ -205,9 +205,9 @@ const struct pairs_options pairs_of_attention = {"attend",  500,
                                                  apart,     (int)(sizeof apart / sizeof apart[0]),
                                                  lay};
 
-const char *const pairs_families[] = {"planner", "unfused",  "flash", "matrix", "decode",
-                                      "rows",    "backward", "layer", NULL};
-enum { PLANNER, UNFUSED, FLASH, MATRIX, DECODE, ROWS, BACKWARD, LAYER };
+const char *const pairs_families[] = {"planner", "unfused", "flash",    "matrix", "matrix_integers",
+                                      "decode",  "rows",    "backward", "layer",  NULL};
+enum { PLANNER, UNFUSED, FLASH, MATRIX, MATRIX_INTEGERS, DECODE, ROWS, BACKWARD, LAYER };
 #define ALL ((1u << BACKWARD) - 1) // that attend
 #define ALL_BUT(family) (ALL & ~(1u << (family)))
 #define DECODES (1u << DECODE | 1u << ROWS)
@@ -230,6 +230,8 @@ static const struct {
     {1u << MATRIX, "kvf8"},
     {1u << MATRIX, "kvq"},
     {1u << MATRIX, "kvi4"},
+    {1u << MATRIX_INTEGERS, "rope"}, // with which and kvi8 there is no call
+    {1u << MATRIX_INTEGERS, "packed"},
     {1u << UNFUSED, "cascade"},
     {1u << ROWS, "bias"}, // what differs among the rows of a vector
     {1u << ROWS, "mask"},
@@ -242,6 +244,14 @@ static const struct {
     {1u << ROWS, "infbias"},
 };
 
+// Options of which these families take the levels alone that have this token.
+static const struct {
+    unsigned families;
+    const char *option, *token;
+} only[] = {
+    {1u << MATRIX_INTEGERS, "types", "kvi8"},
+};
+
 // Two that these families do not take together.
 static const struct {
     unsigned families;
@@ -249,6 +259,7 @@ static const struct {
 } seconds[] = {
     // Two kernels, each of which rounds a score of 6e6 by half a unit its own way; one of both parts is in the hard cases.
     {1u << PLANNER, {"cascade", "huge"}},
+    {1u << MATRIX_INTEGERS, {"past", "mods"}}, // and kvi8: see below
 };
 
 // Three tokens of which these families take every two.
@@ -298,6 +309,11 @@ bool pairs_has(int family, int factor, int level) {
     for (size_t n = 0; n < sizeof lacks / sizeof lacks[0]; n++)
         if (lacks[n].families >> family & 1 && has_token(level_of(family, factor, level), lacks[n].token))
             return false;
+    for (size_t n = 0; n < sizeof only / sizeof only[0]; n++)
+        if (only[n].families >> family & 1 &&
+            strcmp(pairs_options_of(family)->factors[factor].name, only[n].option) == 0 &&
+            !has_token(level_of(family, factor, level), only[n].token))
+            return false;
     return true;
 }
 
@@ -336,8 +352,8 @@ bool pairs_is_third(unsigned bits) {
 }
 
 clattn_kernel pairs_kernel(int family) {
-    static const clattn_kernel kernels[] = {CLATTN_KERNEL_AUTO,  CLATTN_KERNEL_UNFUSED, CLATTN_KERNEL_FLASH,
-                                            CLATTN_KERNEL_FLASH, CLATTN_KERNEL_DECODE,  CLATTN_KERNEL_DECODE,
-                                            CLATTN_KERNEL_AUTO,  CLATTN_KERNEL_AUTO};
+    static const clattn_kernel kernels[] = {CLATTN_KERNEL_AUTO,   CLATTN_KERNEL_UNFUSED, CLATTN_KERNEL_FLASH,
+                                            CLATTN_KERNEL_FLASH,  CLATTN_KERNEL_FLASH,   CLATTN_KERNEL_DECODE,
+                                            CLATTN_KERNEL_DECODE, CLATTN_KERNEL_AUTO,    CLATTN_KERNEL_AUTO};
     return kernels[family];
 }

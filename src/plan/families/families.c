@@ -244,6 +244,13 @@ const char *cla_family_integer_refusal(const problem *p) {
                : "its products are of int8, i4, u4 and blocks, D and Dv multiples of 32";
 }
 
+const char *cla_family_matrix_integers_refusal(const problem *p) {
+    return p->type_kv == CLATTN_TYPE_I8 && !p->type_v && !p->scale_group && !p->scale_group_v &&
+                   !p->type_scale && !p->zeros
+               ? NULL
+               : "its products are of int8 k and v with a float32 scale a row";
+}
+
 const char *cla_family_take_dot(const problem *p, variant *v) {
     if (v->family->engine != PROBE_DOT_BF16) return NULL;
     v->knobs.dot_bf16 = 1;

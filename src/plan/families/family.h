@@ -96,6 +96,8 @@ const char *cla_family_dot_refusal(const problem *p);
 const char *cla_family_halves_refusal(const problem *p);
 // Why no integer dot product is for this problem, by the types of its keys and values and by head sizes; or NULL.
 const char *cla_family_integer_refusal(const problem *p);
+// Likewise why no tiles of bytes are.
+const char *cla_family_matrix_integers_refusal(const problem *p);
 // Products of keys of int8 and q8_0 in kernels of GPUs: whether the rates of the device's own integer products and of floats decide, for
 // which the probes must have run; and DOT_I8, 0 for floats: what a tuned row of the caller's says of it, else the faster. `language`,
 // of the compiler, is changed where the instruction needs another.

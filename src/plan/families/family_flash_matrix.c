@@ -1,4 +1,4 @@
-// family_flash_matrix.c: both products of bfloat16 attention on a matrix engine's tiles. By default only where the device
+// family_flash_matrix.c: both products of attention on a matrix engine's tiles, of bfloat16 or over int8. By default only where the device
 // proved one that is fast enough; where a row of the caller's names the kernel, anywhere, if need be on the emulation.
 #include <stdio.h>
 
@@ -25,9 +25,9 @@ static const char *knobs_refusal(const knobs *row) {
 }
 
 // A row of the caller's for any kernel of the path says what is taken; one of the library's knows no tiles.
-static const char *choose_engine(const plan_input *in, const tuned_row *row, knobs *k) {
+static const char *choose_engine(const plan_input *in, const tuned_row *row, unsigned probes, knobs *k) {
     const bool own = cla_tuned_has(in->own, row);
-    const bool proven = in->probes.proven >> PROBE_AMX & 1u;
+    const bool proven = (in->probes.proven & probes) == probes;
     if (own && row->id != KERNEL_FLASH_MATRIX) return "a tuned row of the caller's names another kernel";
     if (own && k->matrix_engine == MATRIX_ENGINE_AMX && !proven)
         return "its tuned row asks for AMX, which the device has not proven";
@@ -43,8 +43,9 @@ static const char *lay_out_values(const plan_input *in, const problem *p, varian
     const uint64_t most = buffer < MOST_BYTES ? buffer : MOST_BYTES,
                    heads = (uint64_t)p->batch * (uint64_t)p->kv_heads;
     const uint64_t blocks = ((uint64_t)p->n_kv + MATRIX_PACK_KEYS - 1) / MATRIX_PACK_KEYS;
-    const uint64_t head =
-        blocks * MATRIX_PACK_KEYS * MATRIX_PACK_ROWS((uint64_t)p->head_dim_v) * sizeof(uint16_t);
+    const uint64_t head = blocks *
+                          MATRIX_PACK_BLOCK((uint64_t)p->head_dim_v, CLATTN_TYPE_IS_SCALED(p->type_kv)) *
+                          sizeof(uint16_t);
     if (v->workspace_bytes > most || (heads && head > (most - v->workspace_bytes) / heads))
         return "the values in tiles are more than the device's largest buffer";
     v->packed_bytes = heads * head;
@@ -54,12 +55,11 @@ static const char *lay_out_values(const plan_input *in, const problem *p, varian
     return NULL;
 }
 
-static const char *fit(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
-    if (p->type_q != CLATTN_TYPE_BF16 || p->type_kv != CLATTN_TYPE_BF16 || p->type_v)
-        return "its products are of bfloat16 q, k and v";
+static const char *fit_tiles(const plan_input *in, const problem *p, const tuned_row *row, unsigned probes,
+                             variant *v) {
     if (p->head_dim > MOST_HEAD || p->head_dim_v > MOST_HEAD) return "head sizes up to 256";
     complete(&v->knobs, row && row->id == KERNEL_FLASH_MATRIX ? &row->knobs : NULL);
-    const char *refusal = choose_engine(in, row, &v->knobs);
+    const char *refusal = choose_engine(in, row, probes, &v->knobs);
     if (refusal) return refusal;
     v->knobs.weights = p->wants_weights;
     v->work_group = 1;
@@ -68,22 +68,52 @@ static const char *fit(const plan_input *in, const problem *p, const tuned_row *
     return refusal ? refusal : lay_out_values(in, p, v);
 }
 
-static void explain(const plan_input *in, const variant *v, char why[200]) {
-    if (v->knobs.matrix_engine == MATRIX_ENGINE_AMX)
-        snprintf(why, 200, "query rows in tiles of AMX, %.0f GFLOP/s a work-item",
-                 (double)in->probes.rate[PROBE_AMX]);
-    else
-        snprintf(why, 200, "a tuned row: query rows in tiles, emulated");
+static const char *fit(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
+    const char *refusal = cla_family_dot_refusal(p);
+    return refusal ? refusal : fit_tiles(in, p, row, 1u << PROBE_AMX, v);
 }
+
+static const char *fit_integers(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
+    const char *refusal = cla_family_matrix_integers_refusal(p);
+    return refusal ? refusal : fit_tiles(in, p, row, PROBES_AMX_I8, v);
+}
+
+// In products of bytes: bytes of a query's number, and terms of a weight, as matrix_integers.clh has them. A product of two tiles of
+// bfloat16, which is of half as many numbers, takes as long as one of bytes.
+static double integer_columns(const problem *p, const variant *v) {
+    const int out = v->knobs.type_out, wide = p->type_q != CLATTN_TYPE_BF16,
+              half = p->type_q == CLATTN_TYPE_F16 || out == CLATTN_TYPE_F16;
+    const int digits = wide || p->wants_weights ? 3 : 2, terms = !wide || out == CLATTN_TYPE_BF16 ? 1
+                                                                 : half                           ? 2
+                                                                                                  : 3;
+    return digits * ((p->head_dim + 63) / 64 * 64) + 2 * terms * MATRIX_PACK_ROWS(p->head_dim_v);
+}
+
+static void explain(const plan_input *in, const variant *v, char why[200]) {
+    const bool bytes = v->family->engine == PROBE_AMX_I8;
+    if (v->knobs.matrix_engine == MATRIX_ENGINE_AMX)
+        snprintf(why, 200, "query rows in tiles of AMX%s, %.0f GFLOP/s a work-item",
+                 bytes ? ", keys in integers" : "", (double)in->probes.rate[v->family->engine]);
+    else
+        snprintf(why, 200, "a tuned row: query rows in tiles%s, emulated", bytes ? ", keys in integers" : "");
+}
+
+#define EITHER                                                                                               \
+    .id = KERNEL_FLASH_MATRIX, .path = CLATTN_KERNEL_FLASH,                                                  \
+    .can = CAN_WEIGHTS | CAN_MANY_ROWS | CAN_DROPOUT | CAN_RAGGED, .explain = explain
 
 const family cla_family_flash_matrix = {.name = "flash_matrix",
                                         .tunes = "TILE_KV MATRIX_ENGINE ",
-                                        .id = KERNEL_FLASH_MATRIX,
-                                        .path = CLATTN_KERNEL_FLASH,
                                         .engine = PROBE_AMX,
                                         .reach = 0.2f, // Xeon with AMX, PoCL 3.1, Nov 2026
                                         .head_step = MATRIX_PACK_KEYS,
-                                        .can = CAN_WEIGHTS | CAN_MANY_ROWS | CAN_DROPOUT | CAN_RAGGED,
                                         .knobs_refusal = knobs_refusal,
                                         .fit = fit,
-                                        .explain = explain};
+                                        EITHER};
+// No CPU with AMX has run it yet: the share that bfloat16 reaches is taken.
+const family cla_family_flash_matrix_i8 = {.name = "flash_matrix_i8",
+                                           .engine = PROBE_AMX_I8,
+                                           .reach = 0.2f,
+                                           .columns = integer_columns,
+                                           .fit = fit_integers,
+                                           EITHER};

@@ -10,7 +10,7 @@
 #include "tool/verify/verify_case.h"
 
 // The variants and what each takes, from families.def.
-typedef enum takes { TAKES_ANY, TAKES_BF16, TAKES_HALVES, TAKES_TERMS, TAKES_INTEGERS } takes;
+typedef enum takes { TAKES_ANY, TAKES_BF16, TAKES_I8, TAKES_HALVES, TAKES_TERMS, TAKES_INTEGERS } takes;
 
 static const struct {
     const char *name;
@@ -138,6 +138,9 @@ static bool suits(int i, const struct test_case *test) {
         test->kv_type == CLATTN_TYPE_BF16 && !test->values &&
         (test->op != CASE_BACKWARD || (test->q_type == test->kv_type && test->out_type == test->kv_type));
     if (variants[i].takes == TAKES_BF16 && !bf16) return false;
+    const bool plain = !test->scale_group && !test->scale_type && !test->zeros;
+    if (variants[i].takes == TAKES_I8 && !(test->kv_type == CLATTN_TYPE_I8 && !test->values && plain))
+        return false;
     const clattn_type other = linear ? test->matrix_type : test->kv_type;
     const bool scaled = !linear && (CLATTN_TYPE_IS_SCALED(other) || clattn_type_numbers(other) > 1);
     const bool split = linear && test->precision == CLATTN_PRECISION_SPLIT;
