@@ -54,9 +54,9 @@ def flatten(path, seen, read=None):
 
 
 ROW = 4000
-# Newer compilers ask what becomes of the zero behind a row.
+# Newer compilers ask what becomes of the zero behind a row, and whether a comma is missing between two lines.
 QUIET = "".join(f'#pragma GCC diagnostic ignored "-W{name}"\n'
-                for name in ("pragmas", "unknown-warning-option", "unterminated-string-initialization"))
+                for name in ("pragmas", "unknown-warning-option", "string-concatenation", "unterminated-string-initialization"))
 ESCAPES = {ord("\n"): "\\n", ord('"'): '\\"', ord("\\"): "\\\\", ord("?"): "\\?"}  # "??" begins a trigraph
 
 
