@@ -73,13 +73,14 @@ make_tree() {
     as_root mmdebstrap --variant=apt --aptopt="$work/apt.conf" "${release#* }" "$made/new.tar.gz" ${CLATTN_DEBIAN:-} &&
         as_root mv "$made/new.tar.gz" "$base"
 }
-# In a namespace of this run's own, so that nothing is left mounted. PoCL asks /proc and /sys for the CPU.
+# In a namespace of this run's own, so that nothing is left mounted. PoCL asks /proc and /sys for the CPU. The folders of tests/driver.sh
+# are not in that tree.
 use() {
     mkdir "$work/tree"
     as_root tar -xf "$base" -C "$work/tree" && as_root cp -L /etc/resolv.conf "$work/tree/etc/" &&
         as_root chroot "$work/tree" apt-get update -qq &&
         as_root unshare -m sh -c 'mount -t proc proc "$1/proc" && mount --rbind /sys "$1/sys" && mount --rbind /dev "$1/dev" &&
-            exec autopkgtest "$2"/*.changes -- chroot "$1"' run "$work/tree" "$made"
+            exec env -u OCL_ICD_VENDORS -u POCL_CACHE_DIR autopkgtest "$2"/*.changes -- chroot "$1"' run "$work/tree" "$made"
 }
 # The lock of /etc/passwd is left by what other packages make users with.
 remove() { as_root piuparts --ignore=/etc/.pwd.lock --basetgz="$base" --distribution="${release#* }" --keep-sources-list --no-eatmydata "$made"/*.changes; }
