@@ -73,9 +73,10 @@ double cla_attention_flops(const call *c) {
                           : cla_unfused_flops(c));
 }
 
-// New rows of a call without query rows, which of a ragged batch are none.
+// New rows of a call without query rows: of a ragged batch none, since those are no sequence's.
 static clattn_status append_alone(call *c, chain *steps) {
-    if (!cla_kv_appends(&c->params.kv) || cla_tensor_count(&c->params.kv.k_new) == 0) return CLATTN_OK;
+    if (!cla_kv_appends(&c->params.kv) || c->ragged.given || cla_tensor_count(&c->params.kv.k_new) == 0)
+        return CLATTN_OK;
     TRY(cla_kv_append_prepare(c));
     TRY(cla_kv_append_table(c, steps));
     if (c->turns) TRY(cla_rope_frequencies(c, steps));
