@@ -104,9 +104,13 @@ REGISTER_INLINE void ask(w_pointer w, int k) {
 }
 
 // One row of x and W of 16 bits: W is read row by row, and while the sums of a block end, when memory would have nothing to do, a part of
-// LATE_ROWS of its rows is asked for. A decoder's token took 0.92 of the time, 4096 x 4096 0.85 (Zen 4, Nov 2026, in turns); float32
-// 1.0 to 1.15, which stays as it is.
-#define IN_ORDER (ROW_BLOCK == 1 && (TYPE_KV == STORE_F16 || TYPE_KV == STORE_BF16))
+// LATE_ROWS of its rows is asked for. A decoder's token took 0.92 of the time, 4096 x 4096 0.85 (Zen 4, Nov 2026, in turns). Float32 the
+// same where several rows share a page, in which a prefetcher follows one stream, not eight: 49152 x 576 took 0.85 to 0.92, but
+// 16384 x 1536 1.03 and 4096 x 4096 1.07 (Zen 5).
+#define PAGE 4096
+#define READS_IN_ORDER(count)                                                                                \
+    (ROW_BLOCK == 1 && (TYPE_KV == STORE_F16 || TYPE_KV == STORE_BF16 ||                                     \
+                        (TYPE_KV == STORE_F32 && !W_SCALED && (count) < PAGE / 4)))
 #define LATE_ROWS 2
 #define LATE_NUMBERS 512
 
@@ -128,10 +132,39 @@ REGISTER_INLINE VEC add_row(x_pointer x, row_of_w w, int first, long ahead, int 
     return (part[0] + part[1]) + (part[2] + part[3]);
 }
 
+// What is left of a row behind its whole SPANs, from number `whole` on.
+REGISTER_INLINE void add_tail(const x_pointer x[ROW_BLOCK], const row_of_w w[COLUMN_BLOCK], int first,
+                              int whole, int count, VEC sum[ROW_BLOCK][COLUMN_BLOCK]) {
+    vec_pair xs[ROW_BLOCK];
+#pragma unroll
+    for (int r = 0; r < ROW_BLOCK; r++) xs[r] = LOAD_PAIR_PART(TYPE_Q, x[r], whole, count - whole);
+#pragma unroll
+    for (int n = 0; n < COLUMN_BLOCK; n++) {
+        const w_part ws = LOAD_W_PART(w[n], first + whole, count - whole);
+#pragma unroll
+        for (int r = 0; r < ROW_BLOCK; r++) sum[r][n] = add_part(xs[r], ws, sum[r][n]);
+    }
+}
+
+// sum += x w over `count` contiguous elements of a row of x and COLUMN_BLOCK rows of W, one row of W after the other.
+void add_in_order(const x_pointer x[ROW_BLOCK], const row_of_w w[COLUMN_BLOCK], int first, long ahead,
+                  long later, int count, VEC sum[ROW_BLOCK][COLUMN_BLOCK]) {
+    const int whole = count / SPAN * SPAN;
+#pragma unroll
+    for (int n = 0; n < COLUMN_BLOCK; n++) sum[0][n] = add_row(x[0], w[n], first, ahead, whole, sum[0][n]);
+    for (int n = 0; n < min(LATE_ROWS, COLUMN_BLOCK); n++)
+        for (int k = 0; k < min(whole, LATE_NUMBERS); k += SPAN) ask(W_ROW_AT(w[n]) + later, first + k);
+    if (whole < count) add_tail(x, w, first, whole, count, sum);
+}
+
 // sum += x w over `count` contiguous elements of ROW_BLOCK rows of x and COLUMN_BLOCK rows of W, of which the first is number `first`. The
 // block of W that lies `ahead` is asked for, and rows of the one that lies `later`.
 REGISTER_INLINE void add_products(const x_pointer x[ROW_BLOCK], const row_of_w w[COLUMN_BLOCK], int first,
                                   long ahead, long later, int count, VEC sum[ROW_BLOCK][COLUMN_BLOCK]) {
+    if (READS_IN_ORDER(count)) {
+        add_in_order(x, w, first, ahead, later, count, sum);
+        return;
+    }
     VEC acc[ROW_BLOCK][COLUMN_BLOCK];
 #pragma unroll
     for (int r = 0; r < ROW_BLOCK; r++) {
@@ -139,12 +172,6 @@ REGISTER_INLINE void add_products(const x_pointer x[ROW_BLOCK], const row_of_w w
         for (int n = 0; n < COLUMN_BLOCK; n++) acc[r][n] = sum[r][n];
     }
     const int whole = count / SPAN * SPAN;
-#if IN_ORDER
-#pragma unroll
-    for (int n = 0; n < COLUMN_BLOCK; n++) acc[0][n] = add_row(x[0], w[n], first, ahead, whole, acc[0][n]);
-    for (int n = 0; n < min(LATE_ROWS, COLUMN_BLOCK); n++)
-        for (int k = 0; k < min(whole, LATE_NUMBERS); k += SPAN) ask(W_ROW_AT(w[n]) + later, first + k);
-#else
     for (int k = 0; k < whole; k += SPAN) {
         vec_pair xs[ROW_BLOCK];
 #pragma unroll
@@ -157,18 +184,7 @@ REGISTER_INLINE void add_products(const x_pointer x[ROW_BLOCK], const row_of_w w
             for (int r = 0; r < ROW_BLOCK; r++) acc[r][n] = add_part(xs[r], ws, acc[r][n]);
         }
     }
-#endif
-    if (whole < count) {
-        vec_pair xs[ROW_BLOCK];
-#pragma unroll
-        for (int r = 0; r < ROW_BLOCK; r++) xs[r] = LOAD_PAIR_PART(TYPE_Q, x[r], whole, count - whole);
-#pragma unroll
-        for (int n = 0; n < COLUMN_BLOCK; n++) {
-            const w_part ws = LOAD_W_PART(w[n], first + whole, count - whole);
-#pragma unroll
-            for (int r = 0; r < ROW_BLOCK; r++) acc[r][n] = add_part(xs[r], ws, acc[r][n]);
-        }
-    }
+    if (whole < count) add_tail(x, w, first, whole, count, acc);
 #pragma unroll
     for (int r = 0; r < ROW_BLOCK; r++) {
 #pragma unroll
