@@ -350,6 +350,30 @@ START_TEST(whole_heads) {
 }
 END_TEST
 
+// Work-items of one row have as many columns as leave eight for each core, at most 64; of integers never few.
+START_TEST(columns_of_one_row) {
+    static const struct {
+        int64_t columns;
+        int units, floats, integers; // COLUMN_TILE
+    } cases[] = {{49152, 2, 64, 64}, {1536, 2, 64, 64}, {576, 2, 32, 32}, {192, 2, 8, 32},
+                 {4096, 16, 32, 32}, {4096, 64, 8, 8},  {64, 16, 8, 16},  {1, 1, 8, 32}};
+    for (size_t n = 0; n < sizeof cases / sizeof cases[0]; n++)
+        for (int integers = 0; integers < 2; integers++) {
+            clattn_capabilities cpu = device_of(1 << 20, 4096, cases[n].units);
+            linear_problem p = problem_of(1, cases[n].columns, 576, CLATTN_TYPE_F32);
+            plan_input in = {.device = &cpu, .shipped = &shipped};
+            linear_choice c;
+            cpu.is_gpu = false, cpu.is_cpu = true, cpu.float_vector_width = 16;
+            if (integers) p.type_w = CLATTN_TYPE_Q4_0, in.probes.proven |= 1u << PROBE_DOT_I8;
+            in.probes.rate[PROBE_DOT_I8] = 200, in.probes.rate[PROBE_FMA] = 100;
+            ck_assert(cla_variant_choose_linear(&in, &p, true, &c) && c.id == KERNEL_LINEAR_FEW_LANES);
+            ck_assert_int_eq(c.knobs.dot_i8 != 0, integers);
+            ck_assert_msg(c.column_tile == (integers ? cases[n].integers : cases[n].floats),
+                          "case %zu, integers %d: COLUMN_TILE=%d", n, integers, c.column_tile);
+        }
+}
+END_TEST
+
 // Integers where they are proven and the rates say that they are faster, or where a row asks for them.
 START_TEST(integers) {
     static const struct {
@@ -386,7 +410,7 @@ START_TEST(integers) {
         if (cases[n].own) in.own = &own;
         ck_assert(cla_variant_choose_linear(&in, &p, true, &c) && c.id == KERNEL_LINEAR_FEW_LANES);
         ck_assert_msg(c.knobs.dot_i8 == cases[n].dot_i8, "case %zu: DOT_I8=%d", n, c.knobs.dot_i8);
-        ck_assert_int_eq(c.column_tile, c.knobs.dot_i8 ? 32 : 8);
+        ck_assert_int_eq(c.column_tile, c.knobs.dot_i8 || p.rows <= 1 ? 32 : 8);
         if (cases[n].own) cla_tuned_free(&own);
     }
 }
@@ -524,9 +548,9 @@ END_TEST
 
 int main(void) {
     const TTest *const tests[] = {
-        scales_of_groups,      never_lanes, measured_and_asked, cpus_keep_theirs,
-        parameters_of_clblast, alignment,   who_projects,       dot_product,
-        integer_product,       whole_heads, integers,           projections_on_fragments,
-        projections_in_terms};
+        scales_of_groups,      never_lanes,         measured_and_asked, cpus_keep_theirs,
+        parameters_of_clblast, alignment,           who_projects,       dot_product,
+        integer_product,       whole_heads,         integers,           projections_on_fragments,
+        columns_of_one_row,    projections_in_terms};
     return PLAN_SUITE_RUN("plan_linear", tests);
 }
