@@ -23,7 +23,8 @@ static bool integers_win(const plan_input *in, const linear_problem *p) {
 }
 
 // Columns of a work-item that reads W once or makes integers of x, which they share: many, but eight work-items for each core, so that all
-// end together; more of integers, which cost more. A token of SmolLM2-135M with bfloat16 takes 0.90 to 0.95 of the time by eight columns (Zen 5).
+// end together; more of integers, which cost more. A token of SmolLM2-135M with bfloat16 takes 0.90 to 0.95 of the time that it
+// takes with eight columns (Zen 5).
 #define MOST_COLUMNS 64
 static int shared_tile(const plan_input *in, const linear_problem *p, bool integers) {
     const uint32_t units = in->device->compute_units;
