@@ -263,13 +263,13 @@ static struct test_case scaled(clattn_type type, int64_t width, int64_t group, b
 
 // Scales of 0, NaN and infinity are those of their rows of W alone: the others are what they should be.
 START_TEST(hostile_scales) {
-    for (int n = 0; n < 6; n++) {
-        const struct test_case kinds[] = {scaled(CLATTN_TYPE_I8, 96, 32, false, 1),
-                                          scaled(CLATTN_TYPE_U4, 66, 1, true, 1),
-                                          scaled(CLATTN_TYPE_I4, 128, 64, false, 1)};
-        struct test_case test = kinds[n % 3];
+    for (int n = 0; n < 8; n++) {
+        const struct test_case kinds[] = {
+            scaled(CLATTN_TYPE_I8, 96, 32, false, 1), scaled(CLATTN_TYPE_U4, 66, 1, true, 1),
+            scaled(CLATTN_TYPE_I4, 128, 64, false, 1), scaled(CLATTN_TYPE_U4, 160, 32, true, 1)};
+        struct test_case test = kinds[n % 4];
         struct case_arrays arrays;
-        test.n_q = n < 3 ? 1 : 40;
+        test.n_q = n < 4 ? 1 : 40;
         struct case_data *data = case_make(&test);
         double *w = data->matrix[LAYER_Q];
         w[11 * test.width + 5] = 1e9; // whose scale is no float16
@@ -300,8 +300,8 @@ END_TEST
 
 // Numbers above 0 times an infinite scale are infinity, also where a row ends within a vector, and no NaN of what lies behind it.
 START_TEST(infinity_at_a_tail) {
-    for (int n = 0; n < 2; n++) {
-        struct test_case test = scaled(CLATTN_TYPE_I4, 66, 1, false, n ? 40 : 1);
+    for (int n = 0; n < 4; n++) {
+        struct test_case test = scaled(CLATTN_TYPE_I4, n / 2 ? 160 : 66, 1, false, n % 2 ? 40 : 1);
         struct case_arrays arrays;
         const float infinity = INFINITY;
         test.scale_type = CLATTN_TYPE_F32;

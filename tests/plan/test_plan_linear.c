@@ -42,8 +42,8 @@ static void check_fits(const plan_input *in, const linear_problem *p, const line
     ck_assert(c->knobs.lanes == 0);
 }
 
-// Weights with scales are clattn's own kernels', whoever could take a copy; no kernel of integers or of a matrix engine reads them; their
-// knobs say how they lie, and their tiles have room for the places of the scales.
+// Weights with scales are clattn's own kernels', whoever could take a copy; no matrix engine's reads them, and in integers that of few rows
+// alone, of four bits; their knobs say how they lie, and their tiles have room for the places of the scales.
 START_TEST(scales_of_groups) {
     static const clattn_type types[] = {CLATTN_TYPE_I8, CLATTN_TYPE_F8E4M3, CLATTN_TYPE_I4, CLATTN_TYPE_U4};
     const clattn_capabilities gpu = device_of(16384, 256, 8),
@@ -62,7 +62,8 @@ START_TEST(scales_of_groups) {
         ck_assert_int_eq(c.id, n % 2 ? (p.rows > 16 ? KERNEL_LINEAR_TILES : KERNEL_LINEAR_ROWS)
                                      : (p.rows > 16 ? KERNEL_LINEAR_LANES : KERNEL_LINEAR_FEW_LANES));
         ck_assert(c.knobs.scale_group == 64 && c.knobs.type_scale == CLATTN_TYPE_F16 && c.knobs.zeros == 1);
-        ck_assert(c.knobs.dot_i8 == 0 && c.knobs.type_kv == (int)p.type_w);
+        ck_assert_int_eq(c.knobs.dot_i8, c.id == KERNEL_LINEAR_FEW_LANES && n / 4 >= 2 ? DOT_I8_VNNI : 0);
+        ck_assert_int_eq(c.knobs.type_kv, (int)p.type_w);
         if (c.id != KERNEL_LINEAR_TILES) continue;
         check_fits(&in, &p, &c);
         p.type_w = CLATTN_TYPE_F16, p.scale_group = 0;
@@ -390,6 +391,11 @@ START_TEST(integers) {
         {CLATTN_TYPE_BF16, CLATTN_TYPE_Q8_0, 2, 200, 100, NULL, DOT_I8_VNNI},
         {CLATTN_TYPE_F32, CLATTN_TYPE_Q4_0, 4, 200, 100, NULL, DOT_I8_VNNI},
         {CLATTN_TYPE_F32, CLATTN_TYPE_Q4_1, 1, 200, 100, NULL, DOT_I8_VNNI},
+        {CLATTN_TYPE_F32, CLATTN_TYPE_I4, 1, 200, 100, NULL, DOT_I8_VNNI},
+        {CLATTN_TYPE_BF16, CLATTN_TYPE_U4, 4, 200, 100, NULL, DOT_I8_VNNI},
+        {CLATTN_TYPE_BF16, CLATTN_TYPE_I8, 1, 200, 100, NULL, 0}, // floats wait for memory, too
+        {CLATTN_TYPE_F32, CLATTN_TYPE_I8, 1, 0, 100, "linear_few_lanes : DOT_I8=1\n", DOT_I8_EMULATION},
+        {CLATTN_TYPE_F32, CLATTN_TYPE_F8E4M3, 1, 200, 100, "linear_few_lanes : DOT_I8=1\n", 0},
         {CLATTN_TYPE_F32, CLATTN_TYPE_F32, 1, 200, 100, NULL, 0},
         {CLATTN_TYPE_F32, CLATTN_TYPE_Q4_0, 1, 200, 100, "linear_few_lanes :\n", 0},
         {CLATTN_TYPE_F32, CLATTN_TYPE_Q4_0, 1, 200, 100, "linear_few_lanes : LANES=4 DOT_I8=1\n", 0},

@@ -72,7 +72,7 @@ static plan_input input_of(clattn_context *context, const linear_problem *p) {
     const bool tiles = context->engines & CLATTN_ENGINE_AMX && cla_family_linear_matrix_can(&in, p),
                dot = cla_family_linear_dot_can(&in, p);
     const bool fragments = cla_family_linear_fragments_types(p) && cla_fragments_possible(in.device),
-               integers = in.device->is_cpu && clattn_type_numbers(p->type_w) > 2;
+               integers = in.device->is_cpu && cla_family_linear_integers_can(p);
     const unsigned tried = (tiles || dot || integers ? 1u << PROBE_FMA : 0) |
                            (integers ? 1u << PROBE_DOT_I8 : 0) | (tiles ? 1u << PROBE_AMX : 0) |
                            (dot ? 1u << PROBE_DOT_BF16 : 0) |

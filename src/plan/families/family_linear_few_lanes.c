@@ -3,20 +3,24 @@
 
 #define SHARED_ROWS 8 // from here on W is in the first-level cache for most of its rows' products
 
+// Bytes of W, or nibbles.
+static bool is_of_bytes(const linear_problem *p) {
+    return p->type_w == CLATTN_TYPE_Q8_0 || p->type_w == CLATTN_TYPE_I8;
+}
 // Vector instructions for 64 numbers of W in sixteen lanes, those of the kernel's machine code: what all rows share, making W's numbers
 // and scales, and what each row takes.
 static double float_work(const linear_problem *p, int rows) {
-    return (p->type_w == CLATTN_TYPE_Q8_0 ? 14.0 : 16.0) + 6.0 * rows;
+    return (is_of_bytes(p) ? 14.0 : 16.0) + 6.0 * rows;
 }
 static double integer_work(const linear_problem *p, int rows) {
     const int digits = p->type_x == CLATTN_TYPE_F32 ? 3 : 2;
-    return p->type_w == CLATTN_TYPE_Q8_0 ? 5.0 + (2.0 * digits + 3.0) * rows
-                                         : 5.0 + (1.5 * digits + 1.5) * rows;
+    return is_of_bytes(p) ? 5.0 + (2.0 * digits + 3.0) * rows : 5.0 + (1.5 * digits + 1.5) * rows;
 }
 
 // Whether the engine of integers is the faster one for a block of rows, by the rates of the device: an instruction is two operations a
 // lane for floats and counts as four for integers. What a choice by two measured rates has to be worth is a tenth.
 static bool integers_win(const plan_input *in, const linear_problem *p) {
+    if (p->type_w == CLATTN_TYPE_I8) return false; // memory is what floats wait for, too
     const int rows = p->rows < 1 ? 1 : p->rows > 4 ? 4 : (int)p->rows;
     const double floats = in->probes.rate[PROBE_FMA] / 2.0, integers = in->probes.rate[PROBE_DOT_I8] / 4.0;
     return float_work(p, rows) * integers > 1.1 * integer_work(p, rows) * floats;
@@ -73,7 +77,8 @@ static void shape(const plan_input *in, const linear_problem *p, const tuned_row
     const int head = p->rope_head % 2 ? 0 : p->rope_head;
     knobs *k = &choice->knobs;
     k->lanes = row->knobs.lanes ? row->knobs.lanes : cla_variant_lanes(in);
-    k->dot_i8 = cla_family_linear_integers(in, p, row, k->lanes, integers_win(in, p));
+    k->dot_i8 =
+        cla_family_linear_integers(in, row, k->lanes, cla_family_linear_integers_can(p), integers_win(in, p));
     choose_few_rows(in, p, &row->knobs, choice);
     const bool whole = k->column_block % 2 == 0 && k->column_tile % k->column_block == 0;
     if (head && whole && k->row_block * k->column_block <= 32) k->rope = p->rope_interleaved ? 2 : 1;

@@ -119,11 +119,16 @@ bool cla_family_linear_dot_wins(const plan_input *in, const linear_problem *p) {
            in->probes.rate[PROBE_DOT_BF16] > in->probes.rate[PROBE_FMA];
 }
 
-int cla_family_linear_integers(const plan_input *in, const linear_problem *p, const tuned_row *row, int lanes,
-                               bool win) {
+bool cla_family_linear_integers_can(const linear_problem *p) {
+    const bool scaled =
+        p->type_w == CLATTN_TYPE_I8 || p->type_w == CLATTN_TYPE_I4 || p->type_w == CLATTN_TYPE_U4;
+    return cla_family_linear_in_blocks(p) || (scaled && p->reduction % 32 == 0);
+}
+
+int cla_family_linear_integers(const plan_input *in, const tuned_row *row, int lanes, bool can, bool win) {
     const bool proven = in->probes.proven >> PROBE_DOT_I8 & 1u;
     const int asked = cla_tuned_has(in->own, row) ? row->knobs.dot_i8 : win ? DOT_I8_VNNI : 0;
-    if (clattn_type_numbers(p->type_w) <= 2 || lanes < 8) return 0; // blocks
+    if (!can || lanes < 8) return 0;
     return asked == DOT_I8_VNNI && !proven ? 0 : asked;
 }
 
@@ -144,7 +149,8 @@ static void shape(const plan_input *in, const linear_problem *p, const tuned_row
     choice->knobs.lanes = row->knobs.lanes ? row->knobs.lanes : cla_variant_lanes(in);
     choice->knobs.dot_bf16 =
         choice->knobs.lanes == 16 && row->knobs.reduction_tile % 32 == 0 && cla_family_linear_dot_wins(in, p);
-    choice->knobs.dot_i8 = cla_family_linear_integers(in, p, row, choice->knobs.lanes, integers_win(in, p));
+    choice->knobs.dot_i8 = cla_family_linear_integers(in, row, choice->knobs.lanes,
+                                                      cla_family_linear_in_blocks(p), integers_win(in, p));
     if (head && choose_many_rows(in, p, &row->knobs, head, choice))
         choice->knobs.rope = p->rope_interleaved ? 2 : 1;
     else if (!choose_many_rows(in, p, &row->knobs, 0, choice))
