@@ -62,7 +62,7 @@ w_part load_w(w_pointer w, long k) {
 #define LOAD_W(w, k) load_w(w, k)
 #define LOAD_W_PART(w, k, count) load_w(w, k) // blocks are whole
 #elif W_SCALED
-REGISTER_INLINE w_part scale_part(row_of_w w, int k, vec_pair n) {
+w_part scale_part(row_of_w w, int k, vec_pair n) {
 #if ZEROS
     const float zero = KV_ZERO(w, KV_KEY, k);
     n.a -= zero, n.b -= zero;
