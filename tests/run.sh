@@ -55,7 +55,7 @@ later "bench and compare" sh tests/program/check_bench.sh build
 later "Oclgrind: races and bounds" sh tests/kernels/check_oclgrind.sh build $([ $all = on ] || echo some)
 later "verify: hard cases in every kernel" sh tests/program/check_verify.sh build $([ $all = on ] || echo half)
 later "kernels alone through clang" sh tests/kernels/check_kernels.sh
-later "NVIDIA's engine: PTX run by the manual" python3 tests/kernels/check_ptx.py
+later "engines of NVIDIA and Intel: PTX run by the manual" python3 tests/kernels/check_ptx.py
 later "a newcomer's walk: every line of README, docs and --help" python3 tests/program/check_walk.py build
 later "install; pkg-config, CMake and Meson consume it" sh tests/package/check_install.sh build
 later "no OpenCL loader, no CLBlast" sh tests/package/check_no_loader.sh build

@@ -1,4 +1,5 @@
 """NVIDIA's kernels without a GPU: clang makes PTX of them, and ptx_machine.py runs it, instruction by instruction, as the manual says.
+Intel's likewise: what is theirs alone, a sub-group's product, is an instruction among PTX's that does what the extension says.
 
     python3 tests/kernels/check_ptx.py [--names PATTERN]
 
@@ -27,6 +28,7 @@ except ImportError:
 import embed  # noqa: E402
 import ptx_text  # noqa: E402
 from fragment_calls import BF16, F16, F32, I8, PROBE_ITEMS, Call, Probe, Product, Wrong, changed, probe_number, stored  # noqa: E402
+from ptx_dpas import DPAS  # noqa: E402
 from ptx_machine import launch  # noqa: E402
 from ptx_memory import Buffers  # noqa: E402
 from ptx_plain import PLAIN  # noqa: E402
@@ -34,16 +36,17 @@ from ptx_text import PtxError  # noqa: E402
 from ptx_warpgroups import WARPGROUPS  # noqa: E402
 from ptx_warps import WARPS  # noqa: E402
 
-INSTRUCTIONS = {**PLAIN, **WARPS, **WARPGROUPS}
+INSTRUCTIONS = {**PLAIN, **WARPS, **WARPGROUPS, **DPAS}
 # Behind this mark stand instructions that clang 14's assembler of another target need not know.
 HIDDEN = "//@ "
-MMA, WGMMA = 3, 4  # MATRIX_ENGINE
+BLOCK_READS = "-Dcl_intel_subgroup_local_block_io"
+MMA, WGMMA, DPAS_8, DPAS_16 = 3, 4, 8, 9  # MATRIX_ENGINE
 
 
 class Ptx:
     """A device: clang, and the machine. `change`, a pattern and what stands in its place, may alter a kernel's text first; apart: see
     ptx_machine.Machine."""
-    engine, rows, items = MMA, 16, 32
+    engine, rows, items, preludes, options = MMA, 16, 32, ("ptx_prelude",), ""
 
     def __init__(self, clang, folder, change=None, apart=False):
         self.clang, self.folder, self.change, self.apart = clang, folder, change, apart
@@ -55,14 +58,23 @@ class Ptx:
             f.write(changed(embed.flatten(glob.glob(f"{TOP}/cl/*/{kernel}.cl")[0], set()), self.change))
         words = [self.clang, "-x", "cl", "-cl-std=CL1.2", "-target", "nvptx64-nvidia-cuda", "-Xclang", "-target-cpu", "-Xclang", "sm_80",
                  "-Xclang", "-cl-ext=+cl_khr_fp16", "-Xclang", "-finclude-default-header", "-w", "-O2", "-S", "-o", f"{folder}/a.ptx",
-                 "-include", f"{TOP}/tests/data/ptx_prelude.cl", *options.split(), f"{folder}/a.cl"]
+                 *(x for name in self.preludes for x in ("-include", f"{TOP}/tests/data/{name}.cl")), *options.split(), f"{folder}/a.cl"]
         done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if done.returncode:
-            raise Wrong(f"{kernel} {options}: {done.stdout.splitlines()[0]}")
+            lines = done.stdout.splitlines()
+            raise Wrong(f"{kernel} {options}: {next((line for line in lines if 'error:' in line), lines[0])}")
         with open(f"{folder}/a.ptx", encoding="utf-8") as f:
             return ptx_text.parse(f.read(), kernel, HIDDEN)
 
+    def of_sub_groups(self, size, options=""):
+        """The same as Intel's, of sub-groups of so many work-items."""
+        other = Ptx(self.clang, self.folder, self.change, self.apart)
+        other.engine, other.rows, other.items = {8: DPAS_8, 16: DPAS_16}[size], size, size
+        other.preludes, other.options = ("ptx_prelude", "dpas_prelude"), f" -DSUB_GROUP={size} {options}"
+        return other
+
     def run(self, kernel, options, items, groups, arguments, buffers):
+        options += self.options
         launch(self.compiled(kernel, options), INSTRUCTIONS, items, groups, arguments, buffers, self.apart)
 
 
@@ -109,6 +121,10 @@ def probe(kind):
     return Probe(kind).check
 
 
+def dpas(size, case):
+    return lambda device: case(device.of_sub_groups(size))
+
+
 def eights(way):
     return lambda device: check_eights(way, device)
 
@@ -143,6 +159,19 @@ CASES = {
     "flash f16 d64 wgmma causal": flash(F16, 64, 64, 70, 150, "-DWIDE=2 -DTILE_KV=64", engine=WGMMA, causal=60, heads=1,
                                         strange=[(100, 3, np.inf), (129, 63, np.nan)]),
     "flash bf16 d128 wgmma": flash(BF16, 128, 72, 33, 200, "-DWIDE=2 -DTILE_KV=64", engine=WGMMA, heads=1),
+    "dpas 8 probe f16": dpas(8, probe(F16)),
+    "dpas 8 probe bf16": dpas(8, probe(BF16)),
+    "dpas 16 probe f16": dpas(16, probe(F16)),
+    "dpas 16 probe bf16": dpas(16, probe(BF16)),
+    "dpas 8 flash f16 causal": dpas(8, flash(F16, 64, 64, 33, 70, "-DWIDE=2 -DTILE_KV=32", causal=37, kv_heads=2,
+                                             strange=[(45, 3, np.inf), (69, 63, np.nan)])),
+    "dpas 16 flash bf16": dpas(16, flash(BF16, 40, 24, 70, 65, "-DWIDE=2 -DTILE_KV=32", groups=(2, 1), causal=-5)),
+    "dpas 16 decode f16 i8": dpas(16, flash(F16, 64, 64, 3, 70, "-DWIDE=2 -DTILE_KV=32", groups=(2, 1), causal=66, heads=20, kv_heads=2,
+                                            cache=I8, kernel="decode_fragments")),
+    "dpas 8 flash bf16 blocks": dpas(8, flash(BF16, 64, 64, 9, 40, BLOCK_READS + " -DWIDE=2 -DTILE_KV=16", groups=(4, 1), heads=1)),
+    "dpas 16 probe f16 blocks": lambda device: Probe(F16).check(device.of_sub_groups(16, BLOCK_READS)),
+    "dpas 8 linear bf16": dpas(8, linear(BF16, 33, 71, 72, "-DWIDE=2")),
+    "dpas 16 linear f32": dpas(16, linear(F32, 21, 40, 103, "-DWIDE=2 -DTERMS=3", vectors=1, room=1, warps=(2, 1))),
     "linear f16": linear(F16, 35, 71, 103, "-DWIDE=2", room=1),
     "linear bf16": linear(BF16, 33, 130, 72, "-DWIDE=2", vectors=4, tile=64),
     "linear bf16 one by one": linear(BF16, 5, 9, 41, "-DWIDE=0 -DCHUNK=64", vectors=1, room=3),
@@ -199,6 +228,16 @@ BROKEN = {
                                          "VALUES_AT + VALUE_TERM_BYTES * (a == 0 ? 0 : 3 - a)", NUMBERS),
     "weights that keep what a term took": ("flash f32 d64 causal", r"FRAGMENT_REST\(\(sums\)", "(void)(0, (sums)", NUMBERS),
     "infinities that are not looked for": ("flash f32 d24 strange", r"largest >= LARGEST", "false", "not where it should|" + NUMBERS),
+    "operands of dpas": ("dpas 8 probe f16", r"as_int8\(shared\), as_int8\(own\)", "as_int8(own), as_int8(shared)", NUMBERS),
+    "numbers of a left operand": ("dpas 8 probe f16", r"\[8 \* \(i\) \+ FRAGMENT_LANE\]", "[8 * (i) + (FRAGMENT_LANE ^ 1)]", NUMBERS),
+    "block reads of another row": ("dpas 16 probe f16 blocks", r"intel_sub_group_block_read_us8\(\(__local const ushort \*\)\(at\)\)",
+                                   "intel_sub_group_block_read_us8((__local const ushort *)(at) + 16)", NUMBERS),
+    "rows of a left operand": ("dpas 16 probe bf16", r"\[16 \* \(i\) \+ FRAGMENT_LANE\]", "[16 * ((i) ^ 1) + FRAGMENT_LANE]", NUMBERS),
+    "keys that change places": ("dpas 8 flash f16 causal", r"\(a_ & 0xffffu\) \| b_ << 16", "(b_ & 0xffffu) | a_ << 16", NUMBERS),
+    "channels of a key": ("dpas 16 flash bf16", r"\(key\) \+ FRAGMENT_LANE, part", "(key) + (FRAGMENT_LANE ^ 1), part", NUMBERS),
+    "weights of two fragments": ("dpas 8 flash f16 causal", r"\(sums\)\[2 \* \(step\) \+ e_ / 4\]\[e_ % 4 \* 2\],",
+                                 "(sums)[2 * (step) + 1 - e_ / 4][e_ % 4 * 2],", NUMBERS),
+    "pieces of eight rows": ("dpas 8 linear bf16", r"\(piece\) / 2 \* 256", "(piece) / 2 * 128", NUMBERS + "|to one place"),
     "operands of dp4a": ("dp4a", r'"r"\(x\), "r"\(y\), "r"\(acc\)', '"r"(x), "r"(acc), "r"(y)', NUMBERS),
     "another lane's digits": ("decode f16 d64 i8 integers", r"\(r\)\*LANES_K \+ \(lane\)", "(r) * LANES_K + ((lane) ^ 1)", NUMBERS),
     "bytes of dp4a without a sign": ("dp4a", r"dp4a\.s32\.s32", "dp4a.u32.u32", "no such instruction"),
