@@ -40,6 +40,9 @@
                           : 64)
 #endif
 #include "lanes/decode_lanes_scores.clh"
+#if DOT_I8
+#include "lanes/decode_lanes_values.clh"
+#endif
 
 #if DOT_VALUES
 // Pairs of a column's values of two keys, in the order in which the instructions leave them: they go by four columns.
@@ -51,22 +54,15 @@ REGISTER_INLINE vec_pair zip_values(uint16 first, uint16 second) {
 }
 #endif
 #if DOT_VALUES || ZIPPED_VALUES
-#if STORE_IS_NIBBLES(TYPE_V) // whose words stand as those of LOAD_PAIR do
-#define WORDS_OF_PAIR(x) (x)
-#define PAIR_OF_WORDS(x) UNORDER_PAIR(TYPE_V, x)
-#else
-#define WORDS_OF_PAIR(x) UNORDER_PAIR(TYPE_V, x)
-#define PAIR_OF_WORDS(x) (x)
-#endif
 vec_pair order_values(vec_pair x) {
-    const vec_pair n = WORDS_OF_PAIR(x);
+    const vec_pair n = UNORDER_PAIR(TYPE_V, x);
     return (vec_pair){(VEC)(n.a.s0123, n.a.s89ab, n.b.s0123, n.b.s89ab),
                       (VEC)(n.a.s4567, n.a.scdef, n.b.s4567, n.b.scdef)};
 }
 vec_pair unorder_values(vec_pair x) {
     const vec_pair n = {(VEC)(x.a.s0123, x.b.s0123, x.a.s4567, x.b.s4567),
                         (VEC)(x.a.s89ab, x.b.s89ab, x.a.scdef, x.b.scdef)};
-    return PAIR_OF_WORDS(n);
+    return n;
 }
 #else
 #define order_values(x) (x)
@@ -93,79 +89,7 @@ vec_pair add_seen(const query_rows *rows, const key_tile *tile, int r, int pair,
     return o;
 }
 
-#if DOT_I8
-// The weights of the tile's keys as integers, in pairs.
-void make_weights(query_rows *rows, const key_tile *tile) {
-    const int vectors = (tile->count + LANES - 1) / LANES;
-    value_scales scales;
-    VEC p[SLOTS][KEY_VECTORS];
-    for (int j = 0; j < vectors * LANES; j++) {
-        const kv_row v = TILE_ROW(tile, values, min(j, tile->count - 1));
-        kv_row_set(&rows->weights.row[j], v);
-#pragma unroll
-        for (int b = 0; b < VALUE_SCALES; b++) {
-            scales.scale[KEY_TILE * b + j] = VALUE_SCALE_IN(v, b);
-#if VALUE_HAS_LEAST
-            scales.least[KEY_TILE * b + j] = VALUE_LEAST_IN(v, b);
-#endif
-        }
-    }
-    for (int i = (tile->count + VECTOR_KEYS - 1) / VECTOR_KEYS; i < vectors * SLOTS; i++)
-        rows->score[i] = (VEC)(0.0f);
-    for (int n = 0; n < vectors; n++) {
-        VEC t[SLOTS];
-#pragma unroll
-        for (int r = 0; r < SLOTS; r++) t[r] = rows->score[n * SLOTS + r];
-        if (SLOTS >= 2) UNZIP_SLOTS(t);
-        if (SLOTS >= 4) UNZIP_SLOTS(t);
-        if (SLOTS >= 8) UNZIP_SLOTS(t);
-#pragma unroll
-        for (int r = 0; r < SLOTS; r++) p[r][n] = t[r];
-    }
-    rows->finite_values = weigh_values(&rows->weights, p, &scales, vectors);
-}
-
-// out = rescale * out + P V of a block of rows and columns.
-REGISTER_INLINE void add_columns(query_rows *rows, const key_tile *tile, int first, int column,
-                                 const int pairs) {
-    word_pairs acc[VALUE_ROWS][VALUE_PAIRS];
-#pragma unroll
-    for (int r = 0; r < VALUE_ROWS; r++)
-#pragma unroll
-        for (int c = 0; c < pairs; c++) acc[r][c].a = acc[r][c].b = (VEC_INT)(0);
-#pragma unroll 1
-    for (int j = 0; j < tile->count; j += 2) {
-        const kv_row *row = rows->weights.row + j; // the second of the last two may have the weight 0
-        if (first == 0) {
-            ask_with_value(tile, j, column);
-            ask_with_value(tile, j + 1, column);
-        }
-#pragma unroll
-        for (int c = 0; c < pairs; c++) {
-            const word_pairs x = value_pairs(row[0], row[1], column + c);
-            const int b = VALUE_SCALE(column + c);
-#pragma unroll
-            for (int r = 0; r < VALUE_ROWS; r++) {
-                const VEC_INT weight = (VEC_INT)(rows->weights.pair[b][first + r][j / 2]);
-                acc[r][c].a = dot_words(acc[r][c].a, x.a, weight);
-                acc[r][c].b = dot_words(acc[r][c].b, x.b, weight);
-            }
-        }
-    }
-#pragma unroll
-    for (int r = 0; r < VALUE_ROWS; r++)
-#pragma unroll
-        for (int c = 0; c < pairs; c++) {
-            const int b = VALUE_SCALE(column + c);
-            const float rescale = ROW_OF(rows->rescale, first + r), step = rows->weights.step[b][first + r],
-                        least = HAS_LEAST(TYPE_V) ? rows->weights.least[b][first + r] : 0.0f,
-                        zero = VALUE_ZEROS ? rows->weights.least[b][first + r] : 0.0f;
-            vec_pair *out = &rows->out[first + r][column + c];
-            out->a = fma(TO_VEC(acc[r][c].a) - zero, (VEC)(step), out->a * rescale) + least;
-            out->b = fma(TO_VEC(acc[r][c].b) - zero, (VEC)(step), out->b * rescale) + least;
-        }
-}
-#else
+#if !DOT_I8
 // acc += P V for the tile's keys, rows [first, first + VALUE_ROWS) and `pairs` pairs of columns from `column` on.
 #if DOT_VALUES
 REGISTER_INLINE void multiply_values(vec_pair acc[VALUE_ROWS][VALUE_PAIRS], const query_rows *rows,
@@ -275,7 +199,14 @@ void add_tile(const score_call *call, query_rows *rows, const key_tile *tile DRO
 #endif
     for (int r = 0; r < ROWS; r++)
         rows->hidden |= rows->first[r] > tile->first || rows->last[r] < tile->first + tile->count;
+#if DOT_I8 && !COLUMNS_IN_LANES
+    key_block k[2];
+    take_keys(&k[0], tile, 0, 0, KEY_BLOCK);
+    for (int j = 0, n = 0; j < tile->count; j += KEY_BLOCK, n ^= 1)
+        score_keys(rows, tile, j, &k[n], &k[n ^ 1]);
+#else
     for (int j = 0; j < tile->count; j += KEY_BLOCK) score_keys(rows, tile, j);
+#endif
 #if DOT_I8 && COLUMNS_IN_LANES
     score_singly(rows, tile);
 #endif
