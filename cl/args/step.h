@@ -5,7 +5,7 @@
 #include "args/args.h"
 
 // Buffers among the arguments of fused_launches.cl; an argument that is none is behind them.
-#define STEP_BUFFERS 100
+#define STEP_BUFFERS 120
 
 typedef struct step_shared {
     args_i32 taken, done, left; // parts, and work-groups that have nothing more to do: 0 between two runs

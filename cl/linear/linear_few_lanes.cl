@@ -218,20 +218,30 @@ typedef __global const ELEMENT(TYPE_BIAS) * bias_pointer;
 column_block take_columns(const linear_args *a, bias_pointer bias, int first, int last) {
     column_block to;
     to.count = min(COLUMN_BLOCK, last - first);
-    to.together = to.count == COLUMN_BLOCK;
     to.ahead = BLOCKS_AHEAD * COLUMN_BLOCK * a->w_row, to.later = 2 * COLUMN_BLOCK * a->w_row;
     int head = first / a->y_head_columns, d = first - head * a->y_head_columns;
-    for (int n = 0; n < COLUMN_BLOCK; n++) {
-        const int in_head = walk_in_head(a, d), c = head * a->y_head_columns + in_head;
-        to.d[n] = d;
-        to.row[n] = c;
-        if (c + BLOCKS_AHEAD * COLUMN_BLOCK >= a->columns) to.ahead = 0;
-        if (n < LATE_ROWS && c + 2 * COLUMN_BLOCK >= a->columns) to.later = 0;
-        to.y[n] = a->y_offset + head * a->y_head + in_head;
-        to.together = to.together && to.y[n] == to.y[0] + n;
-        to.bias[n] = (a->flags & ARGS_BIAS) ? LOAD(TYPE_BIAS, bias, a->bias_offset + c) : 0.0f;
-        if (n + 1 < to.count && ++d == a->y_head_columns) d = 0, head++;
-    }
+    const bool whole = to.count == COLUMN_BLOCK,
+               follow = whole && d + COLUMN_BLOCK <= a->y_head_columns && ROPE != 1;
+    to.together = whole;
+    int most = first + COLUMN_BLOCK - 1, most_late = first + min(LATE_ROWS, COLUMN_BLOCK) - 1; // rows of W
+    if (follow) // without a look at each
+        for (int n = 0; n < COLUMN_BLOCK; n++) {
+            to.d[n] = d + n, to.row[n] = first + n;
+            to.y[n] = a->y_offset + head * a->y_head + d + n;
+            to.bias[n] = (a->flags & ARGS_BIAS) ? LOAD(TYPE_BIAS, bias, a->bias_offset + first + n) : 0.0f;
+        }
+    else
+        for (int n = 0; n < COLUMN_BLOCK; n++) {
+            const int in_head = walk_in_head(a, d), c = head * a->y_head_columns + in_head;
+            to.d[n] = d, to.row[n] = c;
+            most = max(most, c), most_late = n < LATE_ROWS ? max(most_late, c) : most_late;
+            to.y[n] = a->y_offset + head * a->y_head + in_head;
+            to.together = to.together && to.y[n] == to.y[0] + n;
+            to.bias[n] = (a->flags & ARGS_BIAS) ? LOAD(TYPE_BIAS, bias, a->bias_offset + c) : 0.0f;
+            if (n + 1 < to.count && ++d == a->y_head_columns) d = 0, head++;
+        }
+    if (most + BLOCKS_AHEAD * COLUMN_BLOCK >= a->columns) to.ahead = 0;
+    if (most_late + 2 * COLUMN_BLOCK >= a->columns) to.later = 0;
     for (int k = COLUMN_BLOCK; k < SUM_GROUPS * LANES; k++) to.bias[k] = to.bias[k - COLUMN_BLOCK];
     return to;
 }

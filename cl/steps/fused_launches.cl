@@ -47,7 +47,8 @@ typedef struct step_place {
 #define EACH_BUFFER(DO)                                                                                      \
     TEN_BUFFERS(buffer0, DO), TEN_BUFFERS(buffer1, DO), TEN_BUFFERS(buffer2, DO), TEN_BUFFERS(buffer3, DO),  \
         TEN_BUFFERS(buffer4, DO), TEN_BUFFERS(buffer5, DO), TEN_BUFFERS(buffer6, DO),                        \
-        TEN_BUFFERS(buffer7, DO), TEN_BUFFERS(buffer8, DO), TEN_BUFFERS(buffer9, DO)
+        TEN_BUFFERS(buffer7, DO), TEN_BUFFERS(buffer8, DO), TEN_BUFFERS(buffer9, DO),                        \
+        TEN_BUFFERS(buffer10, DO), TEN_BUFFERS(buffer11, DO)
 #define DECLARE_BUFFER(name) __global uchar *name
 #define NAME_BUFFER(name) name
 

@@ -174,6 +174,14 @@ class Buffer:
         _ask(library(), function, self.context.queue, self._memory.handle, 1, offset * array.itemsize, array.nbytes, array.ctypes.data, 0,
             None, None)
 
+    def _put(self, offset, array):
+        """Write elements; a few of a device's own memory as a pattern, for which nobody waits, as for calls."""
+        n, at = array.nbytes, offset * array.itemsize
+        if self.shared or n > 16 or n & (n - 1) or at % n:
+            self._move("clEnqueueWriteBuffer", offset, array)
+        else:
+            _ask(library(), "clEnqueueFillBuffer", self.context.queue, self._memory.handle, array.ctypes.data, n, at, n, 0, None, None)
+
     def numpy(self):
         """A numpy array of what it holds, once all calls before are done."""
         with self.context._use():
@@ -202,7 +210,7 @@ class Buffer:
                 view[...] = array
                 self._move("clEnqueueWriteBuffer", self.offset, span)
             for offset, count, index in pieces or ():
-                self._move("clEnqueueWriteBuffer", offset, np.ascontiguousarray(array[index]).reshape(count))
+                self._put(offset, np.ascontiguousarray(array[index]).reshape(count))
 
     def __setitem__(self, index, array):
         self[index].write(array)
