@@ -47,14 +47,15 @@ class Clattn:
 
     def begin(self, tokens):
         """Forget all, and feed these at once: the token behind them."""
-        self.decoder.length = 0
+        self.decoder.length, self.ahead = 0, None
         token = int(self.decoder.step(tokens, 1)[-1].argmax())
         self.decoder.token.write(np.array([[token]], np.int32))
         return token
 
     def next(self, _):
-        self.decoder.replay()
-        return int(self.decoder.token.numpy()[0, 0])
+        """The next token; the step behind it begins before this one is read, since it is chosen on the device."""
+        token, self.ahead = self.ahead or self.decoder.replay(), self.decoder.replay()
+        return int(token.numpy()[0, 0])
 
 
 class Transformers:

@@ -572,12 +572,12 @@ typedef struct embed_args {
 } embed_args;
 ARGS_SIZE(embed_args, 112);
 
-// argmax.cl: out[b,n] = the place of the greatest of x[b,n].
+// argmax.cl: out[b,n] = the place of the greatest of x[b,n]; counts: lengths[b,n] becomes one more.
 typedef struct argmax_args {
-    args_view x, out;
-    args_i32 width, unused;
+    args_view x, out, lengths;
+    args_i32 width, counts;
 } argmax_args;
-ARGS_SIZE(argmax_args, 88);
+ARGS_SIZE(argmax_args, 128);
 
 // sample.cl: out[b,n] = a place of x[b,n], drawn. by and to_exp2: 1 / temperature, and that times log2(e); top_p is 1 where it leaves
 // all; margin: how far below the greatest min_p leaves numbers.

@@ -79,6 +79,9 @@ CLATTN_API clattn_status clattn_embedding_enqueue(clattn_context *context, cl_co
 typedef struct clattn_argmax_params {
     clattn_tensor x;   /* [B, N, V] */
     clattn_tensor out; /* i32 [B, N], any strides */
+    clattn_tensor
+        lengths; /* i32 [B, N], any strides, optional: each becomes one more, as a text does by a token. Where these are the
+                              next step's kv_lengths_device, a recorded step is replayed without a word from the host */
 } clattn_argmax_params;
 
 /* Enqueue the search of the greatest, as the top of this file says of all. */

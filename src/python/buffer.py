@@ -42,6 +42,25 @@ class _Views(np.ndarray):
     __str__ = __repr__
 
 
+class Later:
+    """Numbers of a Buffer that are being read: Buffer.later()."""
+
+    def __init__(self, span, view, event, memory):
+        self._kept, self._view, self._event, self._pid = (span, memory), view, event, os.getpid()
+
+    def numpy(self):
+        """The numpy array, once it is read."""
+        event, self._event = self._event, None
+        if event:
+            _ask(library(), "clWaitForEvents", 1, c.byref(event))
+            _ask(library(), "clReleaseEvent", event)
+        return self._view
+
+    def __del__(self):
+        if self._event and sys is not None and not sys.is_finalizing() and self._pid == os.getpid():
+            self.numpy()  # memory that is being written must not go
+
+
 class Buffer:
     """A tensor in memory of a device: what a numpy array holds, copied; Buffer.zeros and Buffer.over make others.
 
@@ -164,15 +183,16 @@ class Buffer:
             return None
         return [(self.offset + sum(i * s for i, s in zip(index, self.strides)), dense, index) for index in np.ndindex(*outer)]
 
-    def _span(self):
+    def _span(self, event=None):
         """The elements from the first to the last, on the host, and the view of them."""
         span = np.empty(1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides)), STORAGE[self.dtype][1])
-        self._move("clEnqueueReadBuffer", self.offset, span)
+        self._move("clEnqueueReadBuffer", self.offset, span, event)
         return span, np.lib.stride_tricks.as_strided(span, self.shape, self._at.strides)
 
-    def _move(self, function, offset, array):
-        _ask(library(), function, self.context.queue, self._memory.handle, 1, offset * array.itemsize, array.nbytes, array.ctypes.data, 0,
-            None, None)
+    def _move(self, function, offset, array, event=None):
+        """Waits for it, or makes an event."""
+        _ask(library(), function, self.context.queue, self._memory.handle, event is None, offset * array.itemsize, array.nbytes,
+             array.ctypes.data, 0, None, None if event is None else c.byref(event))
 
     def _put(self, offset, array):
         """Write elements; a few of a device's own memory as a pattern, for which nobody waits, as for calls."""
@@ -191,6 +211,15 @@ class Buffer:
             for offset, count, index in pieces or ():
                 self._move("clEnqueueReadBuffer", offset, found[index + (Ellipsis,)].reshape(count))
         return found
+
+    def later(self):
+        """What it holds once all calls before are done, however calls behind them change it: an object whose numpy() waits for that alone,
+        so that the next step of a loop runs meanwhile."""
+        if not self.size:
+            return Later(None, self.numpy(), None, None)
+        with self.context._use():
+            event = c.c_void_p()
+            return Later(*self._span(event), event, self._memory)
 
     def __array__(self, dtype=None, copy=None):
         return self.numpy() if dtype is None else self.numpy().astype(dtype)

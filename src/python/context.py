@@ -548,9 +548,10 @@ class Context(_Closed):
         """Rows [B, N, M] of a table [V, M] by their numbers [B, N], times scale where that is not 0; zeros where there is no such row."""
         return self._run("clattn_embedding_enqueue", _embedding, {"ids": ids, "table": table, "scale": scale, "out": out})
 
-    def argmax(self, x, *, out=None):
-        """The places int32 [B, N] of the greatest of x [B, N, V], the first of several; a NaN is greater than all."""
-        return self._run("clattn_argmax_enqueue", _argmax, {"x": x, "out": out})
+    def argmax(self, x, *, lengths=None, out=None):
+        """The places int32 [B, N] of the greatest of x [B, N, V], the first of several; a NaN is greater than all. `lengths`: an int32
+        Buffer [B, N], whose numbers become one more each."""
+        return self._run("clattn_argmax_enqueue", _argmax, {"x": x, "lengths": lengths, "out": out})
 
     def sample(self, x, *, temperature=1.0, top_k=0, top_p=0.0, min_p=0.0, seed=0, out=None):
         """Places int32 [B, N] drawn from softmax(x / temperature) of logits x [B, N, V], of what top_k, top_p and min_p leave."""

@@ -67,6 +67,7 @@ _P, _N, _U = c.c_void_p, c.c_size_t, c.c_uint32
 OPENCL = {"clCreateBuffer": (_P, [_P, c.c_uint64, _N, _P, _P]), "clReleaseMemObject": (c.c_int32, [_P]),
           "clCreateCommandQueue": (_P, [_P, _P, c.c_uint64, _P]), "clRetainCommandQueue": (c.c_int32, [_P]),
           "clReleaseCommandQueue": (c.c_int32, [_P]), "clFlush": (c.c_int32, [_P]), "clFinish": (c.c_int32, [_P]),
+          "clWaitForEvents": (c.c_int32, [_U, _P]), "clReleaseEvent": (c.c_int32, [_P]),
           "clEnqueueReadBuffer": (c.c_int32, [_P, _P, _U, _N, _N, _P, _U, _P, _P]),
           "clEnqueueWriteBuffer": (c.c_int32, [_P, _P, _U, _N, _N, _P, _U, _P, _P]),
           "clEnqueueCopyBuffer": (c.c_int32, [_P, _P, _P, _N, _N, _N, _U, _P, _P]),

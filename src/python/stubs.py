@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 Tensor: TypeAlias = "ArrayLike | Buffer | type[np.generic]"  # a result may be asked for by True, or by a type
 '''
-CLASSES = ("Error", "Buffer", "Packed", "Recording", "Context", "Group")
+CLASSES = ("Error", "Buffer", "Later", "Packed", "Recording", "Context", "Group")
 # Arguments and attributes that are no fields of the header, by their names; others are Any.
 NAMED = {"context": "Context | None", "contexts": "Context | Sequence[Context]", "device": "int | str", "max_bytes": "int | Sequence[int]",
          "path": "str | bytes | PathLike[str] | None", "dir": "str | bytes | PathLike[str]", "shape": "int | Sequence[int]", "copy": "bool",
@@ -27,7 +27,7 @@ RESULTS = {"numpy": "np.ndarray[Any, Any]", "version": "str", "kernel_names": "l
            "engines": f"list[{DICTIONARY}]", "families": f"list[{DICTIONARY}]", "plan": DICTIONARY, "workspace": "int", "features": DICTIONARY,
            "stats": DICTIONARY, "capabilities": DICTIONARY, "layer_backward": DICTIONARY, "library": "ctypes.CDLL", "ndim": "int", "size": "int",
            "record": "AbstractContextManager[Recording]", "linear_pack": "Packed", "shared": "bool", "shape": "tuple[int, ...]", "__len__": "int",
-           "strides": "tuple[int, ...]", "offset": "int", "__repr__": "str", "context": "Context", "fuse": "Recording",
+           "strides": "tuple[int, ...]", "offset": "int", "__repr__": "str", "context": "Context", "fuse": "Recording", "later": "Later",
            **dict.fromkeys(("zeros", "over", "reshape", "transpose", "broadcast_to", "__getitem__"), "Buffer"),
            **dict.fromkeys(("to_bf16", "from_bf16", "to_blocks", "from_blocks"), "np.ndarray[Any, Any]"),
            **dict.fromkeys(("measure", "prepare", "save_kernels", "close", "append", "opencl_load", "cache_clean", "main", "wait", "write",

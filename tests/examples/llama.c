@@ -272,9 +272,9 @@ static void attend(const model *m, const block *b, clattn_tensor x, clattn_tenso
 }
 
 static void grow(model *m, int32_t count) {
-    m->length += count;
-    if (m->length > m->capacity) stop("the cache", "is full");
-    clEnqueueWriteBuffer(queue, m->keys.buffer, CL_TRUE, 0, sizeof m->length, &m->length, 0, NULL, NULL);
+    if ((m->length += count) > m->capacity) stop("the cache", "is full");
+    if (!m->step) /* steps count on */
+        clEnqueueWriteBuffer(queue, m->keys.buffer, CL_TRUE, 0, sizeof m->length, &m->length, 0, NULL, NULL);
 }
 
 /* The last `count` tokens lie in ids and are fed; the logits of `wanted` come to be, and in ids the likeliest after the first of them. */
@@ -299,7 +299,9 @@ static void feed(const model *m, int32_t count, int32_t wanted) {
     const clattn_tensor end = part(result, count - wanted, wanted, m->width),
                         last = part(m->last, 0, wanted, m->width);
     normalise(m, part(stream, count - wanted, wanted, m->width), &end, m->norm, last);
-    const clattn_argmax_params likeliest = {.x = part(m->logits, 0, 1, m->vocabulary), .out = m->chosen};
+    const clattn_tensor logits = part(m->logits, 0, 1, m->vocabulary);
+    clattn_argmax_params likeliest = {.x = logits, .out = m->chosen, .lengths = m->chosen};
+    likeliest.lengths.buffer = m->keys.buffer;
     project(last, m->head, part(m->logits, 0, wanted, m->vocabulary));
     check(clattn_argmax_enqueue(context, queue, &likeliest, 0, NULL, NULL), "argmax");
 }
@@ -326,14 +328,12 @@ static void read_back(cl_mem from, size_t bytes, void *to) {
 static int generate(const char *folder, int32_t steps, const int32_t *prompt, int32_t count) {
     model m = read_model(folder, count + steps, count, 1);
     struct timespec at[3]; /* where the prompt begins, where the steps do, and their end */
-    timespec_get(&at[0], TIME_UTC);
-    write_ids(&m, prompt, count);
+    timespec_get(&at[0], TIME_UTC), write_ids(&m, prompt, count);
     for (int32_t n = 0; n < steps; n++) {
         int32_t token;
         n ? step(&m) : (grow(&m, count), feed(&m, count, 1));
         read_back(m.ids.buffer, sizeof token, &token);
-        printf("%s%d", n ? " " : "", (int)token);
-        fflush(stdout);
+        printf("%s%d", n ? " " : "", (int)token), fflush(stdout);
         timespec_get(&at[n ? 2 : 1], TIME_UTC);
     }
     for (int n = 1; n < 3 && n <= steps; n++)

@@ -13,7 +13,7 @@ The file holds weights of 4 bits, and tokens of 8; they lie on the device as the
 
 Of a prompt of 5 tokens and 40 more, on PoCL 3.1 (two cores of a Zen 5), logits up to 38.2 are within 5.1e-5 of float64 in numpy
 (tests/python/check_decoder.py BUILD MODEL.gguf), and the 40 tokens are the same; transformers 5.23 chooses them, too. A token is one
-write and one call, whose launches were recorded; bench/decoder.py measures it beside transformers and llama.cpp."""
+call, whose launches were recorded; bench/decoder.py measures it beside transformers and llama.cpp."""
 import sys
 import time
 
@@ -46,8 +46,9 @@ class Decoder:
         self.attention = {"heads": heads, "kv_heads": kv_heads, "append": True, "causal": True, "alignment": "bottom_right",
                           "k_rotation": rotation, "v_rotation": rotation,
                           "rope": {"layout": "interleaved", "base": base}, **options}
-        # Of a step that is recorded: the token that is fed, which the next one takes the place of, and how many keys there are.
-        self.token, self.keys, self.recorded = make((1, 1), "int32"), make((1,), "int32"), None
+        # Of a step that is recorded: the token that is fed, which the next one takes the place of, and how many keys there are with it,
+        # which the step itself counts on.
+        self.token, self.keys, self.recorded = make((1, 1), "int32"), make((1, 1), "int32"), None
         self.ends = clattn.Buffer(np.array([0, 1], np.int32), context=self.context)
 
     def block(self, name, x, residual, lengths):
@@ -85,27 +86,30 @@ class Decoder:
     def step(self, tokens, rows=None):
         """The next tokens of the text, of a prompt all at once: logits [N, vocabulary], or those of the last `rows` of them."""
         self.grow(len(tokens))
+        self.keys.write(np.array([[self.length + 1]], np.int32))
         return self.logits(np.asarray(tokens)[None], rows or len(tokens), kv_lengths=[self.length]).numpy()[0]
 
     def replay(self):
-        """The token in self.token is fed, and the likeliest behind it takes its place: launches alone, recorded the first time."""
+        """The token in self.token is fed, and the likeliest behind it takes its place: launches alone, recorded the first time. The token
+        is there later, so that the next step may begin before the host has it."""
         self.grow(1)
-        self.keys.write(np.array([self.length], np.int32))
         if not self.recorded:
             with self.context.record() as self.recorded:
-                found = self.logits(self.token, 1, kv_lengths_device=self.keys, cu_seqlens_q_device=self.ends, max_q=1)
-                self.context.argmax(found, out=self.token)
+                found = self.logits(self.token, 1, kv_lengths_device=self.keys[0], cu_seqlens_q_device=self.ends, max_q=1)
+                self.context.argmax(found, lengths=self.keys, out=self.token)
             self.recorded.fuse()
             self.found = found
         self.recorded()
+        return self.token.later()
 
     def generate(self, prompt, count):
         """The likeliest tokens behind a prompt, one after the other, with the logits of each."""
         logits = self.step(prompt)[-1]
         self.token.write(np.array([[logits.argmax()]], np.int32))
+        token = self.token.later()
         for _ in range(count):
-            yield int(self.token.numpy()[0, 0]), logits
-            self.replay()
+            yield int(token.numpy()[0, 0]), logits
+            token = self.replay()
             logits = self.found.numpy()[0, 0]
 
 

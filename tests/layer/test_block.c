@@ -355,11 +355,15 @@ START_TEST(greatest) {
         }
         x.memory = guarded_input(harness_place(), &shape, x.values);
         for (int i = 0; i < BATCH * ROWS; i++) want[i] = argmax_of(x.values + i * width, width);
-        const clattn_argmax_params p = {x.memory.view, out.memory.view};
+        array lengths = array_given(&random, &places, 100, false);
+        clattn_argmax_params p = {.x = x.memory.view, .out = out.memory.view};
+        if (n % 3 == 1) p.lengths = lengths.memory.view;
         assert_ok(clattn_argmax_enqueue(on, harness()->queue, &p, 0, NULL, NULL));
         assert_near("argmax", &out, want, bound);
         assert_intact("argmax", &x);
-        array_release(&x), array_release(&out);
+        for (int i = 0; i < BATCH * ROWS; i++) want[i] = lengths.values[i] + (n % 3 == 1);
+        assert_near("lengths", &lengths, want, bound);
+        array_release(&x), array_release(&out), array_release(&lengths);
     }
 }
 END_TEST
@@ -505,7 +509,7 @@ START_TEST(sizes_of_zero) {
         c, q, &(clattn_activation_params){.x = x, .out = x, .activation = CLATTN_ACTIVATION_SILU}, 0, NULL,
         NULL));
     assert_ok(clattn_embedding_enqueue(c, q, &(clattn_embedding_params){i, t, x, 0}, 0, NULL, NULL));
-    assert_ok(clattn_argmax_enqueue(c, q, &(clattn_argmax_params){x, i}, 0, NULL, NULL));
+    assert_ok(clattn_argmax_enqueue(c, q, &(clattn_argmax_params){.x = x, .out = i}, 0, NULL, NULL));
     assert_ok(clattn_sample_enqueue(c, q, &(clattn_sample_params){x, i, .temperature = 1}, 0, NULL, NULL));
 }
 END_TEST

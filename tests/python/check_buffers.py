@@ -258,11 +258,19 @@ def waits():
         setattr(lib, name, lambda *arguments, name=name: waited.append(name) or kept[name](*arguments))
     out = clattn.attention(q, cache, cache, lse=True, kv_lengths=[9])
     out = clattn.linear(out[0][0, :, 0], w, projection="native")
+    cache[0, 1, 2, 4:8] = 5
     check(not waited, f"{waited}")
     out.numpy()
     check(waited == ["clEnqueueReadBuffer"], f"{waited}")
     for name, function in kept.items():
         setattr(lib, name, function)
+    check((cache.numpy() == 5).sum() == 4 and (cache.numpy()[0, 1, 2, 4:8] == 5).all(), "few numbers are written as a pattern")
+    before = cache.numpy()
+    later = [view.later() for view in (cache, cache[0, :, 1:3, 3], cache[:, :, 3:3])]
+    cache.write(7)
+    for found, want in zip(later, (before, before[0, :, 1:3, 3], before[:, :, 3:3])):
+        check(np.array_equal(found.numpy(), want) and np.array_equal(found.numpy(), want), "numbers of before, read later")
+    cache.later()  # nobody asks for it
 
 
 def lives():

@@ -87,7 +87,9 @@ enum { BATCH = 2, ROWS = 5, SIZE = 24, TABLE = 7 };
     X(places_type, "out: ", p->argmax.out.type = CLATTN_TYPE_F32)                                            \
     X(places_rows, "out: ", p->argmax.out.shape[1] = 1)                                                      \
     X(places_repeat, "out: ", p->argmax.out.stride[1] = 0)                                                   \
-    X(places_in_x, "overlaps", p->argmax.out.buffer = p->argmax.x.buffer)
+    X(places_in_x, "overlaps", p->argmax.out.buffer = p->argmax.x.buffer)                                    \
+    X(lengths_rows, "lengths: ", (p->argmax.lengths = p->argmax.out, p->argmax.lengths.shape[1] = 1))        \
+    X(lengths_in_places, "overlaps", p->argmax.lengths = p->argmax.out)
 
 #define SAMPLE(X)                                                                                            \
     X(drawn_type, "out: ", p->sample.out.type = CLATTN_TYPE_F32)                                             \

@@ -292,11 +292,13 @@ clattn_status clattn_embedding_enqueue(clattn_context *context, cl_command_queue
 }
 
 // ---------------------------------------------------------------------------------------------- argmax ---
-// Logits, and the place chosen in each row of them.
-static clattn_status check_choice(clattn_context *c, clattn_tensor *x, clattn_tensor *out) {
-    const row_view views[] = {
-        {x, "x", "[B, N, V]", TYPES_FLOAT, VIEW_READ, .rank = 3},
-        {out, "out", "[B, N]", TYPES_I32 | ANY_LAST_STRIDE, VIEW_WRITE, false, false, 2, x->shape}};
+// Logits, and the place chosen in each row of them; lengths are optional.
+static clattn_status check_choice(clattn_context *c, clattn_tensor *x, clattn_tensor *out,
+                                  clattn_tensor *lengths) {
+    const unsigned numbers = TYPES_I32 | ANY_LAST_STRIDE;
+    const row_view views[] = {{x, "x", "[B, N, V]", TYPES_FLOAT, VIEW_READ, .rank = 3},
+                              {out, "out", "[B, N]", numbers, VIEW_WRITE, false, false, 2, x->shape},
+                              {lengths, "lengths", "[B, N]", numbers, VIEW_WRITE, true, false, 2, x->shape}};
     TRY(CHECK_CALL(c, views));
     return check_width(c, "x", x->shape[2]);
 }
@@ -305,14 +307,17 @@ static clattn_status check_argmax(clattn_context *c, const void *params, entry_p
     clattn_argmax_params *p = to;
     (void)purpose; // there is only the enqueue
     *p = *(const clattn_argmax_params *)params;
-    return check_choice(c, &p->x, &p->out);
+    return check_choice(c, &p->x, &p->out, &p->lengths);
 }
 
 static clattn_status run_argmax(void *from, chain *steps) {
     const clattn_argmax_params *p = from;
-    const argmax_args a = {
-        .x = cla_tensor_view(&p->x), .out = cla_tensor_view(&p->out), .width = (int)p->x.shape[2]};
-    const row_launch w = {KERNEL_ARGMAX, {.type_q = (int)p->x.type}, &p->x, {&p->x, &p->out}};
+    const argmax_args a = {.x = cla_tensor_view(&p->x),
+                           .out = cla_tensor_view(&p->out),
+                           .lengths = cla_tensor_view(&p->lengths),
+                           .width = (int)p->x.shape[2],
+                           .counts = cla_tensor_given(&p->lengths)};
+    const row_launch w = {KERNEL_ARGMAX, {.type_q = (int)p->x.type}, &p->x, {&p->x, &p->out, &p->lengths}};
     return enqueue_rows(steps, &w, LAUNCH_VALUE(&a, sizeof a));
 }
 
@@ -336,7 +341,8 @@ static clattn_status check_sample(clattn_context *c, const void *params, entry_p
     clattn_sample_params *p = to;
     (void)purpose; // there is only the enqueue
     *p = *(const clattn_sample_params *)params;
-    TRY(check_choice(c, &p->x, &p->out));
+    clattn_tensor none = {0};
+    TRY(check_choice(c, &p->x, &p->out, &none));
     if (!(p->temperature > 0.0f) || isinf(p->temperature))
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "temperature: %g: must be above 0 and finite",
                                 (double)p->temperature);
