@@ -20,9 +20,10 @@ extern "C" {
  *
  * What changes between replays is what lies in buffers: inputs, caches, ids of tokens, and lengths, where they are
  * kv_lengths_device, cu_seqlens_q_device and cu_seqlens_kv_device, or block_table. So a decoder's step is a ragged batch of B sequences
- * (attention.h): the application adds 1 to the numbers of kv_lengths_device between two replays, and new rows are appended, turned and
- * seen where these say. All that a call reads from host memory, kv_lengths and k_positions as much as scale and seeds, is read when it is
- * recorded, and stays. Results are the same to the bit as those of the calls, but where CLBlast would have projected. */
+ * (attention.h): the application adds 1 to the numbers of kv_lengths_device between two replays, or the step's own clattn_argmax_enqueue
+ * does (its lengths), and new rows are appended, turned and seen where these say. All that a call reads from host memory, kv_lengths and
+ * k_positions as much as scale and seeds, is read when it is recorded, and stays. Results are the same to the bit as those of the calls,
+ * but where CLBlast would have projected. */
 typedef struct clattn_recording clattn_recording;
 
 /* Begin to record the calls that enqueue on `queue` by this context. Until clattn_recording_end they run nothing. Their

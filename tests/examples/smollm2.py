@@ -24,6 +24,18 @@ import clattn
 PROMPT = [504, 3575, 282, 4649, 314]  # "The capital of France is"
 
 
+def together(arrays, context):
+    """Buffers of these arrays by their names: views of one for each type, so that the launches of a recorded step share them and become one."""
+    found = {}
+    for dtype in {w.dtype for w in arrays.values()}:
+        of = {name: w for name, w in arrays.items() if w.dtype == dtype}
+        all_of, at = clattn.Buffer(np.concatenate([w.reshape(-1) for w in of.values()]), context=context), 0
+        for name, w in of.items():
+            found[name] = all_of[at:at + w.size].reshape(w.shape)
+            at += w.size
+    return found
+
+
 class Decoder:
     """A decoder of Llama's kind. `weights` has GGUF's names and [out, in] matrices, floats or blocks; rows of q and k are in GGUF's
     order, so that RoPE turns neighbours. `capacity` is how many tokens the cache holds, of type `kv_type`, whose rows rotation=64
@@ -34,14 +46,14 @@ class Decoder:
         self.context = context or clattn.Context()
         self.epsilon, self.capacity, self.length = epsilon, capacity, 0
         make = lambda *what: clattn.Buffer.zeros(*what, context=self.context)
-        self.weights = {name: w if isinstance(w, clattn.Buffer) else clattn.Buffer(w, context=self.context) for name, w in weights.items()}
+        self.weights = together(weights, self.context)
         self.weights.setdefault("output.weight", self.weights["token_embd.weight"])
         stored = self.weights["token_embd.weight"].dtype
         self.type = "float32" if stored in clattn.BLOCKS else stored  # of rows between the calls of a block
         blocks = sum(name.endswith("attn_q.weight") for name in weights)
         size = weights["blk.0.attn_q.weight"].shape[0] // heads
-        cache = 1, kv_heads, capacity, size // 32 if kv_type in clattn.BLOCKS else size
-        self.caches = [[make(cache, kv_type) for _ in "kv"] for _ in range(blocks)]
+        caches = make((blocks, 2, 1, kv_heads, capacity, size // 32 if kv_type in clattn.BLOCKS else size), kv_type)
+        self.caches = [[caches[n, 0], caches[n, 1]] for n in range(blocks)]
         self.options = options  # of projections, such as projection="native"
         self.attention = {"heads": heads, "kv_heads": kv_heads, "append": True, "causal": True, "alignment": "bottom_right",
                           "k_rotation": rotation, "v_rotation": rotation,
