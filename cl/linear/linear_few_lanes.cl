@@ -221,7 +221,7 @@ column_block take_columns(const linear_args *a, bias_pointer bias, int first, in
     to.ahead = BLOCKS_AHEAD * COLUMN_BLOCK * a->w_row, to.later = 2 * COLUMN_BLOCK * a->w_row;
     int head = first / a->y_head_columns, d = first - head * a->y_head_columns;
     const bool whole = to.count == COLUMN_BLOCK,
-               follow = whole && d + COLUMN_BLOCK <= a->y_head_columns && ROPE != 1;
+               follow = whole & (d + COLUMN_BLOCK <= a->y_head_columns) & (ROPE != 1);
     to.together = whole;
     int most = first + COLUMN_BLOCK - 1, most_late = first + min(LATE_ROWS, COLUMN_BLOCK) - 1; // rows of W
     if (follow) // without a look at each

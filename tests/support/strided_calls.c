@@ -425,6 +425,7 @@ static void open_argmax(struct strided_call *c) {
     const struct sizes s = sizes_of(c);
     ADD(clattn_argmax_params, c->argmax., x, READ, F32, 3, s.b, s.n, s.keys);
     ADD(clattn_argmax_params, c->argmax., out, WRITTEN | ANY, I32, 2, s.b, s.n);
+    ADD(clattn_argmax_params, c->argmax., lengths, BOTH | ANY, I32, 2, s.b, s.n);
     c->enqueue = find_greatest;
 }
 
@@ -434,8 +435,7 @@ static void open_sample(struct strided_call *c) {
     const struct sizes s = sizes_of(c);
     ADD(clattn_sample_params, c->sample., x, READ, F32, 3, s.b, s.n, s.keys);
     ADD(clattn_sample_params, c->sample., out, WRITTEN | ANY, I32, 2, s.b, s.n);
-    c->sample.temperature = 1, c->sample.top_k = 3;
-    c->enqueue = draw;
+    c->sample.temperature = 1, c->sample.top_k = 3, c->enqueue = draw;
 }
 
 static const float two_numbers[] = {0.5f, 0.25f};
