@@ -60,9 +60,8 @@ vec_pair order_values(vec_pair x) {
                       (VEC)(n.a.s4567, n.a.scdef, n.b.s4567, n.b.scdef)};
 }
 vec_pair unorder_values(vec_pair x) {
-    const vec_pair n = {(VEC)(x.a.s0123, x.b.s0123, x.a.s4567, x.b.s4567),
-                        (VEC)(x.a.s89ab, x.b.s89ab, x.a.scdef, x.b.scdef)};
-    return n;
+    return (vec_pair){(VEC)(x.a.s0123, x.b.s0123, x.a.s4567, x.b.s4567),
+                      (VEC)(x.a.s89ab, x.b.s89ab, x.a.scdef, x.b.scdef)};
 }
 #else
 #define order_values(x) (x)
@@ -206,9 +205,9 @@ void add_tile(const score_call *call, query_rows *rows, const key_tile *tile DRO
         score_keys(rows, tile, j, &k[n], &k[n ^ 1]);
 #else
     for (int j = 0; j < tile->count; j += KEY_BLOCK) score_keys(rows, tile, j);
-#endif
-#if DOT_I8 && COLUMNS_IN_LANES
+#if DOT_I8
     score_singly(rows, tile);
+#endif
 #endif
     cap_scores(call, rows);
     for (int r = 0; r < ROWS && rows->hidden && FINISHED_BY_KEY; r++) finish_scores(call, rows, tile, r);

@@ -1,0 +1,259 @@
+# The calls: what each is given, and the shapes of its results.
+_Form = collections.namedtuple("_Form", "params sizes main outputs written sized", defaults=((), (), ()))
+
+
+def _given(g, name, axes, others=()):
+    """A tensor that sizes come from: a Buffer or an array, with as many axes as the words say."""
+    value = g.get(name)
+    if value is None:
+        raise ValueError(f"{name}: an array or a Buffer {axes} is needed")
+    if not isinstance(value, Buffer):
+        value = g[name] = _array(name, value)
+    if value.ndim != axes.count(",") + 1:
+        raise ValueError(f"{name}: shape {tuple(value.shape)} was given, {axes} is wanted")
+    return value
+
+
+def _width(name, x):
+    """Numbers of a row, which may lie in blocks."""
+    return x.shape[-1] * library().clattn_type_numbers(STORAGE[_type(name, x.dtype)][0])
+
+
+def _sizes(batch, heads=None):
+    return {"B": batch, "B+1": batch + 1, "H": heads}
+
+
+def _longest(g, table, bound):
+    """What no sequence exceeds: the bound, or what the array in host memory says."""
+    if g.get(bound):
+        return _number(bound, g[bound], c.c_int32)
+    ends = _array(table, g[table]) if g.get(table) is not None else np.zeros(1)
+    return int(np.diff(ends).max(initial=0)) if ends.ndim == 1 else 0
+
+
+def _ragged(g, batch, rows, own, packed):
+    """Batch items, rows of the longest and keys of the longest, which are the tensors' own where no batch is ragged."""
+    table = g.get("cu_seqlens_q") if g.get("cu_seqlens_q") is not None else g.get("cu_seqlens_q_device")
+    if table is None:
+        return batch, rows, own
+    if g.get("sequences") is None:
+        g["sequences"] = max(np.shape(table)[0] - 1 if np.ndim(table) else 0, 0)
+    rows = _longest(g, "cu_seqlens_q", "max_q")
+    if packed:
+        own = _longest(g, "cu_seqlens_kv", "max_kv")
+    if any(g.get(name) is not None and g.get(name) is not False for name in ("weights", "scores")):
+        g.update({"max_q": rows, **({"max_kv": own} if packed else {})})  # so that their shapes do not hang on lengths
+    return _number("sequences", g["sequences"], c.c_int32), rows, own
+
+
+def _keys(g, own):
+    """Nkv: of pages, or of past and own rows."""
+    if g.get("block_table") is not None:
+        table = g["block_table"]
+        return (np.shape(table)[1] if np.ndim(table) == 2 else 0) * _number("page_size", g.get("page_size") or 0, c.c_int32)
+    return own + (_given(g, "past_k", "[B or 1, Hkv, P, D]").shape[2] if g.get("past_k") is not None else 0)
+
+
+def _out(g, name, shape, dtype):
+    """A result that there always is: into an array or a Buffer, or new, of the type that is given or of this one."""
+    given = g.pop(name, None)
+    if given is None or isinstance(given, (Buffer, np.ndarray)):
+        return name, shape, dtype, given
+    return name, shape, _type(name, given), None
+
+
+def _extras(g, rows, taps):
+    """lse, weights and scores as they are asked for: by True, a type, a tap's word, or by what they go into."""
+    found = []
+    for name, shape in (("lse", rows), ("weights", taps), ("scores", taps)):
+        given, dtype = g.pop(name, None), "float32"
+        if given is None or given is False:
+            continue
+        into = given if isinstance(given, (Buffer, np.ndarray)) else None
+        if name == "weights" and into is not None and into.ndim == 4 and into.shape[2] == 1:
+            shape = (*shape[:2], 1, shape[3])  # their sums over the rows
+        if into is None and given is not True:
+            if name == "scores" and g.get("scores_at") is None:
+                g["scores_at"] = given
+            elif name == "weights":
+                dtype = _type(name, given)
+            else:
+                raise TypeError(f"{name}: True, an array or a Buffer is taken, not {given!r}")
+        found.append((name, shape, dtype, into))
+    return found
+
+
+def _attention(g):
+    q, k, v = (_given(g, *x) for x in (("q", "[B, H, Nq, D]"), ("k", "[B, Hkv, Nkv, D]"), ("v", "[B, Hkv, Nkv, Dv]")))
+    packed = g.get("cu_seqlens_kv") is not None or g.get("cu_seqlens_kv_device") is not None
+    batch, rows, own = _ragged(g, q.shape[0], q.shape[2], k.shape[2], packed)
+    outputs = [_out(g, "out", q.shape[:3] + (_width("v", v),), q.dtype)]
+    outputs += _extras(g, q.shape[:3], (batch, q.shape[1], rows, _keys(g, own)))
+    appends = g.get("k_new") is not None or g.get("v_new") is not None
+    return _Form(clattn_attention_params(), _sizes(batch, q.shape[1]), q, outputs, ("k", "v", "k_scale", "v_scale", "k_zero", "v_zero") * appends)
+
+
+# Gradients: their names, those of what they are gradients of, and whether they are asked for where nothing is said.
+_GRADIENTS = (("dq", "q", True), ("dk", "k", True), ("dv", "v", True), ("dbias", "bias", False), ("dsinks", "sinks", False),
+              ("dalibi_slopes", "alibi_slopes", False), ("dhead_scales", "head_scales", False))
+
+
+def _asked_gradients(g, gradients, heads):
+    """Those that are asked for: by default, by True, by a type, or by what they go into."""
+    outputs = []
+    for name, of, asked in gradients:
+        given, there = g.pop(name, None), g.get(of) is not None
+        if given is False or (given is None and not (there if asked is None else asked)):
+            continue
+        a_head = name in ("dsinks", "dalibi_slopes", "dhead_scales")
+        if not there:
+            raise ValueError(f"{name}: is asked for without {of}")
+        if not a_head and not isinstance(g[of], Buffer):
+            g[of] = _array(of, g[of])
+        g[name] = None if given is True else given
+        outputs.append(_out(g, name, (heads,) if a_head else g[of].shape, "float32" if a_head or name == "dbias" else g[of].dtype))
+    return outputs
+
+
+def _backward(g):
+    form = _attention(dict(g))
+    return _Form(clattn_attention_backward_params(), form.sizes, form.main, _asked_gradients(g, _GRADIENTS, form.sizes["H"]))
+
+
+def _layer(g):
+    x, wo, heads = _given(g, "x", "[B, Nq, M]"), _given(g, "wo", "[Mo, H*Dv]"), _number("heads", g.get("heads"), c.c_int32)
+    source = _given(g, "k", "[B, Hkv, Nkv, D]").shape[2] if g.get("k") is not None else \
+        _given(g, "y", "[B, Nkv, My]").shape[1] if g.get("y") is not None else x.shape[1]
+    packed = g.get("cu_seqlens_kv") is not None or g.get("cu_seqlens_kv_device") is not None
+    batch, rows, own = _ragged(g, x.shape[0], x.shape[1], source, packed)
+    own = rows if g.get("k") is None and g.get("y") is None else own
+    outputs = [_out(g, "out", x.shape[:2] + wo.shape[:1], x.dtype)]
+    outputs += _extras(g, (x.shape[0], heads, x.shape[1]), (batch, heads, rows, _keys(g, own)))
+    written = ("k", "v", "k_scale", "v_scale", "k_zero", "v_zero") * _bool("append", g.get("append") or False)
+    return _Form(clattn_layer_params(), _sizes(batch, heads), x, outputs, written)
+
+
+# Those of a layer, likewise; of the others whether there is something to be the gradient of decides.
+_LAYER_GRADIENTS = tuple((f"d{of}", of, None) for of in ("x", "y", "wq", "wk", "wv", "wo", "bq", "bk", "bv", "bo", "q_norm", "k_norm",
+                                                         "w_gate", "b_gate")) + _GRADIENTS[3:]
+
+
+def _layer_forward(g):
+    form, kept = _layer(g), g.pop("kept", None)
+    outputs = form.outputs if kept is None else form.outputs + [("kept", kept.shape, kept.dtype, kept)]
+    return _Form(clattn_layer_backward_params(), form.sizes, form.main, outputs)
+
+
+def _layer_backward(g):
+    form = _layer(dict(g))
+    dout = _given(g, "dout", "[B, Nq, Mo]")
+    return _Form(clattn_layer_backward_params(), form.sizes, dout, _asked_gradients(g, _LAYER_GRADIENTS, form.sizes["H"]))
+
+
+def _linear(g):
+    x, w = _given(g, "x", "[B, N, K]"), _given(g, "w", "[M, K]")
+    return _Form(clattn_linear_params(), {}, x, [_out(g, "out", x.shape[:2] + w.shape[:1], x.dtype)])
+
+
+def _linear_backward(g):
+    dout, outputs = _given(g, "dout", "[B, N, M]"), []
+    x, w = (g.get(name) is not None and _given(g, name, axes) for name, axes in (("x", "[B, N, K]"), ("w", "[M, K]")))
+    for name, like, shape in (("dx", w, w is not False and dout.shape[:2] + w.shape[1:]),
+                              ("dw", x, x is not False and dout.shape[2:] + x.shape[2:]), ("db", dout, dout.shape[2:])):
+        given = g.pop(name, None)
+        if given is False or (like is False and given is None):
+            continue
+        g[name] = None if given is True else given
+        outputs.append(_out(g, name, shape, (w if name == "dw" and w is not False else dout).dtype))
+    return _Form(clattn_linear_backward_params(), {}, dout, outputs)
+
+
+def _rope(g):
+    x = _given(g, "x", "[B, H, N, D]")
+    return _Form(clattn_rope_params(), _sizes(x.shape[0], x.shape[1]), x, [_out(g, "y", x.shape, x.dtype)])
+
+
+def _hadamard(g):
+    x = _given(g, "x", "[B, H, N, D]")
+    return _Form(clattn_hadamard_params(), {}, x, [_out(g, "y", x.shape, x.dtype)])
+
+
+def _append(g):
+    new = _given(g, "k_new" if g.get("k_new") is not None else "v_new", "[B, Hkv, n, D]")
+    return _Form(clattn_append_params(), _sizes(new.shape[0]), new, written=("k", "v", "k_scale", "v_scale", "k_zero", "v_zero"))
+
+
+def _shift(g):
+    k = _given(g, "k", "[B, Hkv, N, D]")
+    return _Form(clattn_shift_params(), _sizes(k.shape[0]), k, written=("k", "k_scale", "k_zero"))
+
+
+def _merge(g):
+    a = {name: _given(g, name, axes) for name, axes in (("out_a", "[B, H, Nq, Dv]"), ("lse_a", "[B, H, Nq]"))}
+    if any(isinstance(x, Buffer) for x in a.values()):
+        return _Form(clattn_merge_params(), {}, a["out_a"], written=("out_a", "lse_a"))
+    return _Form(clattn_merge_params(), {}, a["out_a"], [(name, x.shape, x.dtype, g.pop(name).copy()) for name, x in a.items()])
+
+
+def _block_mask(g):
+    g["v"] = g["k"] if g.get("v") is None else g["v"]
+    form = _attention(g)
+    packed = g.get("cu_seqlens_kv") is not None or g.get("cu_seqlens_kv_device") is not None
+    own = _longest(g, "cu_seqlens_kv", "max_kv") if packed else g["k"].shape[2]
+    batch, heads, rows, keys = form.sizes["B"], form.sizes["H"], _rows(g), _keys(g, own)
+    axes, given = g.pop("axes", None), g.get("block_mask")
+    if given is not None and not isinstance(given, (Buffer, np.ndarray)):
+        raise TypeError("block_mask: an array or a Buffer is taken, which it is written into")
+    axes = tuple(axes or (given.shape[:2] if given is not None else (batch, heads)))
+    blocks = axes + (-(-rows // CLATTN_BLOCK_ROWS), -(-keys // CLATTN_BLOCK_KEYS))
+    g["out"] = np.broadcast_to(np.float32(0), form.outputs[0][1])
+    return form._replace(outputs=[_out(g, "block_mask", blocks, "uint8")], written=(), sized=("q", "k", "v", "out"))
+
+
+def _rows(g):
+    return _longest(g, "cu_seqlens_q", "max_q") if g.get("sequences") is not None else g["q"].shape[2]
+
+
+def _dropout_mask(g):
+    shape = _shape(g.pop("shape"))
+    return _Form(clattn_dropout_mask_params(), {}, g.get("mask"), [_out(g, "mask", shape, "bool")])
+
+
+def _layer_kv(g):
+    y, heads = _given(g, "y", "[B, Nkv, My]"), _number("kv_heads", g.pop("kv_heads"), c.c_int32)
+    widths = [_given(g, name, axes).shape[0] for name, axes in (("wk", "[Hkv*D, My]"), ("wv", "[Hkv*Dv, My]"))]
+    if heads < 1 or any(width % heads for width in widths):
+        raise ValueError(f"kv_heads: {heads} does not divide the rows of wk and wv, {widths[0]} and {widths[1]}")
+    outputs = [_out(g, name, (y.shape[0], heads, y.shape[1], width // heads), y.dtype) for name, width in zip("kv", widths)]
+    return _Form(clattn_layer_kv_params(), {}, y, outputs)
+
+
+def _norm(g):
+    x, into = _given(g, "x", "[B, N, M]"), g.pop("sum", None)
+    outputs = [_out(g, "out", x.shape, x.dtype)]
+    if into is True or isinstance(into, (Buffer, np.ndarray)):
+        outputs.append(("sum", x.shape, x.dtype, None if into is True else into))
+    elif into is not None and into is not False:
+        raise TypeError(f"sum: True, an array or a Buffer is taken, not {into!r}")
+    return _Form(clattn_norm_params(), {}, x, outputs)
+
+
+def _activate(g):
+    x = _given(g, "x", "[B, N, M]")
+    return _Form(clattn_activation_params(), {}, x, [_out(g, "out", x.shape, x.dtype)])
+
+
+def _embedding(g):
+    ids, table = _given(g, "ids", "[B, N]"), _given(g, "table", "[V, M]")
+    word = _type("table", table.dtype)
+    return _Form(clattn_embedding_params(), {}, table, [_out(g, "out", ids.shape + (_width("table", table),), "float32" if word in BLOCKS else table.dtype)])
+
+
+def _argmax(g):
+    x = _given(g, "x", "[B, N, V]")
+    return _Form(clattn_argmax_params(), {}, x, [_out(g, "out", x.shape[:2], "int32")])
+
+
+def _sample(g):
+    x = _given(g, "x", "[B, N, V]")
+    return _Form(clattn_sample_params(), {}, x, [_out(g, "out", x.shape[:2], "int32")])
