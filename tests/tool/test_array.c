@@ -1,10 +1,11 @@
-/* Host tensors: sizes that overflow, conversion between the 16-bit types and float32. Pure C. */
+/* Host tensors: sizes that overflow, conversion between the types of 16 and 8 bits and float32. Pure C. */
 #include "support/run_suite.h"
 
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
 
+#include "evidence/reference/storage.h"
 #include "tool/files/array.h"
 
 /* Every 16-bit number comes back from float32; a NaN comes back quiet. */
@@ -49,6 +50,33 @@ START_TEST(rounding_is_to_nearest_even) {
 }
 END_TEST
 
+/* Every float8 and every i8, as the library's reference knows them. */
+START_TEST(eight_bits_are_exact) {
+    static const struct {
+        array_type type;
+        clattn_type of;
+    } rows[] = {{ARRAY_I8, CLATTN_TYPE_I8},
+                {ARRAY_F8E4M3, CLATTN_TYPE_F8E4M3},
+                {ARRAY_F8E5M2, CLATTN_TYPE_F8E5M2}};
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        array a;
+        float *values;
+        int numbers = 0;
+        ck_assert(array_create(&a, rows[r].type, 1, (int64_t[]){256}));
+        for (int b = 0; b < 256; b++) ((unsigned char *)a.data)[b] = (unsigned char)b;
+        ck_assert(array_to_f32(&a, &values));
+        for (int b = 0; b < 256; b++) {
+            const double want = storage_load(rows[r].of, a.data, b);
+            numbers += !isnan(want);
+            ck_assert(isnan(want) ? isnan(values[b]) : (double)values[b] == want);
+        }
+        ck_assert_int_ge(numbers, 250);
+        free(values);
+        array_free(&a);
+    }
+}
+END_TEST
+
 START_TEST(measure_refuses_what_overflows) {
     const int64_t huge[] = {INT64_C(1) << 62, 4}, none[] = {0, INT64_C(1) << 62, 4}, negative[] = {2, -1};
     size_t bytes = 1;
@@ -90,6 +118,7 @@ int main(void) {
     TCase *group = tcase_create("array");
     tcase_add_test(group, halves_survive_the_round_trip);
     tcase_add_test(group, rounding_is_to_nearest_even);
+    tcase_add_test(group, eight_bits_are_exact);
     tcase_add_test(group, measure_refuses_what_overflows);
     tcase_add_test(group, conversion_follows_the_type);
     suite_add_tcase(suite, group);

@@ -6,14 +6,6 @@
 #include "tool/cli/progress.h"
 
 static const char *const layout_names[] = {"bhsd", "bshd", NULL};
-// Words of --kv-type, and what K and V are quantised to for each.
-static const char *const kv_type_names[] = {"f32",  "f16",  "bf16", "q8", "f8e4m3", "f8e5m2", "q4",
-                                            "q8_0", "q4_0", "q4_1", "i4", "u4",     NULL};
-static const clattn_type quantised_types[] = {CLATTN_TYPE_F32,  CLATTN_TYPE_F32,    CLATTN_TYPE_F32,
-                                              CLATTN_TYPE_I8,   CLATTN_TYPE_F8E4M3, CLATTN_TYPE_F8E5M2,
-                                              CLATTN_TYPE_Q4_0, CLATTN_TYPE_Q8_0,   CLATTN_TYPE_Q4_0,
-                                              CLATTN_TYPE_Q4_1, CLATTN_TYPE_I4,     CLATTN_TYPE_U4};
-
 static const option_row attend_rows[] = {
     {"q", "FILE", "[B,H,Nq,D]; .npy or FILE.safetensors#TENSOR", AS_TEXT(attend, q)},
     {"k", "FILE", "[B,Hkv,Nkv,D]", AS_TEXT(attend, k)},
@@ -30,20 +22,20 @@ static const option_row attend_rows[] = {
      "how K and V are stored on the device: f32, f16, bf16, with scales as q8 (int8), f8e4m3, f8e5m2, i4 or "
      "u4 "
      "(which needs --kv-zeros), or in blocks of 32 numbers as ggml's q8_0, q4_0 (also q4) or q4_1",
-     AS_CHOICE(attend, kv_type, kv_type_names)},
+     AS_CHOICE(attend, stores.type, store_names)},
     {"v-type", "TYPE", "how V is stored where it is not as K: one of --kv-type's",
-     AS_CHOICE(attend, v_type, kv_type_names)},
+     AS_CHOICE(attend, v_type, store_names)},
     {"kv-rotation", "N",
      "K and V that --kv-type stores in 8 or 4 bits are multiplied by Hadamard's matrix before, in blocks of "
      "N columns, and q and "
      "the result with them",
      AS_INTEGER(attend, kv_rotation, 2, 1024)},
     {"kv-group", "N", "numbers of a row that share a scale, a multiple of 32; default all",
-     AS_INTEGER(attend, kv_group, 32, INT32_MAX)},
+     AS_INTEGER(attend, stores.group, 32, INT32_MAX)},
     {"kv-scales", "TYPE", "how these scales are stored: f32, which is the default, f16 or bf16",
-     AS_CHOICE(attend, kv_scales, names_types)},
+     AS_CHOICE(attend, stores.scales, names_types)},
     {"kv-zeros", NULL, "zero points beside the scales, so that a group's numbers fill the type",
-     AS_SWITCH(attend, kv_zeros)},
+     AS_SWITCH(attend, stores.zeros)},
     {"dtype", "TYPE", "storage type where it is not the files' own: f32, f16, bf16",
      AS_CHOICE(attend, dtype, names_types)},
 };
@@ -65,30 +57,16 @@ static int check_options(const attend *a) {
 
 // What K and V become. A side without scales of its own leaves those options to the other.
 static int choose_stores(attend *a) {
-    const int words[2] = {a->kv_type, a->v_type};
-    bool scaled = false;
-    for (int n = 0; n < 2; n++) {
-        kv_store *s = &a->stored[n];
-        if (words[n] >= 0) s->type = quantised_types[words[n]];
-        if (s->type != CLATTN_TYPE_F32) s->rotation = (int32_t)a->kv_rotation;
-        if (!CLATTN_TYPE_IS_SCALED(s->type)) continue;
-        scaled = true;
-        s->group = a->kv_group, s->zeros = a->kv_zeros;
-        s->scale_type = a->kv_scales < 0 ? CLATTN_TYPE_F32 : (clattn_type)a->kv_scales;
-        if (s->type == CLATTN_TYPE_U4 && !a->kv_zeros)
-            return tool_wrong("--kv-type u4: needs --kv-zeros: it has no numbers below 0");
-    }
-    if (scaled || !(a->kv_group || a->kv_zeros || a->kv_scales >= 0)) return -1;
-    return tool_wrong(
-        "--kv-%s: has no effect without a --kv-type that has scales: q8, f8e4m3, f8e5m2, i4 or u4",
-        a->kv_group   ? "group"
-        : a->kv_zeros ? "zeros"
-                      : "scales");
+    int status = store_choose(&a->stores, a->stores.type, &a->stored[0]);
+    if (status < 0) status = store_choose(&a->stores, a->v_type, &a->stored[1]);
+    for (int n = 0; n < 2; n++)
+        if (a->stored[n].type != CLATTN_TYPE_F32) a->stored[n].rotation = (int32_t)a->kv_rotation;
+    return status < 0 ? store_check(&a->stores, a->stored, 2) : status;
 }
 
 static int load_inputs(attend *a) {
     int status = check_options(a);
-    if (a->v_type < 0) a->v_type = a->kv_type;
+    if (a->v_type < 0) a->v_type = a->stores.type;
     if (status < 0) status = choose_stores(a);
     if (status < 0 && a->kv_rotation && a->stored[0].type == CLATTN_TYPE_F32 &&
         a->stored[1].type == CLATTN_TYPE_F32)
@@ -209,8 +187,11 @@ static void free_attend(attend *a) {
 }
 
 int tool_attend(int argc, char **argv) {
-    attend a = {
-        .scores_at = -1, .kv_type = -1, .v_type = -1, .kv_scales = -1, .dtype = -1, .rope = {.layout = -1}};
+    attend a = {.stores = {.option = "kv", .type = -1, .scales = -1},
+                .scores_at = -1,
+                .v_type = -1,
+                .dtype = -1,
+                .rope = {.layout = -1}};
     const option_group groups[] = {{"tensors", OPTION_ROWS(attend_rows), &a},
                                    rope_group(&a.rope),
                                    score_group(&a.score),

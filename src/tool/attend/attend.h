@@ -33,13 +33,10 @@ typedef struct attend_gradients {
 typedef struct attend {
     const char *q, *k, *v, *out, *lse, *weights, *scores, *dropout_mask;
     bool bshd;
-    int scores_at, kv_type, v_type,
-        dtype;        // indices into the names below; -1: not given, of types the files' own
-    int kv_scales;    // the type of scales, -1: not given
-    int64_t kv_group; // numbers that share one
-    bool kv_zeros;
-    int64_t kv_rotation; // columns of a block; 0: none
-    kv_store stored[2];  // what K and V become; of f32 where they stay floats
+    int scores_at, v_type, dtype; // indices into names; -1: not given, of types the files' own
+    store_options stores;         // --kv-type and the like
+    int64_t kv_rotation;          // columns of a block; 0: none
+    store stored[2];              // what K and V become; of f32 where they stay floats
     array q_array, k_array, v_array, out_array, lse_array, weights_array, scores_array, dropout_array;
     common_options common;
     score_options score;

@@ -3,7 +3,7 @@
 
 // As which floats K (0) and V (1) are loaded.
 static int float_type(const attend *a, int which) {
-    const int type = which ? a->v_type : a->kv_type;
+    const int type = which ? a->v_type : a->stores.type;
     return a->stored[which].type != CLATTN_TYPE_F32 ? 0 : type >= 0 ? type : a->dtype;
 }
 
@@ -65,8 +65,8 @@ int attend_upload(attend *a, tensors *t) {
     kv->k_rotation = a->stored[0].rotation, kv->v_rotation = a->stored[1].rotation;
     clattn_tensor *const k[] = {&kv->k, &kv->k_scale, &kv->k_zero}, *const v[] = {&kv->v, &kv->v_scale,
                                                                                   &kv->v_zero};
-    if (status < 0) status = kv_upload(t, &a->k_array, &a->stored[0], k);
-    if (status < 0) status = kv_upload(t, &a->v_array, &a->stored[1], v);
+    if (status < 0) status = store_upload(t, &a->k_array, &a->stored[0], k);
+    if (status < 0) status = store_upload(t, &a->v_array, &a->stored[1], v);
     swap(a, &(clattn_tensor *){&p->q}, 1), swap(a, k, 3), swap(a, v, 3);
     if (status < 0) status = kv_options_upload(&a->kv, t, a->stored, kv);
     swap(a, (clattn_tensor *[]){&kv->past_k, &kv->past_k_scale, &kv->past_k_zero}, 3);

@@ -103,10 +103,11 @@ static const char *refused(const attend *a) {
     if (a->score.splits) return "--splits";
     if (a->ragged.file && (a->score.score.score_mod || a->score.score.mask_mod))
         return "--score-mod, --mask-mod with --cu-seqlens";
-    if (a->v_type != a->kv_type) return "--v-type";
+    if (a->v_type != a->stores.type) return "--v-type";
     if (a->kv_rotation) return "--kv-rotation";
     if (clattn_type_numbers(a->stored[0].type) > 1) return "--kv-type in blocks or of 4 bits";
-    if (a->kv_group || a->kv_scales > 0 || a->kv_zeros) return "--kv-group, --kv-scales, --kv-zeros";
+    if (a->stores.group || a->stores.scales > 0 || a->stores.zeros)
+        return "--kv-group, --kv-scales, --kv-zeros";
     if (a->stored[0].type != CLATTN_TYPE_F32 && a->rope.rope.layout != CLATTN_ROPE_NONE)
         return "--rope with a --kv-type that has scales";
     return NULL;

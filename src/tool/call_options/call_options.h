@@ -4,7 +4,7 @@
 #define CLATTN_TOOL_CALL_OPTIONS_CALL_OPTIONS_H
 #include <jansson.h>
 
-#include "tool/call_options/tensors.h"
+#include "tool/call_options/store_options.h"
 
 typedef struct kv_options {
     const char *prefix_k, *prefix_v, *past_k, *past_v, *past_lengths, *block_table; // files, as given
@@ -19,20 +19,10 @@ option_group kv_past_group(kv_options *o); // those of past rows alone
 // Load the files; what they hold is stored as names_types[type] says, u2 files of `bf16` as that. Returns -1, else the exit
 // status.
 int kv_options_load(kv_options *o, int64_t batch, const int types[2], bool bf16);
-// How keys or values are quantised here: to a type, f32 leaving them as the arrays are, and with what scales.
-typedef struct kv_store {
-    clattn_type type;
-    int64_t group;          // numbers that share a scale; 0: all of a row
-    clattn_type scale_type; // f32, f16 or bf16
-    bool zeros;             // with zero points
-    int32_t rotation;       // columns of a block in which rows are rotated before; 0: none
-} kv_store;
 // Put them on the device and into `kv`, whose k is there, of k and of v.
-int kv_options_upload(const kv_options *o, tensors *t, const kv_store stores[2], clattn_kv *kv);
+int kv_options_upload(const kv_options *o, tensors *t, const store stores[2], clattn_kv *kv);
 void kv_options_free(kv_options *o);
 
-// K, V or past rows of them, their scales and their zero points.
-int kv_upload(tensors *t, const array *x, const kv_store *store, clattn_tensor *const views[3]);
 // Keys of a call, past ones and new; and numbers of a row, of a view of rank 4.
 int64_t kv_count(const clattn_kv *kv);
 int64_t kv_width(const clattn_tensor *t);

@@ -1,11 +1,7 @@
 // kv_options.c: where keys lie besides --k and --v: past rows, and pages; rows that the call appends; sequences of different lengths in
-// files that have them one behind the other. And how K and V go to the device, as numbers or quantised.
-#include <math.h>
-
+// files that have them one behind the other.
 #include "tool/call_options/call_options.h"
 #include "evidence/limits/model.h"
-#include "evidence/reference/reference.h"
-#include "evidence/reference/storage.h"
 
 static const option_row kv_rows[] = {
     {"past-k", "FILE",
@@ -81,14 +77,14 @@ int kv_options_load(kv_options *o, int64_t batch, const int types[2], bool bf16)
     return status >= 0 ? status : tensors_narrow("block-table", &o->table_array, false);
 }
 
-int kv_options_upload(const kv_options *o, tensors *t, const kv_store stores[2], clattn_kv *kv) {
+int kv_options_upload(const kv_options *o, tensors *t, const store stores[2], clattn_kv *kv) {
     clattn_tensor *const k[3] = {&kv->past_k, &kv->past_k_scale, &kv->past_k_zero}, *const v[3] = {
                                                                                         &kv->past_v,
                                                                                         &kv->past_v_scale,
                                                                                         &kv->past_v_zero};
     int status = -1;
-    if (o->past_k) status = kv_upload(t, &o->past_k_array, &stores[0], k);
-    if (status < 0 && o->past_v) status = kv_upload(t, &o->past_v_array, &stores[1], v);
+    if (o->past_k) status = store_upload(t, &o->past_k_array, &stores[0], k);
+    if (status < 0 && o->past_v) status = store_upload(t, &o->past_v_array, &stores[1], v);
     kv->past_lengths = o->lengths;
     if (status >= 0 || !o->block_table) return status;
     kv->page_size = (int32_t)(o->page_size ? o->page_size : kv->k.shape[2]);
@@ -109,113 +105,6 @@ int64_t kv_count(const clattn_kv *kv) {
 
 int64_t kv_width(const clattn_tensor *t) {
     return t->shape[3] * clattn_type_numbers(t->type);
-}
-
-// The arrays that a tensor becomes.
-typedef struct kv_arrays {
-    array bytes, scales, zeros;
-} kv_arrays;
-
-// A group of numbers from `at` on as numbers of the type, and what tells them: its n-th scale, and its zero point.
-static void store_group(const kv_store *s, const double *x, int64_t size, kv_arrays *to, int64_t at,
-                        int64_t n) {
-    const struct storage_scale scale = storage_scale_of(s->type, s->scale_type, s->zeros, x, size);
-    const int numbers = clattn_type_numbers(s->type);
-    storage_store(s->scale_type, to->scales.data, n, scale.scale);
-    if (s->zeros) storage_store(s->scale_type, to->zeros.data, n, scale.zero);
-    for (int64_t d = 0; d < size; d += numbers) {
-        double stored[2];
-        for (int i = 0; i < numbers; i++) stored[i] = storage_scaled(s->type, s->zeros, x[d + i], scale);
-        storage_store_numbers(s->type, to->bytes.data, (at + d) / numbers, stored);
-    }
-}
-
-// A row of numbers, which begins at `at`.
-static void store_row(const kv_store *s, const double *x, int64_t size, kv_arrays *to, int64_t at) {
-    const int64_t numbers = clattn_type_numbers(s->type), group = s->group ? s->group : size;
-    if (CLATTN_TYPE_IS_SCALED(s->type))
-        for (int64_t d = 0; d < size; d += group) store_group(s, x + d, group, to, at + d, (at + d) / group);
-    else
-        for (int64_t d = 0; d < size; d += numbers)
-            storage_store_numbers(s->type, to->bytes.data, (at + d) / numbers, x + d);
-}
-
-// An infinity or a NaN cannot be told by a scale.
-static int quantise(const array *x, const kv_store *s, kv_arrays *to) {
-    const int64_t size = x->shape[3], count = array_count(x);
-    double *row = reference_alloc(size);
-    int status = -1;
-    for (int64_t n = 0; n < count && status < 0; n += size) {
-        for (int64_t d = 0; d < size && status < 0; d++) {
-            row[d] = (double)((const float *)x->data)[n + d];
-            if (!isfinite(row[d]))
-                status = tool_wrong(
-                    "--kv-type %s: row %lld holds an infinity or NaN: finite numbers are needed",
-                    s->type == CLATTN_TYPE_I8 ? "q8" : clattn_type_name(s->type), (long long)(n / size));
-        }
-        if (status < 0) store_row(s, row, size, to, n);
-    }
-    free(row);
-    return status;
-}
-
-static int rotate(const array *x, int64_t block) {
-    const int64_t size = x->shape[3], count = array_count(x);
-    float *numbers = x->data;
-    if ((block & (block - 1)) || size % block)
-        return tool_wrong(
-            "--kv-rotation %lld: rows of %lld numbers: a power of two that divides them is needed",
-            (long long)block, (long long)size);
-    double *row = reference_alloc(size);
-    for (int64_t n = 0; n < count; n += size) {
-        for (int64_t d = 0; d < size; d++) row[d] = (double)numbers[n + d];
-        reference_rotate(row, size, block);
-        for (int64_t d = 0; d < size; d++) numbers[n + d] = (float)row[d];
-    }
-    free(row);
-    return -1;
-}
-
-static int check_width(const array *x, const kv_store *s) {
-    const long long numbers = clattn_type_numbers(s->type), width = (long long)x->shape[3],
-                    group = (long long)s->group;
-    if (width % numbers)
-        return tool_wrong("--kv-type %s: rows of %lld numbers: a multiple of %lld is needed",
-                          clattn_type_name(s->type), width, numbers);
-    if (group == 0 || (group % 32 == 0 && width % group == 0)) return -1;
-    return tool_wrong("--kv-group %lld: rows of %lld numbers: a multiple of 32 that divides them is needed",
-                      group, width);
-}
-
-// Bytes travel as those of booleans.
-int kv_upload(tensors *t, const array *x, const kv_store *s, clattn_tensor *const views[3]) {
-    static const array_type types[] = {ARRAY_F32, ARRAY_F16, ARRAY_BF16};
-    kv_arrays to = {{0}, {0}, {0}};
-    if (s->type == CLATTN_TYPE_F32) return tensors_upload(t, x, views[0]);
-    int status = check_width(x, s);
-    if (status >= 0) return status;
-    const bool scaled = CLATTN_TYPE_IS_SCALED(s->type);
-    const int64_t elements = x->shape[3] / clattn_type_numbers(s->type);
-    const int64_t shape[4] = {x->shape[0], x->shape[1], x->shape[2],
-                              elements * (int64_t)clattn_type_size(s->type)},
-                  groups[4] = {shape[0], shape[1], shape[2], s->group ? x->shape[3] / s->group : 1};
-    const int rank = s->group ? 4 : 3;
-    bool made = array_create(&to.bytes, ARRAY_BOOL, 4, shape);
-    if (made && scaled) made = array_create(&to.scales, types[s->scale_type], rank, groups);
-    if (made && scaled && s->zeros) made = array_create(&to.zeros, types[s->scale_type], rank, groups);
-    status = made ? -1 : tool_failed("no memory for rows with scales");
-    if (status < 0 && s->rotation) status = rotate(x, s->rotation);
-    if (status < 0) status = quantise(x, s, &to);
-    if (status < 0) status = tensors_upload(t, &to.bytes, views[0]);
-    if (status < 0 && scaled) status = tensors_upload(t, &to.scales, views[1]);
-    if (status < 0 && scaled && s->zeros) status = tensors_upload(t, &to.zeros, views[2]);
-    if (status < 0)
-        *views[0] = clattn_tensor_dense(views[0]->buffer, s->type, 4,
-                                        (int64_t[]){shape[0], shape[1], shape[2], elements});
-    array_free(&to.bytes);
-    array_free(&to.scales);
-    array_free(&to.zeros);
-    return status;
 }
 
 option_group append_group(append_options *o) {

@@ -11,9 +11,10 @@ static const struct {
     const char *name;
     size_t size;
 } types[ARRAY_TYPE_COUNT] = {
-    [ARRAY_F32] = {"f32", 4}, [ARRAY_F16] = {"f16", 2}, [ARRAY_BF16] = {"bf16", 2},
-    [ARRAY_I32] = {"i32", 4}, [ARRAY_I64] = {"i64", 8}, [ARRAY_BOOL] = {"bool", 1},
-    [ARRAY_U16] = {"u16", 2},
+    [ARRAY_F32] = {"f32", 4},       [ARRAY_F16] = {"f16", 2}, [ARRAY_BF16] = {"bf16", 2},
+    [ARRAY_I32] = {"i32", 4},       [ARRAY_I64] = {"i64", 8}, [ARRAY_BOOL] = {"bool", 1},
+    [ARRAY_U16] = {"u16", 2},       [ARRAY_I8] = {"i8", 1},   [ARRAY_F8E4M3] = {"f8e4m3", 1},
+    [ARRAY_F8E5M2] = {"f8e5m2", 1},
 };
 
 static bool is_type(array_type type) {
@@ -137,6 +138,13 @@ float array_f32_from_f16(uint16_t bits) {
     return sign ? -tiny : tiny;
 }
 
+/* As a float16 with the same exponent's bits, which is smaller by 2^8; there are no infinities, and one NaN.
+ * Source: "OCP 8-bit Floating Point Specification", 1.0, section 5. */
+static float from_f8e4m3(uint8_t bits) {
+    const float value = 256.0f * array_f32_from_f16((uint16_t)((bits & 0x80) << 8 | (bits & 0x7f) << 7));
+    return (bits & 0x7f) == 0x7f ? float_of(0x7fc00000) : value;
+}
+
 static float element(const array *a, size_t index) {
     const void *data = a->data;
     switch (a->type) {
@@ -154,6 +162,12 @@ static float element(const array *a, size_t index) {
         return ((const unsigned char *)data)[index] ? 1.0f : 0.0f;
     case ARRAY_U16:
         return (float)((const uint16_t *)data)[index];
+    case ARRAY_I8:
+        return (float)((const int8_t *)data)[index];
+    case ARRAY_F8E4M3:
+        return from_f8e4m3(((const uint8_t *)data)[index]);
+    case ARRAY_F8E5M2:
+        return array_f32_from_f16((uint16_t)(((const uint8_t *)data)[index] << 8));
     default:
         return 0.0f;
     }

@@ -17,6 +17,9 @@ typedef enum array_type {
     ARRAY_I64,
     ARRAY_BOOL, /* one byte, nonzero is true */
     ARRAY_U16,  /* how .npy carries bfloat16; the caller that knows better sets type = ARRAY_BF16 */
+    ARRAY_I8,   /* from here on numbers that have scales beside them */
+    ARRAY_F8E4M3,
+    ARRAY_F8E5M2,
     ARRAY_TYPE_COUNT
 } array_type;
 
@@ -49,8 +52,7 @@ bool array_create(array *out, array_type type, int rank, const int64_t *shape);
 /* The shape as "[3, 12, 24]", cut to fit; returns text. */
 const char *array_shape_text(const array *a, char text[128]);
 
-/* A malloc'ed float for each element: exact for f32, f16, bf16, u16 and bool (0 or 1), rounded to nearest for
- * i32 and i64. False: no memory. */
+/* A malloc'ed float for each element: exact but for i32 and i64, which are rounded to nearest; bool is 0 or 1. False: no memory. */
 bool array_to_f32(const array *a, float **values);
 
 /* A new array of type f32, f16 or bf16 with a's shape, from values[array_count(a)], rounded to nearest even.

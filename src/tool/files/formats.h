@@ -57,7 +57,7 @@ typedef struct safetensors_index {
 // file without overlap or hole; a dtype of known size agrees with shape and bytes. Close the index also after a failure.
 bool safetensors_index_open(const file_source *source, safetensors_index *index, reason why);
 void safetensors_index_close(safetensors_index *index);
-// One tensor: F32, F16, BF16, I32, I64 or BOOL; a missing tensor's line lists the nearest names.
+// One tensor: F32, F16, BF16, I32, I64, BOOL, I8, F8_E4M3 or F8_E5M2; a missing tensor's line lists the nearest names.
 bool safetensors_find(const file_source *source, const char *tensor, array *shape, uint64_t *data,
                       reason why);
 // The names in the order of their data: names[count] in one malloc'ed block, which one free(names) releases.

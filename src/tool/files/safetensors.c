@@ -10,12 +10,13 @@ static const struct dtype {
     const char *name;
     uint64_t bits;
     array_type type;
-} dtypes[] = {
-    {"F32", 32, ARRAY_F32},   {"F16", 16, ARRAY_F16},   {"BF16", 16, ARRAY_BF16}, {"I32", 32, ARRAY_I32},
-    {"I64", 64, ARRAY_I64},   {"BOOL", 8, ARRAY_BOOL},  {"U8", 8, NOT_READ},      {"I8", 8, NOT_READ},
-    {"F8_E5M2", 8, NOT_READ}, {"F8_E4M3", 8, NOT_READ}, {"F8_E8M0", 8, NOT_READ}, {"I16", 16, NOT_READ},
-    {"U16", 16, NOT_READ},    {"U32", 32, NOT_READ},    {"F64", 64, NOT_READ},    {"U64", 64, NOT_READ},
-    {"C64", 64, NOT_READ},    {"F4", 4, NOT_READ},      {"F6_E2M3", 6, NOT_READ}, {"F6_E3M2", 6, NOT_READ}};
+} dtypes[] = {{"F32", 32, ARRAY_F32},       {"F16", 16, ARRAY_F16},   {"BF16", 16, ARRAY_BF16},
+              {"I32", 32, ARRAY_I32},       {"I64", 64, ARRAY_I64},   {"BOOL", 8, ARRAY_BOOL},
+              {"U8", 8, NOT_READ},          {"I8", 8, ARRAY_I8},      {"F8_E5M2", 8, ARRAY_F8E5M2},
+              {"F8_E4M3", 8, ARRAY_F8E4M3}, {"F8_E8M0", 8, NOT_READ}, {"I16", 16, NOT_READ},
+              {"U16", 16, NOT_READ},        {"U32", 32, NOT_READ},    {"F64", 64, NOT_READ},
+              {"U64", 64, NOT_READ},        {"C64", 64, NOT_READ},    {"F4", 4, NOT_READ},
+              {"F6_E2M3", 6, NOT_READ},     {"F6_E3M2", 6, NOT_READ}};
 
 static const struct dtype *dtype_of(const safetensors_entry *entry) {
     for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
@@ -178,8 +179,10 @@ static bool check_entry(const file_source *source, const safetensors_entry *entr
     const size_t rank = json_array_size(entry->shape);
     const struct dtype *dtype = dtype_of(entry);
     if (!dtype || dtype->type == NOT_READ)
-        return refuse(why, "%s: tensor %.200s: type %.40s; F32, F16, BF16, I32, I64 and BOOL are read",
-                      source->name, entry->name, entry->dtype);
+        return refuse(
+            why,
+            "%s: tensor %.200s: type %.40s; F32, F16, BF16, I32, I64, BOOL, I8, F8_E4M3 and F8_E5M2 are read",
+            source->name, entry->name, entry->dtype);
     if (rank > ARRAY_MAX_RANK)
         return refuse(why, "%s: tensor %.200s: %zu axes; at most %d are read", source->name, entry->name,
                       rank, ARRAY_MAX_RANK);

@@ -72,6 +72,19 @@ static const option_row layer_rows[] = {
     {"out", "FILE", "output [B,N,Mo], .npy", AS_OUTPUT(layer_run, out)},
     {"attention-weights", "FILE", "attention weights [B,H,Nq,Nkv], .npy",
      AS_OUTPUT(layer_run, attention_weights)},
+    {"weight-type", "TYPE",
+     "how matrices of floats are stored on the device: f32, f16, bf16, with scales as q8 (int8), f8e4m3, "
+     "f8e5m2, i4 or u4 (which needs "
+     "--weight-zeros), or in blocks of 32 numbers as ggml's q8_0, q4_0 (also q4) or q4_1; a file that has "
+     "matrices of 8 or 4 bits with "
+     "scales beside them needs no word",
+     AS_CHOICE(layer_run, weights.stores.type, store_names)},
+    {"weight-group", "N", "numbers of a row that share a scale, a multiple of 32; default all",
+     AS_INTEGER(layer_run, weights.stores.group, 32, INT32_MAX)},
+    {"weight-scales", "TYPE", "how these scales are stored: f32, which is the default, f16 or bf16",
+     AS_CHOICE(layer_run, weights.stores.scales, names_types)},
+    {"weight-zeros", NULL, "zero points beside the scales, so that a group's numbers fill the type",
+     AS_SWITCH(layer_run, weights.stores.zeros)},
     {"projection", "NAME", "auto, clblast or native",
      AS_CHOICE(layer_run, params.projection, names_projections)},
     {"precision", "NAME", "exact or split: whether a matrix engine may multiply float32 in three terms",
@@ -135,10 +148,10 @@ static double layer_flops(const clattn_layer_params *p) {
     a.kv.past_k = p->kv.past_k, a.kv.past_lengths = p->kv.past_lengths;
     const double rows = (double)(p->x.shape[0] * p->x.shape[1]),
                  kv_rows = (double)(y->shape[0] * y->shape[1]);
-    const double q = (double)(p->wq.shape[0] * p->wq.shape[1]), o = (double)(p->wo.shape[0] * p->wo.shape[1]);
-    const double kv = (double)(p->wk.shape[0] * p->wk.shape[1] + p->wv.shape[0] * p->wv.shape[1]);
-    const double gate = p->w_gate.rank ? (double)(p->w_gate.shape[0] * p->w_gate.shape[1]) : 0.0;
-    return 2.0 * (rows * (q + gate + o) + kv_rows * kv) + report_flops(&a);
+    const double of_rows = layer_weights_numbers(&p->wq) + layer_weights_numbers(&p->w_gate) +
+                           layer_weights_numbers(&p->wo),
+                 of_keys = layer_weights_numbers(&p->wk) + layer_weights_numbers(&p->wv);
+    return 2.0 * (rows * of_rows + kv_rows * of_keys) + report_flops(&a);
 }
 
 static int run_layer(layer_run *r, session *s, tensors *t) {
@@ -204,7 +217,11 @@ static void free_layer(layer_run *r) {
 }
 
 int tool_layer(int argc, char **argv) {
-    layer_run r = {.layer = -1, .dtype = -1, .rope = {.layout = -1}, .norm = -1};
+    layer_run r = {.weights.stores = {.option = "weight", .type = -1, .scales = -1},
+                   .layer = -1,
+                   .dtype = -1,
+                   .rope = {.layout = -1},
+                   .norm = -1};
     session s = {0};
     const option_group groups[] = {{"layer", OPTION_ROWS(layer_rows), &r},
                                    rope_group(&r.rope),

@@ -92,7 +92,8 @@ typedef struct block_step {
 typedef struct layer_block {
     bool wanted;                    // --block
     array arrays[BLOCK_TENSORS][2]; // weight and bias
-    clattn_tensor views[BLOCK_TENSORS][2];
+    matrix_scales scales[BLOCK_TENSORS];
+    clattn_tensor views[BLOCK_TENSORS][2], scale_views[BLOCK_TENSORS][2]; // scales and zero points
     block_step steps[BLOCK_STEPS];
     int count;
 } layer_block;

@@ -43,7 +43,7 @@ static int check_array(const layer_run *r, const char *name, int i, bool bias) {
     array wanted = {.rank = is_norm(i) || bias ? 1 : 2, .shape = {turned ? in : out}};
     char is[128], must[128];
     if (wanted.rank == 2) wanted.shape[1] = turned ? out : in;
-    if (a->type > ARRAY_BF16)
+    if (a->type > ARRAY_BF16 && (bias || r->block.scales[i].type == CLATTN_TYPE_F32))
         return tool_wrong("--block: %s holds %s: f32, f16 or bf16 is needed", name, array_type_name(a->type));
     array_shape_text(a, is), array_shape_text(&wanted, must);
     return !strcmp(is, must) ? -1
@@ -57,11 +57,18 @@ static int load_one(layer_run *r, char **names, size_t count, int i, bool bias) 
     const bool wanted = !bias || (is_norm(i) ? kind->norm == CLATTN_NORM_KIND_LAYER : r->model.mlp_bias);
     if (!wanted && !there) return -1;
     if (!wanted) return tool_wrong("--block: the weights have %s, of which config.json does not tell", name);
-    int status = layer_weights_read(&r->weights, name, &r->block.arrays[i][bias]);
+    array *a = &r->block.arrays[i][bias];
+    matrix_scales *scales = &r->block.scales[i];
+    const bool matrix = !is_norm(i) && !bias;
+    int status =
+        matrix ? layer_stored_read(&r->weights, name, a, scales) : layer_weights_read(&r->weights, name, a);
     if (status < 0) status = check_array(r, name, i, bias);
-    if (status < 0 && (kind->is & BLOCK_TURNED) && !is_norm(i) && !bias)
-        status = layer_weights_turn(&r->block.arrays[i][0]);
-    return status;
+    if (status >= 0 || !matrix) return status;
+    if (kind->is & BLOCK_TURNED)
+        status = scales->type == CLATTN_TYPE_F32
+                     ? layer_weights_turn(a)
+                     : tool_wrong("--block: %s has scales, and matrices of this model are [in, out]", name);
+    return status < 0 ? layer_stored_convert(&r->weights, name, a, scales) : status;
 }
 
 int layer_block_load(layer_run *r) {
@@ -86,15 +93,26 @@ static int make_rows(const layer_run *r, tensors *t, int64_t width, clattn_tenso
     return tensors_upload(t, &rows, view);
 }
 
-static int upload(layer_block *b, tensors *t, const model *m) {
+// The second half of a tensor's rows.
+static void halve(clattn_tensor *gate, clattn_tensor *up, int64_t rows) {
+    *up = *gate;
+    if (gate->rank) gate->shape[0] = up->shape[0] = rows, up->offset = rows * gate->stride[0];
+}
+
+static int upload(layer_run *r, tensors *t) {
+    layer_block *b = &r->block;
     int status = -1;
     for (int i = 0; i < BLOCK_TENSORS; i++)
-        for (int bias = 0; bias < 2 && status < 0; bias++)
-            if (b->arrays[i][bias].rank) status = tensors_upload(t, &b->arrays[i][bias], &b->views[i][bias]);
-    for (int bias = 0; bias < 2 && (m->block->is & BLOCK_PACKED); bias++) {
-        clattn_tensor *gate = &b->views[BLOCK_GATE][bias], *up = &b->views[BLOCK_UP][bias];
-        *up = *gate;
-        if (gate->rank) gate->shape[0] = up->shape[0] = m->hidden, up->offset = m->hidden * gate->stride[0];
+        for (int bias = 0; bias < 2 && status < 0; bias++) {
+            clattn_tensor *const views[] = {&b->views[i][bias], &b->scale_views[i][0], &b->scale_views[i][1]};
+            const array *a = &b->arrays[i][bias];
+            if (a->rank)
+                status = is_norm(i) || bias ? tensors_upload(t, a, views[0])
+                                            : layer_stored_upload(&r->weights, t, a, &b->scales[i], views);
+        }
+    for (int n = 0; n < 2 && (r->model.block->is & BLOCK_PACKED); n++) {
+        halve(&b->views[BLOCK_GATE][n], &b->views[BLOCK_UP][n], r->model.hidden);
+        halve(&b->scale_views[BLOCK_GATE][n], &b->scale_views[BLOCK_UP][n], r->model.hidden);
     }
     return status;
 }
@@ -131,8 +149,10 @@ static void add_linear(layer_run *r, int i, const clattn_tensor *x, const clattn
     layer_block *b = &r->block;
     clattn_linear_params p = {.x = *x, .w = b->views[i][0], .b = b->views[i][1], .out = *out};
     p.projection = r->params.projection, p.precision = r->params.precision;
+    p.w_scale = b->scale_views[i][0], p.w_zero = b->scale_views[i][1];
     if (i == BLOCK_GATE)
-        p.activation = r->model.activation, p.w_up = b->views[BLOCK_UP][0], p.b_up = b->views[BLOCK_UP][1];
+        p.activation = r->model.activation, p.w_up = b->views[BLOCK_UP][0], p.b_up = b->views[BLOCK_UP][1],
+        p.w_up_scale = b->scale_views[BLOCK_UP][0], p.w_up_zero = b->scale_views[BLOCK_UP][1];
     if (residual) p.residual = *residual;
     b->steps[b->count++] = (block_step){.what = STEP_LINEAR, .linear = p};
 }
@@ -167,7 +187,7 @@ int layer_block_begin(layer_run *r, tensors *t) {
         add_layer(r, &p->x, &p->out);
         return -1;
     }
-    int status = upload(&r->block, t, &r->model);
+    int status = upload(r, t);
     if (status < 0) status = make_rows(r, t, p->x.shape[2], &in);
     if (status < 0) status = make_rows(r, t, p->out.shape[2], &h);
     if (status < 0) status = make_rows(r, t, r->model.hidden, &wide);
@@ -181,7 +201,7 @@ double layer_block_flops(const layer_run *r) {
         const clattn_linear_params *p = &r->block.steps[n].linear;
         const double rows = (double)(p->x.shape[0] * p->x.shape[1]);
         if (r->block.steps[n].what == STEP_LINEAR)
-            flops += rows * (double)(p->w.shape[0] * p->w.shape[1]) * (p->w_up.rank ? 4.0 : 2.0);
+            flops += rows * layer_weights_numbers(&p->w) * (p->w_up.rank ? 4.0 : 2.0);
     }
     return flops;
 }
@@ -224,5 +244,8 @@ json_t *layer_block_json(const layer_run *r) {
 }
 
 void layer_block_free(layer_block *b) {
-    for (int i = 0; i < BLOCK_TENSORS; i++) array_free(&b->arrays[i][0]), array_free(&b->arrays[i][1]);
+    for (int i = 0; i < BLOCK_TENSORS; i++) {
+        array_free(&b->arrays[i][0]), array_free(&b->arrays[i][1]);
+        layer_stored_free(&b->scales[i]);
+    }
 }

@@ -210,6 +210,8 @@ static int layer_shared_deal(layer_run *r) {
 // Refuses options that --mpi does not take.
 int layer_shared_check(layer_run *r) {
     r->score.maps_later = r->expect.later = r->ranks.wanted;
+    if (r->ranks.wanted && r->weights.stores.type >= 0)
+        return tool_wrong("--weight-type: is not built for --mpi");
     if (r->ranks.wanted && ranks_way_is(&r->ranks, "decode"))
         return tool_wrong("--mpi-way decode: is of attend");
     if (r->ranks.wanted && (r->kv.past_k || r->kv.past_v || r->kv.prefix_k || r->kv.prefix_v))
@@ -225,7 +227,10 @@ int layer_model_load(layer_run *r) {
     if (status < 0) status = layer_shared_deal(r);
     r->weights.parts[0] = r->params.heads,
     r->weights.parts[1] = r->params.kv_heads ? r->params.kv_heads : r->params.heads;
-    if (status < 0) status = layer_weights_load(&r->weights);
+    layer_weights *w = &r->weights;
+    if (status < 0) status = store_choose(&w->stores, w->stores.type, &w->store);
+    if (status < 0) status = store_check(&w->stores, &w->store, 1);
+    if (status < 0) status = layer_weights_load(w);
     if (status < 0 && told) status = check_model(r);
     if (status < 0 && r->weights.present[LAYER_SINKS])
         status = layer_weights_sinks(&r->weights, r->params.heads, &r->sinks);
@@ -238,7 +243,7 @@ int layer_upload(layer_run *r, tensors *t) {
     int status = layer_weights_upload(&r->weights, t, p);
     if (status < 0) status = tensors_upload(t, &r->x_array, &p->x);
     if (status < 0 && r->y) status = tensors_upload(t, &r->y_array, &p->y);
-    if (status < 0) status = kv_options_upload(&r->kv, t, (kv_store[2]){{0}, {0}}, &p->kv);
+    if (status < 0) status = kv_options_upload(&r->kv, t, (store[2]){{0}, {0}}, &p->kv);
     if (status < 0) status = score_options_upload(&r->score, t);
     if (status < 0) status = rope_options_upload(&r->rope, t);
     p->rope = r->rope.rope;

@@ -105,42 +105,10 @@ static const struct {
     {"phi3:", {"qkv_proj.weight", NULL, NULL, "o_proj.weight"}, {NULL}, .packed = true},
 };
 
-bool layer_weights_have(const layer_weights *w, char **names, size_t count, const char *name) {
-    if (w->shards) return json_object_get(w->shards, name) != NULL;
-    for (size_t i = 0; i < count; i++)
-        if (!strcmp(names[i], name)) return true;
-    return false;
-}
-
 // PREFIX + "." + suffix; the dot is there once, also for an empty prefix or one that ends with it.
 static void join_name(const char *prefix, const char *suffix, char *text, size_t size) {
     const size_t n = strlen(prefix);
     snprintf(text, size, "%s%s%s", prefix, n && prefix[n - 1] != '.' ? "." : "", suffix);
-}
-
-// Whether it names a file of the folder itself on every system: no path, drive or stream. A link of that name is followed.
-static bool is_plain(const char *shard) {
-    bool good = *shard && !strpbrk(shard, "/\\:") && strcmp(shard, ".") && strcmp(shard, "..");
-    for (const char *at = shard; *at && good;) good = printable_next(&at) != PRINTABLE_NONE;
-    return good;
-}
-
-// The file that holds a tensor, of a model in shards one whose name is plain. Prints a line where not.
-static int find_file(const layer_weights *w, const char *name, char path[1024]) {
-    const char *shard = w->shards ? json_string_value(json_object_get(w->shards, name)) : w->file;
-    if (!shard) return tool_wrong("--model: no shard holds %s", name);
-    if (w->shards && !is_plain(shard))
-        return tool_wrong("--model: shard '%s': is no plain name of a file in the folder", shard);
-    const int length =
-        snprintf(path, 1024, "%s%s%s", w->shards ? w->folder : "", w->shards ? "/" : "", shard);
-    return length > 0 && length < 1024 ? -1 : tool_wrong("--weights: the path is too long");
-}
-
-static int load_all(const char *option, const load_place *place, array *a) {
-    reason error;
-    const int64_t start = 0, all = place->whole.shape[0];
-    if (load_rows(place, 0, place->whole.rank ? 1 : 0, &start, &all, a, error)) return -1;
-    return tool_wrong("--%s: %s", option, error);
 }
 
 // All of it, or what is of this rank's heads.
@@ -149,33 +117,23 @@ static int load_found(layer_weights *w, int i, load_place *place) {
     array *a = &w->arrays[i];
     const int status = w->share.wanted
                            ? layer_share_load(&w->share, option, i, w->packed, w->turned, place, a)
-                           : load_all(option, place, a);
+                           : layer_find_load(option, place, a);
     load_leave(place);
     w->present[i] = status < 0;
     w->read_bytes += (double)w->arrays[i].bytes;
     return status;
 }
 
-static int find_named(const layer_weights *w, const char *name, load_place *place) {
-    char error[512], path[1024];
-    const int status = find_file(w, name, path);
-    if (status >= 0) return status;
-    return load_find_tensor(path, name, place, error) ? -1 : tool_wrong("--weights: %s", error);
-}
-
 static int load_named(layer_weights *w, int i, const char *name) {
     load_place place;
-    const int status = find_named(w, name, &place);
+    if (i < LAYER_BQ && !w->share.wanted) {
+        const int status = layer_stored_read(w, name, &w->arrays[i], &w->scales[i]);
+        w->present[i] = status < 0;
+        w->read_bytes += (double)w->arrays[i].bytes;
+        return status;
+    }
+    const int status = layer_find(w, name, &place);
     return status < 0 ? load_found(w, i, &place) : status;
-}
-
-int layer_weights_read(const layer_weights *w, const char *name, array *a) {
-    load_place place;
-    int status = find_named(w, name, &place);
-    if (status >= 0) return status;
-    status = load_all("weights", &place, a);
-    load_leave(&place);
-    return status;
 }
 
 // Where Q, K and V are rows of one tensor each for weights and biases.
@@ -234,7 +192,11 @@ static int load_scheme(layer_weights *w, size_t scheme) {
         if (i >= LAYER_BQ && !layer_weights_have(w, names, count, name)) continue;
         status = check_known(w, i, name);
         if (status < 0) status = load_named(w, i, name);
-        if (status < 0 && schemes[scheme].turned && i < LAYER_BQ) status = layer_weights_turn(&w->arrays[i]);
+        if (status < 0 && schemes[scheme].turned && i < LAYER_BQ)
+            status = w->scales[i].type == CLATTN_TYPE_F32
+                         ? layer_weights_turn(&w->arrays[i])
+                         : tool_wrong("--names %s: %s has scales, and this scheme's matrices are [in, out]",
+                                      w->names, name);
     }
     free(names);
     return status;
@@ -304,12 +266,17 @@ static int check_tensors(const layer_weights *w) {
 int layer_weights_load(layer_weights *w) {
     int status = load_given(w);
     if (status < 0 && w->names) status = load_by_scheme(w);
-    return status < 0 ? check_tensors(w) : status;
+    if (status < 0) status = check_tensors(w);
+    for (int i = 0; i < LAYER_BQ && status < 0; i++)
+        if (w->present[i])
+            status = layer_stored_convert(w, layer_tensor_options[i], &w->arrays[i], &w->scales[i]);
+    return status;
 }
 
 // Three views of one buffer.
 static void unpack(const layer_weights *w, clattn_tensor *q, clattn_tensor *k, clattn_tensor *v) {
     const int64_t heads = w->parts[0] ? w->parts[0] : 1, kv_heads = w->parts[0] ? w->parts[1] : 1;
+    if (!q->rank) return;
     const int64_t rows = q->shape[0] / (heads + 2 * kv_heads);
     q->shape[0] = heads * rows;
     *k = *v = *q;
@@ -320,15 +287,28 @@ static void unpack(const layer_weights *w, clattn_tensor *q, clattn_tensor *k, c
 
 int layer_weights_upload(layer_weights *w, tensors *t, clattn_layer_params *p) {
     clattn_tensor *const views[LAYER_TENSORS] = {&p->wq, &p->wk, &p->wv, &p->wo,     &p->w_gate, &p->bq,
-                                                 &p->bk, &p->bv, &p->bo, &p->b_gate, &p->q_norm, &p->k_norm};
+                                                 &p->bk, &p->bv, &p->bo, &p->b_gate, &p->q_norm, &p->k_norm},
+                         *const scales[LAYER_BQ] = {&p->wq_scale, &p->wk_scale, &p->wv_scale, &p->wo_scale,
+                                                    &p->w_gate_scale},
+                         *const zeros[LAYER_BQ] = {&p->wq_zero, &p->wk_zero, &p->wv_zero, &p->wo_zero,
+                                                   &p->w_gate_zero};
     int status = -1;
     for (int i = 0; i < LAYER_SINKS && status < 0; i++)
-        if (w->present[i]) status = tensors_upload(t, &w->arrays[i], views[i]);
+        if (w->present[i])
+            status = i < LAYER_BQ ? layer_stored_upload(w, t, &w->arrays[i], &w->scales[i],
+                                                        (clattn_tensor *[]){views[i], scales[i], zeros[i]})
+                                  : tensors_upload(t, &w->arrays[i], views[i]);
     if (status < 0 && w->packed) {
         unpack(w, &p->wq, &p->wk, &p->wv);
-        if (w->present[LAYER_BQ]) unpack(w, &p->bq, &p->bk, &p->bv);
+        unpack(w, &p->wq_scale, &p->wk_scale, &p->wv_scale);
+        unpack(w, &p->wq_zero, &p->wk_zero, &p->wv_zero);
+        unpack(w, &p->bq, &p->bk, &p->bv);
     }
     return status;
+}
+
+double layer_weights_numbers(const clattn_tensor *w) {
+    return w->rank ? (double)w->shape[0] * (double)w->shape[1] * clattn_type_numbers(w->type) : 0.0;
 }
 
 int layer_weights_sinks(const layer_weights *w, int64_t heads, float **sinks) {
@@ -342,4 +322,5 @@ int layer_weights_sinks(const layer_weights *w, int64_t heads, float **sinks) {
 
 void layer_weights_free(layer_weights *w) {
     for (int i = 0; i < LAYER_TENSORS; i++) array_free(&w->arrays[i]);
+    for (int i = 0; i < LAYER_BQ; i++) layer_stored_free(&w->scales[i]);
 }

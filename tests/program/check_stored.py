@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+"""`clattn layer` over matrices of 8 and 4 bits: files that have scales beside them, as compressed-tensors and transformers write them,
+against the same layer of floats that numpy has made of them; --weight-type against numpy's rounding; and what is refused.  $1 build folder"""
+import json, math, os, struct, subprocess, sys, tempfile
+
+try:
+    import numpy as np
+except ImportError:
+    print("no numpy")
+    sys.exit(77)
+
+CLATTN = os.path.abspath(os.path.join(sys.argv[1], "clattn"))
+WIDTH, HIDDEN, ROWS, PATH = 64, 96, 9, "model.layers.0."
+TYPES = {"<f4": "F32", "<f2": "F16", "<i4": "I32", "<i8": "I64", "|i1": "I8"}
+random = np.random.default_rng(11)
+counted = 0
+os.chdir(tempfile.mkdtemp())
+os.environ["XDG_CACHE_HOME"] = os.environ["HOME"] = "none"  # no folder: PoCL compiles what is kept in one a second time
+
+
+class Typed:
+    """Numbers that numpy has no type for: their bits, and the file's name for them."""
+    def __init__(self, bits, dtype):
+        self.bits, self.dtype, self.shape = bits, dtype, bits.shape
+
+
+def bf16(x):
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
+    return Typed(((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype("<u2"), "BF16")
+
+
+def folder_of(name, config, tensors):
+    os.makedirs(name, exist_ok=True)
+    json.dump(config, open(name + "/config.json", "w"))
+    head, body = {}, b""
+    for key, value in tensors.items():
+        data = value.bits if isinstance(value, Typed) else np.ascontiguousarray(value)
+        dtype = value.dtype if isinstance(value, Typed) else TYPES[data.dtype.str]
+        head[key] = {"dtype": dtype, "shape": list(value.shape), "data_offsets": [len(body), len(body) + data.nbytes]}
+        body += data.tobytes()
+    text = json.dumps(head).encode()
+    open(name + "/model.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + body)
+    return name
+
+
+def run(folder, *options):
+    done = subprocess.run([CLATTN, "layer", "--model", folder, "--layer", "0", "--block", "--x", "x.npy", "--out", "out.npy", "--projection", "native",
+                           "--quiet", *options], capture_output=True, text=True)
+    return done.stderr if done.returncode else np.load("out.npy").astype(np.float64)[0]
+
+
+def near(what, got, want, most=1e-11):
+    global counted
+    assert not isinstance(got, str), f"{what}: {got}"
+    error = ((got - want) ** 2).sum() / (want ** 2).sum()
+    assert error < most, f"{what}: NMSE {error:.2g}"
+    print(f"{what}: NMSE {error:.1e}")
+    counted += 1
+
+
+def refused(what, word, folder, *options):
+    global counted
+    got = run(folder, *options)
+    assert isinstance(got, str) and word in got and got.count("\n") == 1, f"{what}: {got}"
+    counted += 1
+
+
+np.save("x.npy", random.standard_normal((1, ROWS, WIDTH)).astype(np.float32))
+shared = dict(hidden_size=WIDTH, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=1, rope_theta=10000.0, rms_norm_eps=1e-5,
+              intermediate_size=HIDDEN, hidden_act="silu")
+matrix = lambda rows, columns: (random.standard_normal((rows, columns)) / math.sqrt(columns)).astype(np.float32)
+norms = {PATH + name + "_layernorm.weight": np.ones(WIDTH, np.float32) for name in ("input", "post_attention")}
+attention = {"self_attn.q_proj": matrix(64, WIDTH), "self_attn.k_proj": matrix(32, WIDTH), "self_attn.v_proj": matrix(32, WIDTH)}
+kinds = {
+    "llama": {**attention, "self_attn.o_proj": matrix(WIDTH, 64), "mlp.gate_proj": matrix(HIDDEN, WIDTH), "mlp.up_proj": matrix(HIDDEN, WIDTH),
+              "mlp.down_proj": matrix(WIDTH, HIDDEN)},
+    "phi3": {"self_attn.qkv_proj": np.concatenate(list(attention.values())), "self_attn.o_proj": matrix(WIDTH, 64),
+             "mlp.gate_up_proj": matrix(2 * HIDDEN, WIDTH), "mlp.down_proj": matrix(WIDTH, HIDDEN)}}
+
+
+def in_groups(w, scale):
+    """A scale, or a zero point, of each number."""
+    return np.repeat(scale, w.shape[1] // scale.shape[1], 1)
+
+
+def pack(codes, bits, axis):
+    """Numbers that are not negative in words of 32 bits, the first in the lowest, as compressed-tensors' pack_to_int32."""
+    codes = codes.T if axis == 0 else codes
+    each = 32 // bits
+    codes = np.pad(codes, ((0, 0), (0, -codes.shape[1] % each))).reshape(len(codes), -1, each).astype(np.uint32)
+    words = (codes << np.arange(0, 32, bits, dtype=np.uint32)).sum(-1, dtype=np.uint32).view("<i4")
+    return words.T if axis == 0 else words
+
+
+def signed(name, w, group, bits=8, scale_of=lambda s: (s, s)):
+    """Codes and scales of w without zero points: numbers as floats, and what the file has."""
+    most = 2 ** (bits - 1) - 1
+    exact = np.abs(w.reshape(len(w), -1, group)).max(-1) / most
+    scale, stored = scale_of(exact.astype(np.float32))
+    codes = np.clip(np.round(w / in_groups(w, scale)), -most - 1, most).astype(np.int8)
+    return codes, (codes * in_groups(w, scale)).astype(np.float32), {name + ".weight_scale": stored}
+
+
+def ranged(name, w, group, bits):
+    """The same with zero points."""
+    parts = w.reshape(len(w), -1, group)
+    low, high = parts.min(-1), parts.max(-1)
+    scale = ((high - low) / (2 ** bits - 1)).astype(np.float16).astype(np.float32)
+    zero = np.clip(np.round(-low / scale), 0, 2 ** bits - 1)
+    codes = np.clip(np.round(w / in_groups(w, scale)) + in_groups(w, zero), 0, 2 ** bits - 1)
+    floats = ((codes - in_groups(w, zero)) * in_groups(w, scale)).astype(np.float32)
+    return codes.astype(np.uint8), zero.astype(np.uint8), floats, {name + ".weight_scale": scale.astype(np.float16)}
+
+
+def halves(s):
+    return s.astype(np.float16).astype(np.float32), s.astype(np.float16)
+
+
+def brains(s):
+    typed = bf16(s)
+    return (typed.bits.astype(np.uint32) << 16).view(np.float32), typed
+
+
+def i8_rows(name, w):
+    codes, floats, file = signed(name, w, w.shape[1])
+    return floats, {**file, name + ".weight": codes}
+
+
+def i8_one(name, w):
+    scale = np.float32(np.abs(w).max() / 127)
+    codes = np.round(w / scale).astype(np.int8)
+    return (codes * scale).astype(np.float32), {name + ".weight": codes, name + ".weight_scale": np.array([scale])}
+
+
+def i8_zeros(name, w):
+    codes, zero, floats, file = ranged(name, w, 32, 8)
+    return floats, {**file, name + ".weight": (codes.astype(int) - 128).astype(np.int8), name + ".weight_zero_point": (zero.astype(int) - 128).astype(np.int8)}
+
+
+def packed(bits, axis_groups, scale_of):
+    def make(name, w):
+        codes, floats, file = signed(name, w, axis_groups, bits, scale_of)
+        return floats, {**file, name + ".weight_packed": pack(codes.astype(int) + 2 ** (bits - 1), bits, 1),
+                        name + ".weight_shape": np.array(w.shape, "<i8")}
+    return make
+
+
+def packed_zeros(bits):
+    def make(name, w):
+        codes, zero, floats, file = ranged(name, w, 32, bits)
+        return floats, {**file, name + ".weight_packed": pack(codes, bits, 1), name + ".weight_zero_point": pack(zero, bits, 0),
+                        name + ".weight_shape": np.array(w.shape, "<i8")}
+    return make
+
+
+def f8_of(exponent_bits):
+    """All numbers of a float8, NaN and infinities as NaN, by their bits."""
+    bits, bias, digits = np.arange(256), 2 ** (exponent_bits - 1) - 1, 7 - exponent_bits
+    exponent, fraction = bits >> digits & 2 ** exponent_bits - 1, (bits & 2 ** digits - 1) / 2 ** digits
+    value = np.where(exponent == 0, fraction * 2.0 ** (1 - bias), (1 + fraction) * 2.0 ** (exponent - bias))
+    special = exponent == 31 if exponent_bits == 5 else bits & 127 == 127
+    return np.where(special, np.nan, np.where(bits & 128, -value, value))
+
+
+def f8(exponent_bits, dtype, squares):
+    table = f8_of(exponent_bits)
+    order = np.argsort(np.nan_to_num(table, nan=np.inf))[:np.isfinite(table).sum()]
+
+    def make(name, w):
+        tall, wide = (32, 32) if squares else (1, w.shape[1])
+        blocks = np.pad(w, ((0, -len(w) % tall), (0, 0))).reshape(-(-len(w) // tall), tall, -1, wide)
+        scale = (np.abs(blocks).max((1, 3)) / np.nanmax(table)).astype(np.float32)
+        each = np.repeat(in_groups(w, scale), tall, 0)[:len(w)]
+        at = np.clip(np.searchsorted(table[order], w / each), 0, len(order) - 1)
+        bits = order[at].astype(np.uint8)
+        return (table[bits] * each).astype(np.float32), {name + ".weight": Typed(bits, dtype), name + (".weight_scale_inv" if squares else ".weight_scale"): scale}
+    return make
+
+
+ways = {"i8, a scale a row": i8_rows, "i8, one scale": i8_one, "i8 in groups, zero points": i8_zeros, "4 bits in words": packed(4, 32, halves),
+        "4 bits in words, a scale of bf16": packed(4, 32, brains), "4 bits in words, zero points": packed_zeros(4),
+        "8 bits in words": packed(8, 32, halves), "8 bits in words, zero points": packed_zeros(8), "f8e4m3": f8(4, "F8_E4M3", False),
+        "f8e5m2": f8(5, "F8_E5M2", False), "f8e4m3, a scale a square": f8(4, "F8_E4M3", True)}
+folders = {}
+some = "i8, a scale a row", "4 bits in words, zero points", "f8e4m3, a scale a square"  # of the second kind, whose matrices share tensors
+thorough = os.environ.get("CLATTN_THOROUGH", "off") != "off"
+for kind, matrices in kinds.items():
+    config = dict(shared, model_type=kind)
+    for way, make in ways.items():
+        if kind == "phi3" and way not in some and not thorough:
+            continue
+        floats, stored = dict(norms), dict(norms)
+        for name, w in matrices.items():
+            floats[PATH + name + ".weight"], tensors = make(PATH + name, w)
+            stored.update(tensors)
+        what = f"{kind}, {way}"
+        want = run(folder_of("floats", config, floats))
+        folders[what] = config, stored
+        near(what, run(folder_of("stored", config, stored)), want)
+    plain = {**norms, **{PATH + name + ".weight": w for name, w in matrices.items()}}
+    folder_of(kind, config, plain)
+    for type, bits, options in ("q8", 8, ["--weight-group", "32"]), ("q8", 8, []), ("i4", 4, ["--weight-group", "32", "--weight-scales", "f16"]):
+        rounded = dict(norms)
+        for name, w in matrices.items():
+            rounded[PATH + name + ".weight"] = signed(name, w, 32 if options else w.shape[1], bits, halves if type == "i4" else lambda s: (s, s))[1]
+        want = run(folder_of("floats", config, rounded))
+        near(f"{kind}, --weight-type {type} {' '.join(options)}", run(kind, "--weight-type", type, *options), want)
+    if kind == "phi3" and not thorough:
+        break
+    exact = run(kind)
+    for type, most in ("bf16", 1e-4), ("q8_0", 1e-3), ("q4_0", 0.1), ("u4", 0.05):
+        got = run(kind, "--weight-type", type, *(["--weight-group", "32", "--weight-zeros"] if type == "u4" else []))
+        near(f"{kind}, --weight-type {type}, of floats", got, exact, most)
+        assert (got != exact).any(), f"--weight-type {type} changes nothing"
+
+# Of a file alone, whose tensors are named.
+config, stored = folders["llama, 4 bits in words, zero points"]
+folder = folder_of("named", config, stored)
+ends = ["--x", "x.npy", "--out", "out.npy", "--quiet", "--projection", "native"]
+told = ["--heads", "4", "--kv-heads", "2", "--causal", "top-left", "--rope", "half", "--rope-base", "10000"]
+assert subprocess.run([CLATTN, "layer", "--model", folder, "--layer", "0", *ends]).returncode == 0
+want = np.load("out.npy")[0]
+assert subprocess.run([CLATTN, "layer", "--weights", folder + "/model.safetensors", "--names", "llama:" + PATH + "self_attn", *told, *ends]).returncode == 0
+near("by names", np.load("out.npy")[0], want, 1e-30)
+
+config, stored = folders["llama, i8, a scale a row"]
+gate = PATH + "mlp.gate_proj.weight"
+
+
+def changed(more, without=()):
+    return folder_of("changed", config, {key: value for key, value in {**stored, **more}.items() if key not in without})
+
+
+refused("no scale", f"{gate}: is of i8, and the file has no {gate}_scale", changed({}, [gate + "_scale"]))
+refused("order", "groups of numbers in another order", changed({gate + "_g_idx": np.zeros(WIDTH, "<i4")}))
+refused("scales", "shape [5, 1]: floats are needed, one in all", changed({gate + "_scale": np.ones((5, 1), "<f4")}))
+refused("scales of integers", "is of type i32", changed({gate + "_scale": np.ones((HIDDEN, 1), "<i4")}))
+refused("zero points", "one of i8 for each of 96 scales", changed({gate + "_zero_point": np.ones((5, 1), "|i1")}))
+refused("a norm of i8", "holds i8", changed({PATH + "input_layernorm.weight": np.ones(WIDTH, "|i1")}))
+refused("twice", "of i8 in the file already", changed({}), "--weight-type", "q4_0")
+config, stored = folders["llama, 4 bits in words"]
+refused("no shape", f"{gate}_packed, and no {gate}_shape", changed({}, [gate + "_shape"]))
+refused("another shape", "in words of 32 along axis 1", changed({gate + "_shape": np.array([HIDDEN, 72], "<i8")}))
+config, stored = folders["llama, f8e4m3"]
+refused("float8 with zero points", "numbers of f8e4m3 have no zero points", changed({gate + "_zero_point": np.ones((HIDDEN, 1), "|i1")}))
+refused("u4", "--weight-type u4: needs --weight-zeros", "llama", "--weight-type", "u4")
+refused("no effect", "--weight-group: has no effect", "llama", "--weight-group", "32")
+refused("a group", "a multiple of 32 that divides them", "llama", "--weight-type", "q8", "--weight-group", "33")
+assert counted == (50 if thorough else 38), counted
+print(f"{counted} checks of stored matrices: all held")
