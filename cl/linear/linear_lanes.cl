@@ -17,8 +17,8 @@
 // float32 W read where it lies, its rows asked for 16 steps ahead (8 and 32 are alike, not asking 5 % slower).
 // With DOT_BF16 each number in a vector is a pair of bfloat16 along the reduction, of x and of W as they are stored: 790 to
 // 810 GFLOP/s on a 2-core Zen 5 from 512 x 768 x 768 to 2048 x 1024 x 1024, 1.8 times what multiply-adds reach there.
-// With DOT_I8 products over ggml's blocks are of integers (linear_lanes_integers.clh): 512 rows of float32 over q8_0, q4_0 and q4_1 take
-// 0.83 to 0.89 of the time of multiply-adds on a 2-core Zen 4, in turns. The products alone are at the peak of the engine; a quarter of
+// With DOT_I8 products over ggml's blocks, or int8, i4 and u4 with scales, are of integers (linear_lanes_integers.clh): 512 rows of float32
+// over q8_0, q4_0 and q4_1 take 0.83 to 0.89 of the time of multiply-adds on a 2-core Zen 4, in turns. The products alone are at the peak of the engine; a quarter of
 // the time goes to making integers of x, to asking for y and to storing it.
 
 // Other standards than knobs.def's.
@@ -387,7 +387,7 @@ __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) * x, __global const EL
             }
 #endif
 #if DOT_I8
-            if (finite && take_w(&w_integers, &args, w, first_column + n, k, depth)) {
+            if (finite && take_w(&w_integers, &args, all, first_column + n, k, depth)) {
                 multiply_panels(&args, x_integers, &w_integers, w, first_column + n, k, depth, y_tile, n);
                 continue;
             }

@@ -100,6 +100,10 @@ for type in 8 9 10; do
         lint_x86 -DTYPE_Q=$((type % 3)) -DTYPE_OUT=$((type % 3)) -DTYPE_KV=$type $how cl/linear/linear_lanes.cl
     done
 done
+for how in "-DTYPE_KV=4 -DSCALE_GROUP=1" "-DTYPE_KV=11 -DSCALE_GROUP=32 -DTYPE_SCALE=1 -DLANES=8" "-DTYPE_KV=12 -DSCALE_GROUP=128 -DTYPE_SCALE=2 -DZEROS=1 -DTYPE_Q=2"; do
+    # shellcheck disable=SC2086
+    for way in 1 2; do lint_x86 $how -DDOT_I8=$way cl/linear/linear_lanes.cl; done
+done
 # Tiles of AMX are not run here: their text must become the instructions of a CPU that has them, none with a vector in an operand.
 for kernel in probe_amx flash_matrix backward_matrix; do
     lint_x86 -march=sapphirerapids -DMATRIX_ENGINE=2 -DSCORE_OPS=15 -DHEAD_DIM=77 cl/*/$kernel.cl

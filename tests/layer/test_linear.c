@@ -92,8 +92,8 @@ static double hard_element(const struct case_data *data, int64_t r, int64_t m, d
         }
         steps += (most / (f32 ? 4161536.0 : 32512.0) + 0x1p-121) * weights;
     }
-    // Of q4_1 a number is the sum of two: what they are before counts.
-    const double offsets = t->matrix_type == CLATTN_TYPE_Q4_1 ? 32 : 1;
+    // Of q4_1, and with zero points, a number is the sum of two: what they are before counts.
+    const double offsets = t->matrix_type == CLATTN_TYPE_Q4_1 || t->zeros ? 32 : 1;
     *bound = steps * offsets + (double)(t->width + 8) * 0x1p-24 * sizes * offsets +
              (f32 ? 0x1p-24 : 0x1p-8) * fabs(y) + 0x1p-130;
     return y;
@@ -116,8 +116,12 @@ static struct case_result projected(const struct case_arrays *a) {
 static void hard_rows(enum hard what, clattn_type x, clattn_type w, int64_t rows, int64_t width) {
     struct case_arrays arrays;
     clattn_linear_choice choice;
+    const bool scaled = CLATTN_TYPE_IS_SCALED(w);
     const struct test_case test = {.op = CASE_LINEAR,
                                    .name = "hard",
+                                   .scale_group = scaled ? 32 : 0,
+                                   .scale_type = scaled ? CLATTN_TYPE_F16 : CLATTN_TYPE_F32,
+                                   .zeros = scaled,
                                    .batch = 1,
                                    .n_q = rows,
                                    .width = width,
@@ -155,13 +159,13 @@ static void hard_rows(enum hard what, clattn_type x, clattn_type w, int64_t rows
 // Widths of parts of a vector, of whole ones, and of more than the integers that are kept at once.
 START_TEST(hard_blocks) {
     static const clattn_type of_x[] = {CLATTN_TYPE_F32, CLATTN_TYPE_BF16},
-                             of_w[] = {CLATTN_TYPE_Q8_0, CLATTN_TYPE_Q4_0, CLATTN_TYPE_Q4_1};
+                             of_w[] = {CLATTN_TYPE_Q8_0, CLATTN_TYPE_Q4_0, CLATTN_TYPE_Q4_1, CLATTN_TYPE_U4};
     static const int64_t widths[] = {32, 96, 128, 576, 2112}, rows[] = {1, 2, 40, 3, 5, 131};
-    for (int n = 0; n < HARD_COUNT * 2 * 3 * 5; n++) {
-        const int x = n / HARD_COUNT % 2, w = n / HARD_COUNT / 2 % 3, r = (n + n / 5) % 6;
+    for (int n = 0; n < HARD_COUNT * 2 * 4 * 5; n++) {
+        const int x = n / HARD_COUNT % 2, w = n / HARD_COUNT / 2 % 4, r = (n + n / 5) % 6;
         // Each row count, type of x and type of W is a kernel; a share of the suite takes a third of them, all row counts among these.
         if (harness_every() > 1 && (x + w + r) % 3 != 0) continue;
-        hard_rows((enum hard)(n % HARD_COUNT), of_x[x], of_w[w], rows[r], widths[n / HARD_COUNT / 6]);
+        hard_rows((enum hard)(n % HARD_COUNT), of_x[x], of_w[w], rows[r], widths[n / HARD_COUNT / 8]);
     }
 }
 END_TEST
@@ -298,26 +302,35 @@ START_TEST(hostile_scales) {
 }
 END_TEST
 
-// Numbers above 0 times an infinite scale are infinity, also where a row ends within a vector, and no NaN of what lies behind it.
+// Numbers above 0 times an infinite scale are infinity, also where a row ends within a vector, and no NaN of what lies behind it. Times a
+// scale with which a sum of integers would leave float32 they are what they should be.
 START_TEST(infinity_at_a_tail) {
-    for (int n = 0; n < 4; n++) {
+    for (int n = 0; n < 6; n++) {
         struct test_case test = scaled(CLATTN_TYPE_I4, n / 2 ? 160 : 66, 1, false, n % 2 ? 40 : 1);
         struct case_arrays arrays;
-        const float infinity = INFINITY;
+        const float factor = n < 4 ? INFINITY : 0x1p110f;
         test.scale_type = CLATTN_TYPE_F32;
         struct case_data *data = case_make(&test);
-        for (int64_t i = 0; i < test.n_q * test.width; i++) data->x[i] = fabs(data->x[i]) + 0.1;
+        for (int64_t i = 0; i < test.n_q * test.width; i++)
+            data->x[i] = (fabs(data->x[i]) + 0.1) * (n < 4 ? 1.0 : 0x1p-90);
         for (int64_t k = 0; k < test.width; k++) data->matrix[LAYER_Q][11 * test.width + k] = 1;
         case_bind(data, harness_place(), &arrays);
         const clattn_tensor *scale = &arrays.linear.w_scale;
         harness_expect(clEnqueueWriteBuffer(harness()->queue, scale->buffer, CL_TRUE,
-                                            (size_t)(scale->offset + 11 * scale->stride[0]) * sizeof infinity,
-                                            sizeof infinity, &infinity, 0, NULL, NULL),
+                                            (size_t)(scale->offset + 11 * scale->stride[0]) * sizeof factor,
+                                            sizeof factor, &factor, 0, NULL, NULL),
                        "clEnqueueWriteBuffer");
         struct case_result got = projected(&arrays);
-        for (int64_t i = 0; i < test.n_q * test.head_dim; i++)
-            ck_assert_msg(i % test.head_dim == 11 ? got.out[i] == (double)INFINITY : isfinite(got.out[i]),
-                          "%lld rows: out[%lld] is %g", (long long)test.n_q, (long long)i, got.out[i]);
+        for (int64_t i = 0; i < test.n_q * test.head_dim; i++) {
+            double y = 0;
+            for (int64_t k = 0; k < test.width; k++) // 1 is stored as 7
+                y += data->x[i / test.head_dim * test.width + k] * 7.0 * (double)factor;
+            ck_assert_msg(i % test.head_dim != 11 ? isfinite(got.out[i])
+                          : n < 4                 ? got.out[i] == (double)INFINITY
+                                                  : fabs(got.out[i] - y) <= 1e-5 * y,
+                          "%lld rows: out[%lld] is %g, not %g", (long long)test.n_q, (long long)i, got.out[i],
+                          y);
+        }
         case_result_free(&got);
         case_unbind(&arrays);
         case_free(data);

@@ -42,8 +42,8 @@ static void check_fits(const plan_input *in, const linear_problem *p, const line
     ck_assert(c->knobs.lanes == 0);
 }
 
-// Weights with scales are clattn's own kernels', whoever could take a copy; no matrix engine's reads them, and in integers that of few rows
-// alone, of four bits; their knobs say how they lie, and their tiles have room for the places of the scales.
+// Weights with scales are clattn's own kernels', whoever could take a copy; no matrix engine's reads them, and in integers those in lanes,
+// of few rows four bits alone; their knobs say how they lie, and their tiles have room for the places of the scales.
 START_TEST(scales_of_groups) {
     static const clattn_type types[] = {CLATTN_TYPE_I8, CLATTN_TYPE_F8E4M3, CLATTN_TYPE_I4, CLATTN_TYPE_U4};
     const clattn_capabilities gpu = device_of(16384, 256, 8),
@@ -62,7 +62,9 @@ START_TEST(scales_of_groups) {
         ck_assert_int_eq(c.id, n % 2 ? (p.rows > 16 ? KERNEL_LINEAR_TILES : KERNEL_LINEAR_ROWS)
                                      : (p.rows > 16 ? KERNEL_LINEAR_LANES : KERNEL_LINEAR_FEW_LANES));
         ck_assert(c.knobs.scale_group == 64 && c.knobs.type_scale == CLATTN_TYPE_F16 && c.knobs.zeros == 1);
-        ck_assert_int_eq(c.knobs.dot_i8, c.id == KERNEL_LINEAR_FEW_LANES && n / 4 >= 2 ? DOT_I8_VNNI : 0);
+        const bool integers =
+            c.id == KERNEL_LINEAR_FEW_LANES ? n / 4 >= 2 : c.id == KERNEL_LINEAR_LANES && n / 4 != 1;
+        ck_assert_int_eq(c.knobs.dot_i8, integers ? DOT_I8_VNNI : 0);
         ck_assert_int_eq(c.knobs.type_kv, (int)p.type_w);
         if (c.id != KERNEL_LINEAR_TILES) continue;
         check_fits(&in, &p, &c);
@@ -274,7 +276,7 @@ START_TEST(dot_product) {
 }
 END_TEST
 
-// Integers of many rows over blocks are taken where they were proven and promise to be faster, or where a row asks for them; what a row
+// Integers of many rows over blocks, or int8, i4 and u4, are taken where they were proven and promise to be faster, or where a row asks for them; what a row
 // says without them is for floats.
 START_TEST(integer_product) {
     static const struct {
@@ -288,6 +290,10 @@ START_TEST(integer_product) {
         {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, true, 117, 234, NULL, DOT_I8_VNNI}, // Zen 4
         {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q4_1, true, 117, 234, NULL, DOT_I8_VNNI},
         {8, CLATTN_TYPE_BF16, CLATTN_TYPE_Q4_0, true, 60, 120, NULL, DOT_I8_VNNI},
+        {16, CLATTN_TYPE_F32, CLATTN_TYPE_I4, true, 117, 234, NULL, DOT_I8_VNNI},
+        {16, CLATTN_TYPE_F32, CLATTN_TYPE_I8, true, 117, 210, NULL, DOT_I8_VNNI},
+        {16, CLATTN_TYPE_F32, CLATTN_TYPE_U4, true, 117, 210, NULL, 0}, // what it is too large by takes time
+        {16, CLATTN_TYPE_F32, CLATTN_TYPE_F8E4M3, true, 117, 234, NULL, 0},
         {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, true, 117, 200, NULL, 0},
         {16, CLATTN_TYPE_F16, CLATTN_TYPE_Q8_0, true, 117, 200, NULL, DOT_I8_VNNI},
         {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, false, 117, 234, NULL, 0},

@@ -137,7 +137,8 @@ int cla_family_linear_integers(const plan_input *in, const tuned_row *row, int l
 // what makes floats of the sum. What a choice by two measured rates has to be worth is a tenth.
 static bool integers_win(const plan_input *in, const linear_problem *p) {
     const double floats = in->probes.rate[PROBE_FMA] / 2.0, integers = in->probes.rate[PROBE_DOT_I8] / 4.0,
-                 work = (p->type_x == CLATTN_TYPE_F32 ? 26.0 : 18.0) + (p->type_w == CLATTN_TYPE_Q4_1);
+                 work = (p->type_x == CLATTN_TYPE_F32 ? 26.0 : 18.0) +
+                        (p->type_w == CLATTN_TYPE_Q4_1 || p->type_w == CLATTN_TYPE_U4 || p->zeros);
     return 32.0 * integers > 1.1 * work * floats;
 }
 
@@ -150,7 +151,7 @@ static void shape(const plan_input *in, const linear_problem *p, const tuned_row
     choice->knobs.dot_bf16 =
         choice->knobs.lanes == 16 && row->knobs.reduction_tile % 32 == 0 && cla_family_linear_dot_wins(in, p);
     choice->knobs.dot_i8 = cla_family_linear_integers(in, row, choice->knobs.lanes,
-                                                      cla_family_linear_in_blocks(p), integers_win(in, p));
+                                                      cla_family_linear_integers_can(p), integers_win(in, p));
     if (head && choose_many_rows(in, p, &row->knobs, head, choice))
         choice->knobs.rope = p->rope_interleaved ? 2 : 1;
     else if (!choose_many_rows(in, p, &row->knobs, 0, choice))
