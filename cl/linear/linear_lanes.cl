@@ -18,8 +18,8 @@
 // With DOT_BF16 each number in a vector is a pair of bfloat16 along the reduction, of x and of W as they are stored: 790 to
 // 810 GFLOP/s on a 2-core Zen 5 from 512 x 768 x 768 to 2048 x 1024 x 1024, 1.8 times what multiply-adds reach there.
 // With DOT_I8 products over ggml's blocks, or int8, i4 and u4 with scales, are of integers (linear_lanes_integers.clh): 512 rows of float32
-// over q8_0, q4_0 and q4_1 take 0.83 to 0.89 of the time of multiply-adds on a 2-core Zen 4, in turns. The products alone are at the peak of the engine; a quarter of
-// the time goes to making integers of x, to asking for y and to storing it.
+// over q8_0, q4_0 and q4_1 take 0.83 to 0.89 of the time of multiply-adds on a 2-core Zen 4, in turns. The products alone are at the peak
+// of the engine; a quarter of the time goes to making integers of x, to asking for y and to storing it.
 
 // Other standards than knobs.def's.
 #ifndef ROW_VECTORS
