@@ -228,7 +228,7 @@ void pack_w(const linear_args *a, w_matrix w, int column, int k, int depth, int 
         const row_of_w row = w_row_of(w, a, min(column + n, a->columns - 1));
         const int exist = min(depth, a->reduction - k), whole = exist / SPAN * SPAN;
         float *to = block + n * W_STRIDE;
-        for (int d = 0; d < whole; d += SPAN) VSTORE(LOAD_W(row, k + d), 0, to + d / STEP);
+        for (int d = 0; d < whole; d += SPAN) *(VEC *)(to + d / STEP) = LOAD_W(row, k + d);
 #if DOT_BF16
         for (int d = whole; d < depth; d += STEP)
             to[d / STEP] = pair_of(d < exist ? row[k + d] : 0, d + 1 < exist ? row[k + d + 1] : 0);
@@ -291,11 +291,16 @@ void store_y(const linear_args *a, y_pointer y, const long row_at[TILE_ROWS], in
              int first, VEC tile[ROW_PANELS][LINEAR_TILE_COLUMNS][ROW_VECTORS]) {
     const int column = first_column + first;
     const lane_columns c = lane_columns_at(column, LANES, a->columns, a->y_head_columns, a->y_head);
-    for (int v = 0; v < TILE_VECTORS; v++) {
+    for (int v = 0; v < TILE_VECTORS && v * LANES < rows; v++) {
         VEC t[LANES];
 #pragma unroll
         for (int j = 0; j < LANES; j++) t[j] = tile[v / ROW_VECTORS][first + j][v % ROW_VECTORS];
         transpose_lanes(t);
+        if (c.whole && (v + 1) * LANES <= rows) {
+#pragma unroll
+            for (int j = 0; j < LANES; j++) STORE_LANES(TYPE_OUT, y, row_at[v * LANES + j] + c.at, t[j]);
+            continue;
+        }
         VEC lines[LANES];
 #pragma unroll
         for (int j = 0; j < LANES; j++) lines[j] = t[j];

@@ -276,8 +276,8 @@ START_TEST(dot_product) {
 }
 END_TEST
 
-// Integers of many rows over blocks, or int8, i4 and u4, are taken where they were proven and promise to be faster, or where a row asks for them; what a row
-// says without them is for floats.
+// Integers of many rows over blocks, or int8, i4 and u4, are taken where they were proven and promise to be faster, or where a row asks for
+// them; what a row says without them is for floats.
 START_TEST(integer_product) {
     static const struct {
         int width;
@@ -292,7 +292,7 @@ START_TEST(integer_product) {
         {8, CLATTN_TYPE_BF16, CLATTN_TYPE_Q4_0, true, 60, 120, NULL, DOT_I8_VNNI},
         {16, CLATTN_TYPE_F32, CLATTN_TYPE_I4, true, 117, 234, NULL, DOT_I8_VNNI},
         {16, CLATTN_TYPE_F32, CLATTN_TYPE_I8, true, 117, 210, NULL, DOT_I8_VNNI},
-        {16, CLATTN_TYPE_F32, CLATTN_TYPE_U4, true, 117, 210, NULL, 0}, // what it is too large by takes time
+        {16, CLATTN_TYPE_F32, CLATTN_TYPE_U4, true, 117, 210, NULL, 0}, // what it is too large by
         {16, CLATTN_TYPE_F32, CLATTN_TYPE_F8E4M3, true, 117, 234, NULL, 0},
         {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, true, 117, 200, NULL, 0},
         {16, CLATTN_TYPE_F16, CLATTN_TYPE_Q8_0, true, 117, 200, NULL, DOT_I8_VNNI},

@@ -55,9 +55,8 @@ START_TEST(eight_bits_are_exact) {
     static const struct {
         array_type type;
         clattn_type of;
-    } rows[] = {{ARRAY_I8, CLATTN_TYPE_I8},
-                {ARRAY_F8E4M3, CLATTN_TYPE_F8E4M3},
-                {ARRAY_F8E5M2, CLATTN_TYPE_F8E5M2}};
+    } rows[] = {
+        {ARRAY_I8, CLATTN_TYPE_I8}, {ARRAY_F8E4M3, CLATTN_TYPE_F8E4M3}, {ARRAY_F8E5M2, CLATTN_TYPE_F8E5M2}};
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         array a;
         float *values;
