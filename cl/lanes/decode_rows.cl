@@ -333,12 +333,15 @@ void store_tile(rows_tile *r, const group_rows *g, __global ELEMENT(TYPE_OUT) * 
             for (int c = 0; c < LANES; c++)
                 x[c] = c < count ? r->o[(d + c) * ROW_VECTORS + b] * keep[b] : (VEC)(0.0f);
             transpose_lanes(x);
+            VEC lines[LANES]; // a loop that is not unrolled would keep x out of registers
+#pragma unroll
+            for (int c = 0; c < LANES; c++) lines[c] = x[c];
             for (int n = b * LANES; n < min(r->t.rows, (b + 1) * LANES); n++) {
                 const long at = row_of_group(g, &a->out, r->t.i0 + n) + d;
                 if (count == LANES)
-                    STORE_LANES(TYPE_OUT, out, at, x[n % LANES]);
+                    STORE_LANES(TYPE_OUT, out, at, lines[n % LANES]);
                 else
-                    store_rows_part(out, at, count, x[n % LANES]);
+                    store_rows_part(out, at, count, lines[n % LANES]);
             }
         }
     for (int n = 0; (a->flags & ARGS_LSE) && n < r->t.rows; n++) {
