@@ -80,7 +80,7 @@ static clattn_status place(group_call *c, const box *b, int member, uint64_t sof
         return CLATTN_OK;
     }
     p->workspace_bytes = workspace;
-    const uint64_t need = p->bytes + workspace;
+    const uint64_t need = p->bytes + p->beside_bytes + workspace;
     const bool overlaps = !m->context->capabilities.is_cpu && (double)p->bytes > OVERLAP_BYTES;
     if (!soft) soft = overlaps ? p->bytes / OVERLAP_PIECES + 1 : UINT64_MAX;
     const bool large = need > m->max_bytes || p->bytes > m->largest;
@@ -217,11 +217,6 @@ static clattn_status choose(group_call *c, double *rates, bool *known) {
     static const char why[] = "deal: this call cannot be dealt by %s: %s";
     bool no_memory;
     *known = take_rates(c, rates);
-    const clattn_kv *kv = &c->host.forward.kv;
-    // On a device they would lie elsewhere than their scales do, which the kernels have no room to tell (kv.c).
-    if (kv->past_k_zero.rank || kv->past_v_zero.rank)
-        return cla_group_fail(c->group, CLATTN_UNSUPPORTED,
-                              "past_k_zero, past_v_zero: a past with zero points is one device's");
     // New rows alone are one device's.
     const clattn_deal wanted = c->empty ? CLATTN_DEAL_WHOLE : c->deal;
     if (cla_deal_choose(&c->problem, wanted, rates, c->group->count, &c->axis, &c->busy, &no_memory))

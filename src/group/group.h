@@ -23,8 +23,8 @@ typedef struct group_member {
     clattn_context *context;
     uint64_t max_bytes, largest;         // of all buffers, of one
     cl_command_queue queue[GROUP_SLOTS]; // in order: a piece's copies and kernels need no events to wait for
-    cl_mem arena[GROUP_SLOTS];           // kept for the next call
-    uint64_t arena_bytes[GROUP_SLOTS];
+    cl_mem arena[GROUP_SLOTS], beside[GROUP_SLOTS]; // two buffers of a piece; kept for the next call
+    uint64_t arena_bytes[GROUP_SLOTS], beside_bytes[GROUP_SLOTS];
     group_rate rate[GROUP_KINDS];
     // The call that runs:
     clattn_status status; // why it does no more

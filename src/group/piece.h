@@ -10,6 +10,7 @@ typedef struct group_part {
     size_t field; // in group_params
     bool in, out;
     bool direct; // the box is contiguous in host memory, and lies as on the device
+    bool beside; // in the piece's second buffer
     int rank;
     size_t element;
     char *host, *staged;            // staged: in the piece's host memory
@@ -29,6 +30,8 @@ struct piece {
     group_part parts[GROUP_PARTS];
     int part_count;
     uint64_t bytes, workspace_bytes, bytes_in, bytes_out;
+    uint64_t
+        beside_bytes; // of the second buffer: zero points of a past lie in it where their scales lie in the first
     const clattn_host_memory *host;
     int32_t *arrays; // owned, as all below
     char *staging;
@@ -40,7 +43,7 @@ struct piece {
 clattn_status cla_slice_check(group_call *c);
 clattn_status cla_slice_make(const group_call *c, piece *p);
 void cla_slice_pack(piece *p); // from the caller's memory to the staging
-void cla_slice_bind(const group_op *op, piece *p, cl_mem buffer);
+void cla_slice_bind(const group_op *op, piece *p, cl_mem buffer, cl_mem beside);
 void cla_slice_unbind(const group_op *op, group_params *p); // views without memory, to plan with
 group_part *cla_piece_own(piece *p, size_t field); // that of a result which pieces share; NULL: they do not
 void cla_piece_release_events(piece *p);

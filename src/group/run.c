@@ -15,11 +15,27 @@ clattn_status cla_run_open(group_member *m) {
     return CLATTN_OK;
 }
 
+static void release(cl_mem *buffer, uint64_t *bytes) {
+    if (*buffer) clReleaseMemObject(*buffer);
+    *buffer = NULL, *bytes = 0;
+}
+
 static void release_arenas(group_member *m) {
     for (int n = 0; n < GROUP_SLOTS; n++) {
-        if (m->arena[n]) clReleaseMemObject(m->arena[n]);
-        m->arena[n] = NULL, m->arena_bytes[n] = 0;
+        release(&m->arena[n], &m->arena_bytes[n]);
+        release(&m->beside[n], &m->beside_bytes[n]);
     }
+}
+
+// A buffer of this size or a little more; none where it is 0.
+static clattn_status keep_buffer(const group_member *m, cl_mem *buffer, uint64_t *bytes, uint64_t size) {
+    cl_int code = CL_SUCCESS;
+    if (*bytes < size || *bytes > 2 * size) release(buffer, bytes);
+    if (*buffer || !size) return CLATTN_OK;
+    *buffer = clCreateBuffer(m->context->opencl, CL_MEM_READ_WRITE, (size_t)size, NULL, &code);
+    if (!*buffer) return cla_context_fail_opencl(m->context, code, "clCreateBuffer");
+    *bytes = size;
+    return CLATTN_OK;
 }
 
 void cla_run_close(group_member *m) {
@@ -58,7 +74,7 @@ static bool is_waiting(const group_call *c, int n, int member) {
 // Kernels are compiled before the first copy, so that a rate has no compiler in it.
 static clattn_status prepare(group_call *c, int d) {
     group_member *m = &c->group->members[d];
-    uint64_t arena = 0, workspace = 0;
+    uint64_t arena = 0, beside = 0, workspace = 0;
     int pieces = 0;
     for (int n = 0; n < c->count; n++) {
         piece *p = c->pieces[n];
@@ -68,6 +84,7 @@ static clattn_status prepare(group_call *c, int d) {
             return cla_context_fail(m->context, CLATTN_OUT_OF_MEMORY,
                                     "group: no host memory to pack a piece");
         if (p->bytes > arena) arena = p->bytes;
+        if (p->beside_bytes > beside) beside = p->beside_bytes;
         if (p->workspace_bytes > workspace) workspace = p->workspace_bytes;
         pieces++;
     }
@@ -76,19 +93,12 @@ static clattn_status prepare(group_call *c, int d) {
     // (its pocl_release_dlhandle_cache: an assertion, when kernels of two queues run at once; seen 2026-11).
     const int most = m->context->capabilities.is_cpu ? 1 : GROUP_SLOTS;
     for (m->slots = 1; m->slots < most && m->slots < pieces; m->slots++)
-        if ((workspace + arena) * (uint64_t)(m->slots + 1) > m->max_bytes) break;
-    const uint64_t held = (workspace + arena) * (uint64_t)m->slots;
+        if ((workspace + arena + beside) * (uint64_t)(m->slots + 1) > m->max_bytes) break;
+    const uint64_t held = (workspace + arena + beside) * (uint64_t)m->slots;
     if (held > m->share.device_bytes) m->share.device_bytes = held;
     for (int n = 0; n < GROUP_SLOTS; n++) { // those that are kept must not stand in the way of what is needed
-        if (m->arena[n] && (n >= m->slots || m->arena_bytes[n] < arena || m->arena_bytes[n] > 2 * arena)) {
-            clReleaseMemObject(m->arena[n]);
-            m->arena[n] = NULL;
-        }
-        cl_int code = CL_SUCCESS;
-        if (n >= m->slots || m->arena[n]) continue;
-        m->arena[n] = clCreateBuffer(m->context->opencl, CL_MEM_READ_WRITE, (size_t)arena, NULL, &code);
-        if (!m->arena[n]) return cla_context_fail_opencl(m->context, code, "clCreateBuffer");
-        m->arena_bytes[n] = arena;
+        TRY(keep_buffer(m, &m->arena[n], &m->arena_bytes[n], n < m->slots ? arena : 0));
+        TRY(keep_buffer(m, &m->beside[n], &m->beside_bytes[n], n < m->slots ? beside : 0));
     }
     return CLATTN_OK;
 }
@@ -97,12 +107,13 @@ static clattn_status copy_parts(group_member *m, piece *p, int slot, bool to_hos
     for (int n = 0; n < p->part_count; n++) {
         const group_part *x = &p->parts[n];
         char *const host = x->direct ? x->host : x->staged;
+        cl_mem const buffer = x->beside ? m->beside[slot] : m->arena[slot];
         cl_event *const event = &p->events[p->event_count];
         if (!(to_host ? x->out : x->in) || !x->bytes) continue;
-        const cl_int code = to_host ? clEnqueueReadBuffer(m->queue[slot], m->arena[slot], CL_FALSE, x->at,
-                                                          x->bytes, host, 0, NULL, event)
-                                    : clEnqueueWriteBuffer(m->queue[slot], m->arena[slot], CL_FALSE, x->at,
-                                                           x->bytes, host, 0, NULL, event);
+        const cl_int code = to_host ? clEnqueueReadBuffer(m->queue[slot], buffer, CL_FALSE, x->at, x->bytes,
+                                                          host, 0, NULL, event)
+                                    : clEnqueueWriteBuffer(m->queue[slot], buffer, CL_FALSE, x->at, x->bytes,
+                                                           host, 0, NULL, event);
         if (code != CL_SUCCESS)
             return cla_context_fail_opencl(m->context, code,
                                            to_host ? "clEnqueueReadBuffer" : "clEnqueueWriteBuffer");
@@ -113,7 +124,7 @@ static clattn_status copy_parts(group_member *m, piece *p, int slot, bool to_hos
 
 static clattn_status enqueue(const group_op *op, group_member *m, piece *p, int slot) {
     cla_slice_pack(p);
-    cla_slice_bind(op, p, m->arena[slot]);
+    cla_slice_bind(op, p, m->arena[slot], m->beside[slot]);
     TRY(copy_parts(m, p, slot, false));
     TRY(op->enqueue(m->context, m->queue[slot], &p->params, &p->events[p->event_count]));
     p->event_count++;

@@ -80,7 +80,7 @@ static void take_part(const group_call *c, const box *b, const view_rule *rule, 
 static const group_part *same_memory(const piece *p, const group_part *x) {
     for (int n = 0; n < p->part_count; n++) {
         const group_part *k = &p->parts[n];
-        bool same = (x->in || !x->out) && k->host == x->host && k->rank == x->rank &&
+        bool same = !k->beside && (x->in || !x->out) && k->host == x->host && k->rank == x->rank &&
                     k->element == x->element && k->out == x->out &&
                     x->shape[x->rank - 1] <= k->shape[x->rank - 1];
         for (int a = 0; a < x->rank; a++)
@@ -91,8 +91,32 @@ static const group_part *same_memory(const piece *p, const group_part *x) {
     return NULL;
 }
 
+// Zero points of a past have the offset of their scales (kv.c): they lie at the same place of another buffer.
+static const clattn_tensor *scales_of_past(const piece *p, size_t field) {
+    const clattn_kv *kv = &p->params.forward.kv;
+    return field == offsetof(group_params, forward.kv.past_k_zero)   ? &kv->past_k_scale
+           : field == offsetof(group_params, forward.kv.past_v_zero) ? &kv->past_v_scale
+                                                                     : NULL;
+}
+
+static void add_beside(piece *p, group_part *x, clattn_tensor *view, const clattn_tensor *scale) {
+    x->beside = true;
+    x->at = (uint64_t)scale->offset * x->element;
+    view->buffer = NULL;
+    view->offset = scale->offset;
+    memcpy(view->shape, x->shape, sizeof view->shape), memcpy(view->stride, x->stride, sizeof view->stride);
+    p->bytes_in += x->bytes;
+    if (p->beside_bytes < x->at + x->bytes) p->beside_bytes = x->at + x->bytes;
+    p->parts[p->part_count++] = *x;
+}
+
 static void add_part(piece *p, group_part *x) {
     clattn_tensor *view = (clattn_tensor *)((char *)&p->params + x->field);
+    const clattn_tensor *scale = scales_of_past(p, x->field);
+    if (scale) {
+        add_beside(p, x, view, scale);
+        return;
+    }
     const group_part *k = same_memory(p, x);
     if (k) memcpy(x->stride, k->stride, sizeof x->stride);
     // At a whole number of elements, too, of which those in blocks divide no 256.
@@ -197,22 +221,29 @@ static void begin_params(const group_call *c, piece *p) {
         f->rope.k_positions = f->rope.positions; // which the keys have then, all of them
 }
 
+// False: no memory.
+static bool take_rule(const group_call *c, piece *p, const view_rule *rule) {
+    clattn_tensor *t = cla_group_view(&p->params, rule);
+    group_part x;
+    if (!t->rank) return true;
+    if (rule->use & VIEW_WRITE && is_shared(c, &p->box, rule, t)) return add_own(c, p, rule, t);
+    take_part(c, &p->box, rule, t, &x);
+    add_part(p, &x);
+    return true;
+}
+
 clattn_status cla_slice_make(const group_call *c, piece *p) {
     cla_piece_forget(p);
-    p->bytes = p->bytes_in = p->bytes_out = 0;
+    p->bytes = p->bytes_in = p->bytes_out = p->beside_bytes = 0;
     begin_params(c, p);
     if (!take_arrays(c, p)) return CLATTN_OUT_OF_MEMORY;
-    for (const view_rule *rule = c->op->rules; rule < c->op->rules + c->op->rule_count; rule++) {
-        clattn_tensor *t = cla_group_view(&p->params, rule);
-        group_part x;
-        if (!t->rank) continue;
-        if (rule->use & VIEW_WRITE && is_shared(c, &p->box, rule, t)) {
-            if (!add_own(c, p, rule, t)) return CLATTN_OUT_OF_MEMORY;
-            continue;
+    // Scales of a past come first, so that the second buffer is no larger than they are.
+    for (int turn = 0; turn < 2; turn++)
+        for (const view_rule *rule = c->op->rules; rule < c->op->rules + c->op->rule_count; rule++) {
+            const bool first = rule->field == offsetof(group_params, forward.kv.past_k_scale) ||
+                               rule->field == offsetof(group_params, forward.kv.past_v_scale);
+            if (first == (turn == 0) && !take_rule(c, p, rule)) return CLATTN_OUT_OF_MEMORY;
         }
-        take_part(c, &p->box, rule, t, &x);
-        add_part(p, &x);
-    }
     return CLATTN_OK;
 }
 
@@ -258,10 +289,10 @@ void cla_slice_unbind(const group_op *op, group_params *p) {
     for (int n = 0; n < op->rule_count; n++) cla_group_view(p, &op->rules[n])->buffer = NULL;
 }
 
-void cla_slice_bind(const group_op *op, piece *p, cl_mem buffer) {
+void cla_slice_bind(const group_op *op, piece *p, cl_mem buffer, cl_mem beside) {
     for (int n = 0; n < op->rule_count; n++) {
         clattn_tensor *t = cla_group_view(&p->params, &op->rules[n]);
-        if (t->rank) t->buffer = buffer;
+        if (t->rank) t->buffer = scales_of_past(p, op->rules[n].field) ? beside : buffer;
     }
 }
 

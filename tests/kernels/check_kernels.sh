@@ -268,12 +268,13 @@ for head in 8 64 80 96 128 256 576; do
     done
 done
 for how in "-DTYPE_KV=4 -DROWS=1" "-DTYPE_KV=8 -DROWS=2" "-DTYPE_KV=4 -DSCALE_GROUP=32 -DTYPE_SCALE=1 -DZEROS=1" \
-    "-DTYPE_KV=4 -DPAGED=1 -DTYPE_V=9" "-DTYPE_KV=8 -DPAST=1 -DTYPE_V=3"; do
+    "-DTYPE_KV=4 -DPAGED=1 -DTYPE_V=9" "-DTYPE_KV=8 -DPAST=1 -DTYPE_V=3" "-DTYPE_KV=9 -DPAGED=1" "-DTYPE_KV=10 -DROWS=2" \
+    "-DTYPE_KV=11 -DSCALE_GROUP=32 -DTYPE_SCALE=2 -DPAST=1" "-DTYPE_KV=12 -DSCALE_GROUP=64 -DZEROS=1" "-DTYPE_KV=12 -DSCALE_GROUP=1"; do
     lint -DEIGHTS=1 -DDOT_I8=1 -DTYPE_Q=2 $how -DSCORE_OPS=15 cl/tiles/decode_groups.cl
     lint -cl-std=CL3.0 -Wno-ignored-pragmas -DEIGHTS=1 -DDOT_I8=3 -DTYPE_Q=1 $how -DHEAD_DIM=96 cl/tiles/decode_groups.cl
 done
 for how in 0 1 3; do lint -cl-std=CL3.0 -DDOT_I8=$how cl/probes/probe_eights.cl; done
-for refused in "-DTYPE_KV=9 -DEIGHTS=1" -DTYPE_KV=4 "-DTYPE_KV=4 -DEIGHTS=1 -DHEAD_DIM=20"; do refuse -DDOT_I8=1 $refused cl/tiles/decode_groups.cl; done
+for refused in "-DTYPE_KV=6 -DEIGHTS=1" -DTYPE_KV=4 "-DTYPE_KV=4 -DEIGHTS=1 -DHEAD_DIM=20"; do refuse -DDOT_I8=1 $refused cl/tiles/decode_groups.cl; done
 refuse -DROWS=3 cl/tiles/decode_groups.cl
 refuse -DWORK_GROUP=24 cl/tiles/decode_groups.cl
 refuse -DWORK_GROUP=64 -DHEAD_DIM=520 cl/tiles/decode_groups.cl

@@ -219,9 +219,16 @@ START_TEST(subgroups_as_probed) {
 }
 END_TEST
 
-// Integers are for keys of int8 and q8_0 in whole rows: by what the probes of the device say of both ways, or as a row asks, whose word
+// Integers are for keys of int8, i4, u4 and in blocks, in whole rows: by what the probes of the device say of both ways, or as a row asks, whose word
 // counts also without DOT_I8.
-enum { Q8 = CLATTN_TYPE_Q8_0, I8 = CLATTN_TYPE_I8, F16 = CLATTN_TYPE_F16, Q4 = CLATTN_TYPE_Q4_0 };
+enum {
+    Q8 = CLATTN_TYPE_Q8_0,
+    I8 = CLATTN_TYPE_I8,
+    F16 = CLATTN_TYPE_F16,
+    Q4 = CLATTN_TYPE_Q4_1,
+    U4 = CLATTN_TYPE_U4,
+    F8 = CLATTN_TYPE_F8E4M3
+};
 static const struct {
     int kv, d, align, compute_capability;
     float integers, floats; // rates; of integers 0: not proven
@@ -236,14 +243,16 @@ static const struct {
     {I8, 64, 4, 0, 3, 2, "", "OpenCL 2.0 x", 0, NULL},
     {I8, 100, 16, 0, 3, 2, "", "OpenCL 2.0 x", 0, NULL},
     {F16, 64, 16, 0, 3, 2, "", "OpenCL 2.0 x", 0, NULL},
-    {Q4, 64, 16, 0, 3, 2, "", "OpenCL 2.0 x", 0, NULL},
+    {Q4, 64, 16, 0, 3, 2, "", "OpenCL 2.0 x", DOT_I8_OWN, NULL},
+    {U4, 64, 16, 0, 3, 2, "", "OpenCL 2.0 x", DOT_I8_OWN, NULL},
+    {F8, 64, 16, 0, 3, 2, "", "OpenCL 2.0 x", 0, NULL},
     {I8, 64, 16, 0, 2, 3, "", "OpenCL 3.0 x", 0, NULL},
     {I8, 64, 16, 0, 0, 2, "", "OpenCL 3.0 x", 0, NULL},
     {I8, 64, 16, 0, 3, 2, "decode_groups :", "OpenCL 3.0 x", 0, NULL},
     {I8, 64, 16, 0, 2, 3, "decode_groups : DOT_I8=3", "OpenCL 3.0 x", DOT_I8_OWN, "-cl-std=CL3.0"},
     {I8, 64, 16, 0, 0, 3, "decode_groups : DOT_I8=3", "OpenCL 3.0 x", 0, NULL},
     {I8, 64, 16, 0, 0, 3, "decode_groups : DOT_I8=1", "OpenCL 3.0 x", DOT_I8_EMULATION, NULL},
-    {Q4, 64, 16, 0, 0, 3, "decode_groups : DOT_I8=1", "OpenCL 3.0 x", 0, NULL}};
+    {F8, 64, 16, 0, 0, 3, "decode_groups : DOT_I8=1", "OpenCL 3.0 x", 0, NULL}};
 START_TEST(integers_as_probed) {
     for (size_t i = 0; i < sizeof integers / sizeof integers[0]; i++) {
         clattn_capabilities device = gpu(256, 65536);

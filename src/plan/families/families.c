@@ -218,7 +218,7 @@ const char *cla_family_integers_word(const knobs *k) {
 }
 
 static bool is_eights(const problem *p) {
-    return (p->type_kv == CLATTN_TYPE_I8 || p->type_kv == CLATTN_TYPE_Q8_0) && p->head_dim % 8 == 0;
+    return is_integers(p->type_kv) && p->head_dim % 8 == 0;
 }
 
 bool cla_family_eights_wanted(const plan_input *in, const problem *p) {
