@@ -219,8 +219,8 @@ START_TEST(subgroups_as_probed) {
 }
 END_TEST
 
-// Integers are for keys of int8, i4, u4 and in blocks, in whole rows: by what the probes of the device say of both ways, or as a row asks, whose word
-// counts also without DOT_I8.
+// Integers are for keys of int8, i4, u4 and in blocks, in whole rows: by what the probes of the device say of both ways, or as a row asks,
+// whose word counts also without DOT_I8.
 enum {
     Q8 = CLATTN_TYPE_Q8_0,
     I8 = CLATTN_TYPE_I8,
