@@ -129,7 +129,14 @@ def i8_rows(name, w):
 def i8_one(name, w):
     scale = np.float32(np.abs(w).max() / 127)
     codes = np.round(w / scale).astype(np.int8)
-    return (codes * scale).astype(np.float32), {name + ".weight": codes, name + ".weight_scale": np.array([scale])}
+    return (codes * scale).astype(np.float32), {name + ".weight": codes, name + ".weight_scale": np.array(scale)}
+
+
+def i8_one_zero(name, w):
+    scale, zero = np.float32((w.max() - w.min()) / 255), np.int8(-7)
+    codes = np.clip(np.round(w / scale) + zero, -128, 127).astype(np.int8)
+    return ((codes.astype(int) - zero) * scale).astype(np.float32), {
+        name + ".weight": codes, name + ".weight_scale": np.array([scale]), name + ".weight_zero_point": np.array([zero])}
 
 
 def i8_zeros(name, w):
@@ -177,7 +184,7 @@ def f8(exponent_bits, dtype, squares):
     return make
 
 
-ways = {"i8, a scale a row": i8_rows, "i8, one scale": i8_one, "i8 in groups, zero points": i8_zeros, "4 bits in words": packed(4, 32, halves),
+ways = {"i8, a scale a row": i8_rows, "i8, one scale": i8_one, "i8, one scale and zero point": i8_one_zero, "i8 in groups, zero points": i8_zeros, "4 bits in words": packed(4, 32, halves),
         "4 bits in words, a scale of bf16": packed(4, 32, brains), "4 bits in words, zero points": packed_zeros(4),
         "8 bits in words": packed(8, 32, halves), "8 bits in words, zero points": packed_zeros(8), "f8e4m3": f8(4, "F8_E4M3", False),
         "f8e5m2": f8(5, "F8_E5M2", False), "f8e4m3, a scale a square": f8(4, "F8_E4M3", True)}
@@ -233,9 +240,11 @@ def changed(more, without=()):
 
 refused("no scale", f"{gate}: is of i8, and the file has no {gate}_scale", changed({}, [gate + "_scale"]))
 refused("order", "groups of numbers in another order", changed({gate + "_g_idx": np.zeros(WIDTH, "<i4")}))
-refused("scales", "shape [5, 1]: floats are needed, one in all", changed({gate + "_scale": np.ones((5, 1), "<f4")}))
+refused("scales", "shape [5, 1]: needed is one in all", changed({gate + "_scale": np.ones((5, 1), "<f4")}))
 refused("scales of integers", "is of type i32", changed({gate + "_scale": np.ones((HIDDEN, 1), "<i4")}))
-refused("zero points", "one of i8 for each of 96 scales", changed({gate + "_zero_point": np.ones((5, 1), "|i1")}))
+refused("zero points", "shape [5, 1]: needed is one in all", changed({gate + "_zero_point": np.ones((5, 1), "|i1")}))
+refused("groups of zero points", "there are 192 for 96 scales", changed({gate + "_zero_point": np.ones((HIDDEN, 2), "|i1")}))
+refused("zero points as floats", "holds f32: i8, or words", changed({gate + "_zero_point": np.ones((HIDDEN, 1), "<f4")}))
 refused("a norm of i8", "holds i8", changed({PATH + "input_layernorm.weight": np.ones(WIDTH, "|i1")}))
 refused("twice", "of i8 in the file already", changed({}), "--weight-type", "q4_0")
 config, stored = folders["llama, 4 bits in words"]
@@ -246,5 +255,5 @@ refused("float8 with zero points", "numbers of f8e4m3 have no zero points", chan
 refused("u4", "--weight-type u4: needs --weight-zeros", "llama", "--weight-type", "u4")
 refused("no effect", "--weight-group: has no effect", "llama", "--weight-group", "32")
 refused("a group", "a multiple of 32 that divides them", "llama", "--weight-type", "q8", "--weight-group", "33")
-assert counted == (50 if thorough else 38), counted
+assert counted == (54 if thorough else 41), counted
 print(f"{counted} checks of stored matrices: all held")

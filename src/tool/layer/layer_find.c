@@ -35,8 +35,8 @@ int layer_find(const layer_weights *w, const char *name, load_place *place) {
 
 int layer_find_load(const char *option, const load_place *place, array *a) {
     reason error;
-    const int64_t start = 0, all = place->whole.shape[0];
-    if (load_rows(place, 0, place->whole.rank ? 1 : 0, &start, &all, a, error)) return -1;
+    const int64_t start = 0, all = place->whole.rank ? place->whole.shape[0] : 1;
+    if (load_rows(place, 0, 1, &start, &all, a, error)) return -1;
     return tool_wrong("--%s: %s", option, error);
 }
 

@@ -231,6 +231,10 @@ int layer_model_load(layer_run *r) {
     if (status < 0) status = store_choose(&w->stores, w->stores.type, &w->store);
     if (status < 0) status = store_check(&w->stores, &w->store, 1);
     if (status < 0) status = layer_weights_load(w);
+    for (int i = 0; i < LAYER_BQ && status < 0 && r->ranks.wanted; i++)
+        if (w->scales[i].type != CLATTN_TYPE_F32)
+            status =
+                tool_wrong("--weights: %s has scales, which is not built for --mpi", layer_tensor_options[i]);
     if (status < 0 && told) status = check_model(r);
     if (status < 0 && r->weights.present[LAYER_SINKS])
         status = layer_weights_sinks(&r->weights, r->params.heads, &r->sinks);

@@ -28,7 +28,8 @@ static bool is_float(const array *a) {
 static int unpack_words(const stored_file *f, int axis, int64_t size, int bits, int offset, array *a) {
     const int64_t each = 32 / bits, rows = axis ? a->shape[0] : size, columns = axis ? size : a->shape[1];
     array to = {0};
-    if (a->type != ARRAY_I32 || a->rank != 2 || a->shape[axis] != (size + each - 1) / each)
+    const int64_t words_there = a->rank == 2 ? a->shape[axis] : 0;
+    if (a->type != ARRAY_I32 || a->rank != 2 || size > words_there * each || size <= (words_there - 1) * each)
         return tool_wrong("--weights: %s: has no %lld numbers of %d bits in words of 32 along axis %d",
                           f->other, (long long)size, bits, axis);
     if (!array_create(&to, ARRAY_I8, 2, (int64_t[]){rows, columns})) return tool_failed("no memory");
@@ -67,29 +68,7 @@ static int read_packed(stored_file *f, array *a, matrix_scales *s) {
     return status;
 }
 
-// Zero points as numbers of the scales' type and shape.
-static int read_zeros(stored_file *f, const array *a, matrix_scales *s, int bits) {
-    array read = {0};
-    float *values = NULL;
-    if (!has(f, "_zero_point")) return -1;
-    if (s->type != CLATTN_TYPE_I8 && s->type != CLATTN_TYPE_U4)
-        return tool_wrong("--weights: %s: numbers of %s have no zero points", f->other,
-                          clattn_type_name(s->type));
-    int status = layer_weights_read(f->w, f->other, &read);
-    if (status < 0 && read.type == ARRAY_I32)
-        status = unpack_words(f, 0, a->shape[0], bits, bits == 8 ? 128 : 0, &read);
-    if (status < 0 && (read.type != ARRAY_I8 || array_count(&read) != array_count(&s->scale)))
-        status = tool_wrong("--weights: %s: one of i8 for each of %lld scales is needed", f->other,
-                            (long long)array_count(&s->scale));
-    if (status < 0 &&
-        !(array_to_f32(&read, &values) && array_from_f32(&s->scale, values, s->scale.type, &s->zero)))
-        status = tool_failed("no memory");
-    free(values);
-    array_free(&read);
-    return status;
-}
-
-// One scale of all, one a row, one of each group of a row, or one of each square of numbers: [rows] or [rows, groups].
+// One scale, or zero point, of all, one a row, one of each group of a row, or one of each square of numbers: [rows] or [rows, groups].
 static int spread(const stored_file *f, const array *a, array *scale) {
     const int64_t rows = a->shape[0], size = a->shape[1], count = array_count(scale),
                   groups = scale->rank == 2 ? scale->shape[1] : 1;
@@ -100,9 +79,10 @@ static int spread(const stored_file *f, const array *a, array *scale) {
     array to = {0};
     if (!is_float(scale) || scale->rank > 2 || !whole ||
         !(one || each || (group > 0 && scale->shape[0] == (rows + group - 1) / group)))
-        return tool_wrong("--weights: %s: is of type %s and shape %s: floats are needed, one in all, one a "
-                          "row, one of each group of a row or of each square",
-                          f->other, array_type_name(scale->type), array_shape_text(scale, text));
+        return tool_wrong(
+            "--weights: %s: is of type %s and shape %s: needed is one in all, one a row, one of each "
+            "group of a row or of each square, scales as floats",
+            f->other, array_type_name(scale->type), array_shape_text(scale, text));
     if (!array_create(&to, scale->type, groups > 1 ? 2 : 1, (int64_t[]){rows, groups}))
         return tool_failed("no memory");
     const size_t bytes = (size_t)groups * array_type_size(to.type);
@@ -116,6 +96,32 @@ static int spread(const stored_file *f, const array *a, array *scale) {
     array_free(scale);
     *scale = to;
     return -1;
+}
+
+// Zero points as numbers of the scales' type and shape.
+static int read_zeros(stored_file *f, const array *a, matrix_scales *s, int bits) {
+    array read = {0};
+    float *values = NULL;
+    if (!has(f, "_zero_point")) return -1;
+    if (s->type != CLATTN_TYPE_I8 && s->type != CLATTN_TYPE_U4)
+        return tool_wrong("--weights: %s: numbers of %s have no zero points", f->other,
+                          clattn_type_name(s->type));
+    int status = layer_weights_read(f->w, f->other, &read);
+    if (status < 0 && read.type == ARRAY_I32)
+        status = unpack_words(f, 0, a->shape[0], bits, bits == 8 ? 128 : 0, &read);
+    if (status < 0 && read.type != ARRAY_I8)
+        status = tool_wrong("--weights: %s: holds %s: i8, or words of 32 bits, are needed", f->other,
+                            array_type_name(read.type));
+    if (status < 0 &&
+        !(array_to_f32(&read, &values) && array_from_f32(&read, values, s->scale.type, &s->zero)))
+        status = tool_failed("no memory");
+    if (status < 0) status = spread(f, a, &s->zero);
+    if (status < 0 && array_count(&s->zero) != array_count(&s->scale))
+        status = tool_wrong("--weights: %s: there are %lld for %lld scales", f->other,
+                            (long long)array_count(&s->zero), (long long)array_count(&s->scale));
+    free(values);
+    array_free(&read);
+    return status;
 }
 
 static int read_scales(stored_file *f, const array *a, matrix_scales *s, int bits) {
