@@ -43,14 +43,14 @@ own=$(kv 8 10 64 4 1)
 reads "$1" decode-f32-b4-h2-n1-nkv110-d64-full-decode-lse-past100-sharedpast-cascadealways \
     $(($(kv 2 100 64 4 1) + own + 2 * 4 * 2 * 64 * 4)) $((($(kv 2 100 64 4 1) + own) / 16 + 2 * 4 * 2 * 64))
 
-# vectors KNOBS CASE COUNT: the same of decode_rows, which loads nothing but whole vectors of four float32: calls of vload4.
+# vectors KNOBS CASE COUNT: the same of decode_rows, which loads nothing but whole vectors of four float32.
 vectors() {
     out=$(CLATTN_TEST_ROWS="decode_rows : LANES=4 ROW_VECTORS=4 KEY_BLOCK=4 TILE_KV=16 $2" oclgrind --inst-counts "$1/tests/test_case" \
         "$3" |
         sed -n "/kernel 'decode_rows'/,/^\$/p")
-    got=$(echo "$out" | sed -n 's/^ *\([0-9]*\) - call _Z6vload4mPU3AS1Kf()$/\1/p')
-    others=$(echo "$out" | grep -c 'load global' || true)
-    [ "$got" = "$4" ] && [ "$others" = 0 ] || { echo "$3: $got vectors and not $4, $others other loads"; status=1; }
+    got=$(echo "$out" | sed -n 's/^ *\([0-9]*\) - load global (\([0-9]*\) bytes)$/\1 loads of \2 bytes/p')
+    others=$(echo "$out" | grep -c 'call .*vload' || true)
+    [ "$got" = "$4 loads of $(($4 * 16)) bytes" ] && [ "$others" = 0 ] || { echo "$3: $got and not $4 vectors, $others other loads"; status=1; }
     checked=$((checked + 1))
 }
 # Forty heads on one latent of 24 + 8 numbers, and q of whole tiles of sixteen rows: each latent once for all of them; once for

@@ -278,52 +278,53 @@ END_TEST
 
 // Integers of many rows over blocks, or int8, i4 and u4, are taken where they were proven and promise to be faster, or where a row asks for
 // them; what a row says without them is for floats.
+static const struct {
+    int width;
+    clattn_type x, w;
+    bool proven;
+    float fma, dot;
+    const char *row;
+    int dot_i8;
+} of_integers[] = {
+    {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, true, 117, 234, NULL, DOT_I8_VNNI}, // Zen 4
+    {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q4_1, true, 117, 234, NULL, DOT_I8_VNNI},
+    {8, CLATTN_TYPE_BF16, CLATTN_TYPE_Q4_0, true, 60, 120, NULL, DOT_I8_VNNI},
+    {16, CLATTN_TYPE_F32, CLATTN_TYPE_I4, true, 117, 234, NULL, DOT_I8_VNNI},
+    {16, CLATTN_TYPE_F32, CLATTN_TYPE_I8, true, 117, 210, NULL, DOT_I8_VNNI},
+    {16, CLATTN_TYPE_F32, CLATTN_TYPE_U4, true, 117, 210, NULL,
+     0}, // what its numbers are too large by takes time
+    {16, CLATTN_TYPE_F32, CLATTN_TYPE_F8E4M3, true, 117, 234, NULL, 0},
+    {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, true, 117, 200, NULL, 0},
+    {16, CLATTN_TYPE_F16, CLATTN_TYPE_Q8_0, true, 117, 200, NULL, DOT_I8_VNNI},
+    {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, false, 117, 234, NULL, 0},
+    {4, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, true, 30, 60, NULL, 0},
+    {16, CLATTN_TYPE_F32, CLATTN_TYPE_F16, true, 117, 234, NULL, 0},
+    {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, true, 117, 234, "linear_lanes :", 0},
+    {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, true, 117, 100, "linear_lanes : DOT_I8=2", DOT_I8_VNNI},
+    {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, false, 117, 0, "linear_lanes : DOT_I8=2", 0},
+    {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, false, 117, 0, "linear_lanes : DOT_I8=1", DOT_I8_EMULATION},
+    {16, CLATTN_TYPE_F32, CLATTN_TYPE_F32, false, 117, 0, "linear_lanes : DOT_I8=1", 0},
+    {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q4_0, false, 117, 0, "linear_lanes : LANES=4 DOT_I8=1", 0}};
 START_TEST(integer_product) {
-    static const struct {
-        int width;
-        clattn_type x, w;
-        bool proven;
-        float fma, dot;
-        const char *row;
-        int dot_i8;
-    } cases[] = {
-        {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, true, 117, 234, NULL, DOT_I8_VNNI}, // Zen 4
-        {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q4_1, true, 117, 234, NULL, DOT_I8_VNNI},
-        {8, CLATTN_TYPE_BF16, CLATTN_TYPE_Q4_0, true, 60, 120, NULL, DOT_I8_VNNI},
-        {16, CLATTN_TYPE_F32, CLATTN_TYPE_I4, true, 117, 234, NULL, DOT_I8_VNNI},
-        {16, CLATTN_TYPE_F32, CLATTN_TYPE_I8, true, 117, 210, NULL, DOT_I8_VNNI},
-        {16, CLATTN_TYPE_F32, CLATTN_TYPE_U4, true, 117, 210, NULL, 0}, // what it is too large by
-        {16, CLATTN_TYPE_F32, CLATTN_TYPE_F8E4M3, true, 117, 234, NULL, 0},
-        {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, true, 117, 200, NULL, 0},
-        {16, CLATTN_TYPE_F16, CLATTN_TYPE_Q8_0, true, 117, 200, NULL, DOT_I8_VNNI},
-        {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, false, 117, 234, NULL, 0},
-        {4, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, true, 30, 60, NULL, 0},
-        {16, CLATTN_TYPE_F32, CLATTN_TYPE_F16, true, 117, 234, NULL, 0},
-        {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, true, 117, 234, "linear_lanes :", 0},
-        {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, true, 117, 100, "linear_lanes : DOT_I8=2", DOT_I8_VNNI},
-        {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, false, 117, 0, "linear_lanes : DOT_I8=2", 0},
-        {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, false, 117, 0, "linear_lanes : DOT_I8=1", DOT_I8_EMULATION},
-        {16, CLATTN_TYPE_F32, CLATTN_TYPE_F32, false, 117, 0, "linear_lanes : DOT_I8=1", 0},
-        {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q4_0, false, 117, 0, "linear_lanes : LANES=4 DOT_I8=1", 0}};
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof of_integers / sizeof of_integers[0]; i++) {
         clattn_capabilities cpu = wide_cpu;
         tuned_rows own = {0};
         linear_choice c;
         char why[256];
         plan_input in = {.device = &cpu, .shipped = &shipped};
-        linear_problem p = problem_of(512, 768, 768, cases[i].w);
-        p.type_x = p.type_y = cases[i].x, cpu.float_vector_width = (uint32_t)cases[i].width;
-        in.probes.proven = 1u << PROBE_FMA | (cases[i].proven ? 1u << PROBE_DOT_I8 : 0);
-        in.probes.rate[PROBE_FMA] = cases[i].fma, in.probes.rate[PROBE_DOT_I8] = cases[i].dot;
-        if (cases[i].row) {
-            ck_assert_msg(cla_tuned_parse(cases[i].row, &own, why, sizeof why), "%s", why);
+        linear_problem p = problem_of(512, 768, 768, of_integers[i].w);
+        p.type_x = p.type_y = of_integers[i].x, cpu.float_vector_width = (uint32_t)of_integers[i].width;
+        in.probes.proven = 1u << PROBE_FMA | (of_integers[i].proven ? 1u << PROBE_DOT_I8 : 0);
+        in.probes.rate[PROBE_FMA] = of_integers[i].fma, in.probes.rate[PROBE_DOT_I8] = of_integers[i].dot;
+        if (of_integers[i].row) {
+            ck_assert_msg(cla_tuned_parse(of_integers[i].row, &own, why, sizeof why), "%s", why);
             in.own = &own;
         }
         ck_assert(cla_variant_choose_linear(&in, &p, false, &c) && c.id == KERNEL_LINEAR_LANES);
-        ck_assert_msg(c.knobs.dot_i8 == cases[i].dot_i8, "case %zu: DOT_I8 is %d", i, c.knobs.dot_i8);
+        ck_assert_msg(c.knobs.dot_i8 == of_integers[i].dot_i8, "case %zu: DOT_I8 is %d", i, c.knobs.dot_i8);
         ck_assert_int_eq(c.knobs.reduction_tile, c.knobs.dot_i8 ? 512 : 256);
         ck_assert(c.column_tile % c.knobs.column_block == 0 && c.column_tile <= LINEAR_TILE_COLUMNS);
-        if (cases[i].row) cla_tuned_free(&own);
+        if (of_integers[i].row) cla_tuned_free(&own);
     }
 }
 END_TEST
