@@ -15,8 +15,8 @@
 // TURNED: products of gradients, whose reduction is over rows, without transposed copies; x then needs no transposing either. A training
 // step of a BERT-base layer on a 2-core Sapphire Rapids: 50 ms with copies, 49 with blocks of W that are packed column by column, 46 with
 // float32 W read where it lies, its rows asked for 16 steps ahead (8 and 32 are alike, not asking 5 % slower).
-// With DOT_BF16 each number in a vector is a pair of bfloat16 along the reduction, of x and of W as they are stored: 790 to
-// 810 GFLOP/s on a 2-core Zen 5 from 512 x 768 x 768 to 2048 x 1024 x 1024, 1.8 times what multiply-adds reach there.
+// With DOT_BF16 each number in a vector is a pair of bfloat16 along the reduction, of x and of W as they are stored: 850
+// GFLOP/s on a 2-core Zen 5 for 512 x 768 x 768 and biases, 1.9 times what multiply-adds reach there.
 // With DOT_I8 products over ggml's blocks, or int8, i4 and u4 with scales, are of integers (linear_lanes_integers.clh): 512 rows of float32
 // over q8_0, q4_0 and q4_1 take 0.83 to 0.89 of the time of multiply-adds on a 2-core Zen 4, in turns. The products alone are at the peak
 // of the engine; a quarter of the time goes to making integers of x, to asking for y and to storing it.

@@ -30,8 +30,8 @@ struct piece {
     group_part parts[GROUP_PARTS];
     int part_count;
     uint64_t bytes, workspace_bytes, bytes_in, bytes_out;
-    uint64_t
-        beside_bytes; // of the second buffer: zero points of a past lie in it where their scales lie in the first
+    // Of the second buffer, in which zero points of a past lie where their scales lie in the first.
+    uint64_t beside_bytes;
     const clattn_host_memory *host;
     int32_t *arrays; // owned, as all below
     char *staging;
