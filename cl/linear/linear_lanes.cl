@@ -19,7 +19,7 @@
 // GFLOP/s on a 2-core Zen 5 for 512 x 768 x 768 and biases, 1.9 times what multiply-adds reach there.
 // With DOT_I8 products over ggml's blocks, or int8, i4 and u4 with scales, are of integers (linear_lanes_integers.clh): 512 rows of float32
 // over q8_0, q4_0 and q4_1 take 0.83 to 0.89 of the time of multiply-adds on a 2-core Zen 4, in turns. The products alone are at the peak
-// of the engine; a quarter of the time goes to making integers of x, to asking for y and to storing it.
+// of the engine.
 
 // Other standards than knobs.def's.
 #ifndef ROW_VECTORS

@@ -2,7 +2,9 @@
 """`clattn layer --model DIR --layer N` on small folders of BERT-, GPT-2-, Phi-, Gemma- and Qwen-style models, with experts, too, with random
 weights, as their config.json and their names of tensors have it, against numpy in float64; and with --block the whole block of each.
 $1 build folder"""
-import json, math, os, struct, subprocess, sys, tempfile
+import json, math, os, subprocess, sys, tempfile
+
+import files
 
 try:
     import numpy as np
@@ -37,13 +39,8 @@ def from_bf16(bits):
 
 
 def safetensors(path, tensors, dtype="F32"):
-    head, at, data = {}, 0, b""
-    for key, value in tensors.items():
-        raw = (bf16(value) if dtype == "BF16" else np.ascontiguousarray(value).astype("<f4")).tobytes()
-        head[key] = {"dtype": dtype, "shape": list(value.shape), "data_offsets": [at, at + len(raw)]}
-        at, data = at + len(raw), data + raw
-    text = json.dumps(head).encode()
-    open(path, "wb").write(struct.pack("<Q", len(text)) + text + data)
+    numbers = bf16 if dtype == "BF16" else lambda x: np.ascontiguousarray(x).astype("<f4")
+    files.safetensors(path, {key: (list(value.shape), numbers(value).tobytes(), dtype) for key, value in tensors.items()})
 
 
 def turn(x, base, width, factor=1.0):

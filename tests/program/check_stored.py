@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """`clattn layer` over matrices of 8 and 4 bits: files that have scales beside them, as compressed-tensors and transformers write them,
 against the same layer of floats that numpy has made of them; --weight-type against numpy's rounding; and what is refused.  $1 build folder"""
-import json, math, os, struct, subprocess, sys, tempfile
+import json, math, os, subprocess, sys, tempfile
+
+import files
 
 try:
     import numpy as np
@@ -32,14 +34,8 @@ def bf16(x):
 def folder_of(name, config, tensors):
     os.makedirs(name, exist_ok=True)
     json.dump(config, open(name + "/config.json", "w"))
-    head, body = {}, b""
-    for key, value in tensors.items():
-        data = value.bits if isinstance(value, Typed) else np.ascontiguousarray(value)
-        dtype = value.dtype if isinstance(value, Typed) else TYPES[data.dtype.str]
-        head[key] = {"dtype": dtype, "shape": list(value.shape), "data_offsets": [len(body), len(body) + data.nbytes]}
-        body += data.tobytes()
-    text = json.dumps(head).encode()
-    open(name + "/model.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + body)
+    typed = {key: value if isinstance(value, Typed) else Typed(value, TYPES[value.dtype.str]) for key, value in tensors.items()}
+    files.safetensors(name + "/model.safetensors", {key: (list(x.shape), x.bits.tobytes(), x.dtype) for key, x in typed.items()})
     return name
 
 

@@ -21,11 +21,11 @@ def raw(shape):
 
 
 def safetensors(name, tensors):
-    """`tensors`: a shape each, or a shape and its bytes."""
+    """`tensors`: a shape each, or a shape and its bytes, or those and the type's name."""
     head, body = {}, b""
     for key, tensor in tensors.items():
-        shape, data = tensor if isinstance(tensor, tuple) else (tensor, raw(tensor))
-        head[key] = {"dtype": "F32", "shape": shape, "data_offsets": [len(body), len(body) + len(data)]}
+        shape, data, *dtype = tensor if isinstance(tensor, tuple) else (tensor, raw(tensor))
+        head[key] = {"dtype": dtype[0] if dtype else "F32", "shape": shape, "data_offsets": [len(body), len(body) + len(data)]}
         body += data
     text = json.dumps(head).encode()
     with open(name, "wb") as file:

@@ -18,10 +18,7 @@ static const option_row attend_rows[] = {
     {"scores-at", "TAP", "raw, softcap, masked or softmax", AS_CHOICE(attend, scores_at, names_taps)},
     {"dropout-mask", "FILE", "which weights --dropout keeps: bool [B,H,Nq,Nkv]",
      AS_OUTPUT(attend, dropout_mask)},
-    {"kv-type", "TYPE",
-     "how K and V are stored on the device: f32, f16, bf16, with scales as q8 (int8), f8e4m3, f8e5m2, i4 or "
-     "u4 "
-     "(which needs --kv-zeros), or in blocks of 32 numbers as ggml's q8_0, q4_0 (also q4) or q4_1",
+    {"kv-type", "TYPE", "how K and V are stored on the device: " STORE_TYPES_HELP,
      AS_CHOICE(attend, stores.type, store_names)},
     {"v-type", "TYPE", "how V is stored where it is not as K: one of --kv-type's",
      AS_CHOICE(attend, v_type, store_names)},

@@ -21,6 +21,9 @@ typedef struct store_options {
     bool zeros;
 } store_options;
 extern const char *const store_names[];
+#define STORE_TYPES_HELP                                                                                     \
+    "f32, f16, bf16, with scales as q8 (int8), f8e4m3, f8e5m2, i4 or u4 (which needs zero points), or in "   \
+    "blocks of 32 numbers as ggml's q8_0, q4_0 (also q4) or q4_1"
 // What a word of store_names makes of them; whether all that is said has an effect. Return -1, else EXIT_WRONG with a line.
 int store_choose(const store_options *o, int word, store *s);
 int store_check(const store_options *o, const store *stores, int count);

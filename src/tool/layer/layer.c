@@ -73,11 +73,8 @@ static const option_row layer_rows[] = {
     {"attention-weights", "FILE", "attention weights [B,H,Nq,Nkv], .npy",
      AS_OUTPUT(layer_run, attention_weights)},
     {"weight-type", "TYPE",
-     "how matrices of floats are stored on the device: f32, f16, bf16, with scales as q8 (int8), f8e4m3, "
-     "f8e5m2, i4 or u4 (which needs "
-     "--weight-zeros), or in blocks of 32 numbers as ggml's q8_0, q4_0 (also q4) or q4_1; a file that has "
-     "matrices of 8 or 4 bits with "
-     "scales beside them needs no word",
+     "how matrices of floats are stored on the device: " STORE_TYPES_HELP
+     "; a file that has matrices of 8 or 4 bits with scales beside them needs no word",
      AS_CHOICE(layer_run, weights.stores.type, store_names)},
     {"weight-group", "N", "numbers of a row that share a scale, a multiple of 32; default all",
      AS_INTEGER(layer_run, weights.stores.group, 32, INT32_MAX)},

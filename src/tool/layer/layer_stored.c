@@ -2,7 +2,6 @@
 // layouts of files are those of compressed-tensors (github.com/vllm-project/compressed-tensors), which llm-compressor and transformers
 // write, and of DeepSeek's float8 with a scale a square of numbers (transformers, "fine-grained FP8").
 #include "evidence/reference/storage.h"
-#include "evidence/words/words.h"
 #include "tool/layer/layer_weights.h"
 
 // A matrix of a file, and which names there are.
@@ -25,13 +24,13 @@ static bool is_float(const array *a) {
 }
 
 // Numbers of so many bits from 32-bit words, the lowest bits first, along axis 1 or, of zero points, axis 0; less `offset`.
-static int unpack_words(const stored_file *f, int axis, int64_t size, int bits, int offset, array *a) {
+static int unpack_words(const char *name, int axis, int64_t size, int bits, int offset, array *a) {
     const int64_t each = 32 / bits, rows = axis ? a->shape[0] : size, columns = axis ? size : a->shape[1];
     array to = {0};
     const int64_t words_there = a->rank == 2 ? a->shape[axis] : 0;
     if (a->type != ARRAY_I32 || a->rank != 2 || size > words_there * each || size <= (words_there - 1) * each)
-        return tool_wrong("--weights: %s: has no %lld numbers of %d bits in words of 32 along axis %d",
-                          f->other, (long long)size, bits, axis);
+        return tool_wrong("--weights: %s: has no %lld numbers of %d bits in words of 32 along axis %d", name,
+                          (long long)size, bits, axis);
     if (!array_create(&to, ARRAY_I8, 2, (int64_t[]){rows, columns})) return tool_failed("no memory");
     const uint32_t *words = a->data;
     for (int64_t i = 0; i < rows; i++)
@@ -61,8 +60,7 @@ static int read_packed(stored_file *f, array *a, matrix_scales *s) {
         const int bits = words * 4 == size ? 8 : 4;
         const bool zeros = has(f, "_zero_point");
         s->type = bits == 8 ? CLATTN_TYPE_I8 : zeros ? CLATTN_TYPE_U4 : CLATTN_TYPE_I4;
-        (void)has(f, "_packed");
-        status = unpack_words(f, 1, size, bits, bits == 8 ? 128 : zeros ? 0 : 8, a);
+        status = unpack_words(f->name, 1, size, bits, bits == 8 ? 128 : zeros ? 0 : 8, a);
     }
     array_free(&shape);
     return status;
@@ -108,7 +106,7 @@ static int read_zeros(stored_file *f, const array *a, matrix_scales *s, int bits
                           clattn_type_name(s->type));
     int status = layer_weights_read(f->w, f->other, &read);
     if (status < 0 && read.type == ARRAY_I32)
-        status = unpack_words(f, 0, a->shape[0], bits, bits == 8 ? 128 : 0, &read);
+        status = unpack_words(f->other, 0, a->shape[0], bits, bits == 8 ? 128 : 0, &read);
     if (status < 0 && read.type != ARRAY_I8)
         status = tool_wrong("--weights: %s: holds %s: i8, or words of 32 bits, are needed", f->other,
                             array_type_name(read.type));
@@ -166,28 +164,32 @@ int layer_stored_convert(const layer_weights *w, const char *option, array *a, c
     return tensors_store(option, a, w->store.type == CLATTN_TYPE_F32 ? w->stores.type : 0);
 }
 
+// Two numbers of four bits a byte.
+static int pack(const array *a, clattn_type type, array *bytes) {
+    const int64_t shape[2] = {a->shape[0], a->shape[1] / 2};
+    const int8_t *from = a->data;
+    if (a->shape[1] % 2)
+        return tool_wrong("--weights: rows of %lld numbers of 4 bits: an even number is needed",
+                          (long long)a->shape[1]);
+    if (!array_create(bytes, ARRAY_BOOL, 2, shape)) return tool_failed("no memory for a matrix");
+    for (int64_t n = 0; n < array_count(bytes); n++)
+        storage_store_numbers(type, bytes->data, n, (double[]){from[2 * n], from[2 * n + 1]});
+    return -1;
+}
+
+// Bytes travel as those of booleans.
 int layer_stored_upload(const layer_weights *w, tensors *t, const array *a, const matrix_scales *s,
                         clattn_tensor *const views[3]) {
+    array packed = {0}, bytes = *a;
+    int status = -1;
     if (s->type == CLATTN_TYPE_F32) return store_upload(t, a, &w->store, views);
-    const int numbers = clattn_type_numbers(s->type);
-    const int64_t shape[2] = {a->shape[0], a->shape[1] / numbers};
-    array bytes = {0};
-    int status = a->shape[1] % numbers
-                     ? tool_wrong("--weights: rows of %lld numbers of 4 bits: an even number is needed",
-                                  (long long)a->shape[1])
-                 : array_create(&bytes, ARRAY_BOOL, 2, shape) ? -1
-                                                              : tool_failed("no memory for a matrix");
-    for (int64_t n = 0; status < 0 && n < array_count(&bytes); n++) {
-        const int8_t *from = (const int8_t *)a->data + n * numbers;
-        ((uint8_t *)bytes.data)[n] =
-            (uint8_t)(numbers == 1 ? (unsigned)from[0]
-                                   : ((unsigned)from[0] & 15u) | ((unsigned)from[1] & 15u) << 4);
-    }
+    bytes.type = ARRAY_BOOL;
+    if (clattn_type_numbers(s->type) > 1) status = pack(a, s->type, &packed), bytes = packed;
     if (status < 0) status = tensors_upload(t, &bytes, views[0]);
-    if (status < 0) *views[0] = clattn_tensor_dense(views[0]->buffer, s->type, 2, shape);
+    if (status < 0) views[0]->type = s->type;
     if (status < 0) status = tensors_upload(t, &s->scale, views[1]);
     if (status < 0 && s->zero.rank) status = tensors_upload(t, &s->zero, views[2]);
-    array_free(&bytes);
+    array_free(&packed);
     return status;
 }
 
