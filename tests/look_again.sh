@@ -9,9 +9,9 @@
 #   grids of one kernel grow did not reproduce it alone.
 # A suite whose kernel LLVM gives up on is skipped by name: LLVM 18, as PoCL 6.0 of Debian 13 calls it, ends the process where a pass
 # of its own needs a second round (seen in the emulation of matrix engines alone).
-# With CLATTN_TEST_KEPT=few only some suites keep their kernels in a folder. PoCL has a cache of its own, and compiles a kernel once
-# more, without a size of work-groups, when it is asked for a binary: for two fifths of a cold run. Those that do store and load what
-# options, inserted text and threads make of kernels, or look at the folder.
+# clattn asks PoCL for no binaries: PoCL compiles a kernel once more, without a size of work-groups, for each. CLATTN_LAYER_BINARIES
+# hides PoCL's name, so that binaries are stored and loaded all the same. With CLATTN_TEST_KEPT=few only those suites do so that test
+# what options, inserted text and threads make of stored kernels, or that look at the folder.
 # With CLATTN_TEST_OPTIMISED=few only the suites of every pair of options, of hostile numbers and of projections by the planner, and of
 # what a compiler makes of a kernel have theirs compiled as an application's are; the others' are what the text says, unoptimised: three times
 # as fast to compile, and each read and write of the text is done (cl_layer_options.c).
@@ -20,8 +20,8 @@ trap 'rm -f "$said"' EXIT
 case "${CLATTN_TEST_KEPT:-all} ${1##*/}" in
 few\ test_building | few\ test_case | few\ test_embedding | few\ test_faults) ;;
 few\ test_group_faults | few\ test_host_memory | few\ test_keeping) ;;
-few\ test_measure | few\ test_mods | few\ test_places | few\ test_resources | few\ test_threads*) ;;
-few\ *) unset CLATTN_TEST_CACHE ;;
+few\ test_measure | few\ test_mods | few\ test_places | few\ test_program | few\ test_resources | few\ test_threads*) ;;
+few\ *) unset CLATTN_TEST_CACHE CLATTN_LAYER_BINARIES ;;
 esac
 as_written() {
     export CLATTN_LAYER_OPTIONS=-cl-opt-disable

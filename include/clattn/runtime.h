@@ -261,9 +261,9 @@ typedef struct clattn_context_params {
      * is writable by others is not used: that, and any damaged entry, costs a rebuild and is never an error
      * (on Windows links are refused, but owner and permissions are those of the parent folder and not
      * checked). Entries carry a SHA-256 that is checked before the driver sees them. A line at CLATTN_LOG_INFO
-     * tells why a folder is not used or an entry is not kept. Where asking the driver for a binary ends the process (PoCL 4.0 to 6.0,
-     * mended in 7.0) no compiled kernel is kept, here or in `cache`, and the log says so once; PoCL has a cache of its own, and
-     * what was measured is kept. The string is copied. */
+     * tells why a folder is not used or an entry is not kept. PoCL is never asked for a binary: it would compile each
+     * kernel once more, and PoCL 4.0 to 6.0 may end the process. So no compiled kernel is kept there, here or in `cache`. The
+     * log says so once. PoCL keeps kernels in a cache of its own, and clattn keeps its measurements here. The string is copied. */
     const char *cache_dir;
     /* Of all entries together; 0: 256 MiB. What was not used for longest is removed when a new entry exceeds it. */
     uint64_t cache_max_bytes;
@@ -390,10 +390,8 @@ CLATTN_API clattn_status clattn_features_get(clattn_context *context, clattn_fea
 CLATTN_API clattn_status clattn_cache_clean(const char *dir, uint64_t max_bytes, const clattn_log *log);
 
 /* Write what was compiled since the last time into cache_dir and cache. Destroying a context does it, too; an
- * application that never destroys its context calls this once its first results are there (not at build time:
- * PoCL compiles for a work-group size at the first launch, and the binary it hands out stays as it was when
- * it was first asked for). Nothing is asked of a driver that this would end (cache_dir). NULL is allowed. Threads:
- * any; the queues that used the context are finished. Blocking: on the file system. */
+ * application that never destroys its context calls this once its first results are there. PoCL is asked for nothing
+ * (cache_dir). NULL is allowed. Threads: any; the queues that used the context are finished. Blocking: on the file system. */
 CLATTN_API void clattn_context_save_kernels(clattn_context *context);
 
 /* The OpenCL context and device, for creating queues and buffers; NULL of NULL.   Lifetime: the context's; not

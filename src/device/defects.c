@@ -21,6 +21,10 @@ static const defect defects[] = {
     // else they compiled is in their own cache.
     {DEFECT_OF_BINARIES, "PoCL ", 4, 6,
      "PoCL 4 to 6 end the process when they are asked for a binary; PoCL keeps its own cache"},
+    // PoCL compiles a kernel for work-groups of any size when it is asked for a binary, and compiles it again for the size of
+    // the first launch (pocl_driver_build_poclbinary in lib/CL/devices/common_driver.c). The launch never uses the first one.
+    {DEFECT_OF_BINARIES, "PoCL ", 1, INT_MAX,
+     "PoCL compiles each kernel once more for a binary; PoCL keeps its own cache"},
     // PoCL 6.0 compiles kernels of tiles, in which many work-items meet at barriers, right or wrong by chance: the same text gives
     // wrong numbers in one run and right ones in the next. Each operation of its sub-groups is such a barrier. What a CPU is given
     // unasked has no barriers. bench/results/2026-11-25-debian-13-pocl-6.0-tests.md

@@ -5,7 +5,7 @@
 
 // The things that a platform may do badly.
 typedef enum defect_of {
-    DEFECT_OF_BINARIES,  // it must not be asked for a program's binary
+    DEFECT_OF_BINARIES,  // asking it for a program's binary is fatal, or costs more than it saves
     DEFECT_OF_SUBGROUPS, // its sub-groups must not be used
 } defect_of;
 

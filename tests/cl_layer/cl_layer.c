@@ -149,6 +149,7 @@ PLAIN(clSetEventCallback, (cl_event e, cl_int status, event_notify f, void *user
 static cl_int CL_API_CALL layer_clBuildProgram(cl_program p, cl_uint n, const cl_device_id *d, const char *o,
                                                program_notify f, void *user) {
     const int code = layer_fault("clBuildProgram", false);
+    layer_options_wait(LAYER_SLOW_BUILD);
     if (code != 0) return code;
     char *options = layer_options(next, p, o);
     const cl_int built = next->clBuildProgram(p, n, d, options ? options : o, f, user);
@@ -188,9 +189,17 @@ static cl_int answer(const void *value, size_t value_size, size_t size, void *to
     static cl_int CL_API_CALL layer_##name(type of, cl_uint what, size_t size, void *to, size_t *got) {      \
         const int code = layer_fault(#name, false);                                                          \
         if (code != 0) return code;                                                                          \
-        if (pretended == 0 || what != pretended) return next->name(of, what, size, to, got);                 \
+        if (pretended == 0 || what != pretended) return ask_##name(of, what, size, to, got);                 \
         return answer(pretended_bytes, pretended_count, size, to, got);                                      \
     }
+static cl_int ask_clGetPlatformInfo(cl_platform_id of, cl_uint what, size_t size, void *to, size_t *got) {
+    const cl_int code = next->clGetPlatformInfo(of, what, size, to, got);
+    if (code == CL_SUCCESS && to != NULL && what == CL_PLATFORM_VERSION) layer_options_version(to);
+    return code;
+}
+static cl_int ask_clGetDeviceInfo(cl_device_id of, cl_uint what, size_t size, void *to, size_t *got) {
+    return next->clGetDeviceInfo(of, what, size, to, got);
+}
 QUESTION(clGetPlatformInfo, cl_platform_id)
 QUESTION(clGetDeviceInfo, cl_device_id)
 
@@ -226,7 +235,7 @@ static cl_int CL_API_CALL layer_clWaitForEvents(cl_uint n, const cl_event *event
 COMMAND(clEnqueueNDRangeKernel,
         (cl_command_queue q, cl_kernel k, cl_uint dims, const size_t *offset, const size_t *global,
          const size_t *local, cl_uint n, const cl_event *waits, cl_event *event),
-        (q, k, dims, offset, global, local, n, waits, event))
+        (q, k, dims, offset, (layer_options_wait(LAYER_SLOW_LAUNCH), global), local, n, waits, event))
 COMMAND(clEnqueueReadBuffer,
         (cl_command_queue q, cl_mem m, cl_bool block, size_t offset, size_t size, void *to, cl_uint n,
          const cl_event *waits, cl_event *event),

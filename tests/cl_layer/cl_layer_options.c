@@ -1,20 +1,36 @@
 // cl_layer_options.c: see cl_layer_options.h. CLATTN_LAYER_OPTIONS of the environment is added for what is built from source: by it
 // tests/look_again.sh has kernels compiled without optimising. The library's probes are left as they are: plans depend on their rates.
+#define _POSIX_C_SOURCE 200809L
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl_icd.h>
 
 #include "cl_layer/cl_layer_options.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static const char *more;
+static bool binaries, slow;
 
 // Once, since a suite counts who asks for variables.
 void layer_options_begin(void) {
     more = getenv("CLATTN_LAYER_OPTIONS");
+    binaries = getenv("CLATTN_LAYER_BINARIES") != NULL;
+    slow = getenv("CLATTN_LAYER_SLOW") != NULL;
+}
+
+void layer_options_wait(layer_slow first) {
+    static atomic_bool waited[2];
+    if (slow && !atomic_exchange(&waited[first], true)) nanosleep(&(struct timespec){.tv_sec = 2}, NULL);
+}
+
+void layer_options_version(char *version) {
+    char *name = binaries ? strstr(version, "PoCL ") : NULL;
+    if (name != NULL && (name[5] < '4' || name[5] > '6')) memcpy(name, "CoPL", 4);
 }
 
 // A function of this name is called or defined, and not only a file named.

@@ -14,7 +14,7 @@ export OMPI_MCA_odls_base_sigkill_timeout=0 # a job that ends with a failure wai
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
-# No folder of kernels: PoCL compiles what is kept in one a second time, here on each rank. Python's own modules are found by HOME.
+# No cache folder: each rank and command stands alone. Python's own modules are found by HOME.
 PYTHONUSERBASE=$(python3 -m site --user-base)
 export PYTHONUSERBASE XDG_CACHE_HOME=none HOME=none
 # As look_again.sh: kernels as the text has them, which are compiled in a third of the time.

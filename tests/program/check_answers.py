@@ -18,8 +18,8 @@ def check(good, *what):
         failed.append(what)
 
 
-def run(line, **more):
-    return subprocess.run([clattn, *line.split()], capture_output=True, text=True, env=environment, timeout=600, **more)
+def run(line, env=environment, **more):
+    return subprocess.run([clattn, *line.split()], capture_output=True, text=True, env=env, timeout=600, **more)
 
 
 def npy(name, shape):
@@ -225,6 +225,16 @@ for line, stop, least in (("bench -n 16,24 -d 8 --heads 2 --max-ms 50", None, 6)
 said, status = on_terminal(f"bench -n {','.join(str(n) for n in range(16, 528, 8))} -d 8 --heads 2 --max-ms 300 --save part.json --device 0", "-n24-")
 got = len(json.load(open("part.json"))["rows"]) if os.path.exists("part.json") else 0
 check(1 <= got < 64 and status == 1, "bench, interrupted:", got, status, said[-300:])
+# A driver whose first build and first launch take two seconds each: a person is told, and the time contains neither.
+slow = {"OPENCL_LAYERS": os.path.join(os.path.dirname(clattn), "tests/libclattn_layer.so"), "CLATTN_LAYER_SLOW": "on", "HOME": work,
+        "POCL_CACHE_DIR": environment.get("POCL_CACHE_DIR", work + "/pocl")}
+where = slow["POCL_CACHE_DIR"] if "PoCL " in run("devices --json").stdout else work + "/cache/clattn"
+for command, line in ("attend", attend), ("layer", layer):
+    said, status = on_terminal(line + " --out cold.npy", **slow)
+    check(status == 0 and said.count(f"clattn {command}: compiling (once; cached in {where})") == 1, command, "cold:", said)
+    check("compiling" not in on_terminal(line + " --out cold.npy --quiet", **slow)[0], command, "--quiet tells of compiling")
+    done = run(line + " --out cold.npy --json", env={**environment, **slow})
+    check("compiling" not in done.stderr and json.loads(done.stdout)["time_ns"] < 1e9, command, "the first launch is timed:", done)
 said, status = on_terminal(bench + " --quiet")
 check(status == 0 and not said, "--quiet shows", said)
 said, status = on_terminal(bench, TERM="dumb")

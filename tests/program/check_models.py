@@ -122,7 +122,7 @@ def check(what, config, tensors, want, layer=0, *options):
 
 
 os.chdir(tempfile.mkdtemp())
-os.environ["XDG_CACHE_HOME"] = os.environ["HOME"] = "none"  # no folder: PoCL compiles what is kept in one a second time
+os.environ["XDG_CACHE_HOME"] = os.environ["HOME"] = "none"  # no cache folder: each command stands alone
 x = rounded(random.standard_normal((ROWS, WIDTH)))
 np.save("x.npy", x[None].astype(np.float32))
 

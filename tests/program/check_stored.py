@@ -17,7 +17,7 @@ TYPES = {"<f4": "F32", "<f2": "F16", "<i4": "I32", "<i8": "I64", "|i1": "I8"}
 random = np.random.default_rng(11)
 counted = 0
 os.chdir(tempfile.mkdtemp())
-os.environ["XDG_CACHE_HOME"] = os.environ["HOME"] = "none"  # no folder: PoCL compiles what is kept in one a second time
+os.environ["XDG_CACHE_HOME"] = os.environ["HOME"] = "none"  # no cache folder: each command stands alone
 
 
 class Typed:

@@ -6,7 +6,7 @@ clattn=$PWD/$1/clattn data=$PWD/tests/data
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
-export XDG_CACHE_HOME=none HOME=none # no folder: PoCL compiles what is kept in one a second time, and keeps kernels itself
+export XDG_CACHE_HOME=none HOME=none # no cache folder: each command stands alone
 "$clattn" devices --quiet 2>/dev/null || { echo "no OpenCL device"; exit 77; }
 
 attend() { "$clattn" attend --q x.npy --k x.npy --v x.npy --quiet "$@"; }

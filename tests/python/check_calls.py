@@ -252,8 +252,8 @@ def plans():
         with clattn.Context(cache_dir=folder) as context:
             context.attention(small, small, small)
             context.save_kernels()
-            defective = any(f"PoCL {major}." in context.capabilities()["platform"] for major in (4, 5, 6))
-            check(bool(os.listdir(folder)) != defective, "save_kernels: PoCL 4 to 6 keep none")
+            unkept = "PoCL " in context.capabilities()["platform"]
+            check(bool(os.listdir(folder)) != unkept, "save_kernels: kernels are kept, but PoCL's")
         clattn.cache_clean(folder)
         check(not [name for name in os.listdir(folder) if "bin" in name], f"{os.listdir(folder)}")
     refused("", clattn.cache_clean, "/no/such/folder")

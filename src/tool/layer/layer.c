@@ -1,8 +1,10 @@
 // layer.c: clattn layer: multi-head attention with a model's weights.
 #include "evidence/device/measure.h"
+#include "evidence/device/opencl.h"
 #include "evidence/words/words.h"
 #include "tool/layer/layer_backward.h"
 #include "tool/layer/layer_block.h"
+#include "tool/cli/compiling.h"
 #include "tool/cli/report.h"
 #include "tool/cli/progress.h"
 
@@ -151,9 +153,28 @@ static double layer_flops(const clattn_layer_params *p) {
     return 2.0 * (rows * of_rows + kv_rows * of_keys) + report_flops(&a);
 }
 
+// Compile the kernels, and run all once where the time would contain the driver's compiler.
+static clattn_status make_ready(layer_run *r, session *s, double flops, clattn_plan *plan,
+                                uint64_t *ready_ns) {
+    compiling notice;
+    compiling_begin(&notice, s);
+    clattn_status done = clattn_layer_plan(s->context, &r->params, plan);
+    if (done == CLATTN_OK) done = layer_block_prepare(r, s);
+    clFinish(s->queue); // a failure is that of the run that is timed
+    *ready_ns = measure_clock_ns();
+    compiling_still(&notice);
+    if (done == CLATTN_OK && compiling_runs_first(s, flops)) {
+        done = layer_block_enqueue(r, s);
+        clFinish(s->queue);
+    }
+    compiling_end(&notice);
+    return done;
+}
+
 static int run_layer(layer_run *r, session *s, tensors *t) {
     clattn_plan plan;
     watch seen;
+    uint64_t ready = 0;
     int status = layer_upload(r, t);
     const clattn_tensor out = r->params.out;
     if (status < 0) status = layer_block_begin(r, t);
@@ -162,11 +183,8 @@ static int run_layer(layer_run *r, session *s, tensors *t) {
     if (status >= 0) return status;
     const double flops = layer_flops(&r->params) + layer_block_flops(r);
     const uint64_t start = measure_clock_ns();
-    clattn_status done = clattn_layer_plan(s->context, &r->params, &plan);
-    if (done == CLATTN_OK) done = layer_block_prepare(r, s);
-    if (done == CLATTN_OK) status = session_finish(s);
-    if (status >= 0) return status;
-    const uint64_t ready = measure_clock_ns();
+    clattn_status done = make_ready(r, s, flops, &plan, &ready);
+    const uint64_t begun = measure_clock_ns();
     r->params.progress = watch_begin(&seen, s->options.quiet, flops);
     seen.line.all = flops / layer_flops(&r->params); // the layer's share is what is watched
     if (done == CLATTN_OK) done = layer_block_enqueue(r, s);
@@ -181,7 +199,7 @@ static int run_layer(layer_run *r, session *s, tensors *t) {
     if (status >= 0) return status;
     status = expect_check(&r->expect, &r->out_array, 1);
     json_t *block = layer_block_json(r);
-    const int told = report_run(s, &plan, flops, end - ready, ready - start, r->out, &r->expect, block);
+    const int told = report_run(s, &plan, flops, end - begun, ready - start, r->out, &r->expect, block);
     json_decref(block);
     return status >= 0 ? status : told;
 }
