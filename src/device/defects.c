@@ -22,7 +22,7 @@ static const defect defects[] = {
     {DEFECT_OF_BINARIES, "PoCL ", 4, 6,
      "PoCL 4 to 6 end the process when they are asked for a binary; PoCL keeps its own cache"},
     // PoCL compiles a kernel for work-groups of any size when it is asked for a binary, and compiles it again for the size of
-    // the first launch (pocl_driver_build_poclbinary in lib/CL/devices/common_driver.c). The launch never uses the first one.
+    // the first launch (pocl_driver_build_poclbinary of its sources). The launch never uses the first one.
     {DEFECT_OF_BINARIES, "PoCL ", 1, INT_MAX,
      "PoCL compiles each kernel once more for a binary; PoCL keeps its own cache"},
     // PoCL 6.0 compiles kernels of tiles, in which many work-items meet at barriers, right or wrong by chance: the same text gives
