@@ -26,8 +26,9 @@ static clattn_status refuse_platforms(const clattn_log *log, cl_int code) {
     const bool none = code == CL_SUCCESS || code == OPENCL_PLATFORM_NOT_FOUND;
     if (none)
         cla_log_send(log, CLATTN_LOG_ERROR,
-                     "no OpenCL platform: install a driver (on Debian, pocl-opencl-icd runs on any CPU), or "
-                     "for a wheel of Python: pip install clattn[cpu]; loader says %d",
+                     "no OpenCL platform: install a driver for your device; for any CPU: apt install "
+                     "pocl-opencl-icd, or beside the Python module on x86-64: pip install "
+                     "intel-opencl-rt intel-cmplr-lib-rt; the loader returned %d",
                      (int)code);
     else
         cla_log_send(log, CLATTN_LOG_ERROR, "device list: clGetPlatformIDs: OpenCL error %d (%s)", (int)code,

@@ -131,11 +131,11 @@ static clattn_status load(const clattn_opencl_params *params, const clattn_log *
     const bool told = params && (params->find || params->path);
     search s = {.tried = ""};
     if (!(told ? look_where_told(&s, params) : look_everywhere(&s))) {
-        cla_log_send(
-            log, CLATTN_LOG_ERROR,
-            "no OpenCL: looked for %s: install a loader (on Debian, ocl-icd-libopencl1) and a "
-            "driver (pocl-opencl-icd runs on any CPU), or for a wheel of Python: pip install clattn[cpu]",
-            s.tried);
+        cla_log_send(log, CLATTN_LOG_ERROR,
+                     "no OpenCL: looked for %s: install a loader and a driver; for any CPU: apt install "
+                     "ocl-icd-libopencl1 pocl-opencl-icd, or beside the Python module on x86-64: pip install "
+                     "intel-opencl-rt intel-cmplr-lib-rt",
+                     s.tried);
         return CLATTN_UNSUPPORTED;
     }
     if (keep(&s.calls, &s.from) || !told) return CLATTN_OK;

@@ -1,5 +1,5 @@
 # Memory of a device, and views of it.
-class _Memory:
+class _Memory(_Owned):
     """A cl_mem, which lives as long as a call or a view has it, and longer than its context if need be. `owner` is what it lies over."""
 
     def __init__(self, context, nbytes, flags=CL_MEM_READ_WRITE, address=None, owner=None):
@@ -42,23 +42,35 @@ class _Views(np.ndarray):
     __str__ = __repr__
 
 
-class Later:
-    """Numbers of a Buffer that are being read: Buffer.later()."""
+class Later(_Owned):
+    """Numbers of a Buffer that are being read: Buffer.later(). Several threads may ask for them."""
+    _event = _failed = None
 
     def __init__(self, span, view, event, memory):
-        self._kept, self._view, self._event, self._pid = (span, memory), view, event, os.getpid()
+        self._kept, self._view, self._lock, self._pid = (span, memory), view, threading.Lock(), os.getpid()
+        self._event = event
 
     def numpy(self):
         """The numpy array, once it is read."""
-        event, self._event = self._event, None
-        if event:
-            _ask(library(), "clWaitForEvents", 1, c.byref(event))
-            _ask(library(), "clReleaseEvent", event)
+        if self._event and self._pid != os.getpid():
+            raise ValueError("the numbers are another process's")  # where the threads of the driver are
+        with self._lock:
+            if self._event:  # until all threads wait no more, or the second one would have numbers that are not read yet
+                code = library().clWaitForEvents(1, c.byref(self._event))
+                event, self._event = self._event, None
+                library().clReleaseEvent(event)
+                self._failed = Error(CLATTN_DRIVER, f"clWaitForEvents failed ({code})") if code else None
+        if self._failed:
+            raise self._failed
         return self._view
+
+    def __repr__(self):
+        return f"<clattn.Later of shape {list(self._view.shape)}, {'not read yet' if self._event else 'read'}>"
 
     def __del__(self):
         if self._event and sys is not None and not sys.is_finalizing() and self._pid == os.getpid():
-            self.numpy()  # memory that is being written must not go
+            with contextlib.suppress(Error):
+                self.numpy()  # memory that is being written must not go
 
 
 class Buffer:
@@ -145,7 +157,7 @@ class Buffer:
     shared = property(lambda self: self._memory.owner is not None)
 
     def __repr__(self):
-        return f"<clattn.Buffer {self.dtype} {list(self.shape)}{' over memory of the host' * self.shared}>"
+        return f"<clattn.Buffer {self.dtype} {list(self.shape)}{' over memory of the host' * self.shared} on {self.context._named()}>"
 
     def __len__(self):
         return len(self._at)
@@ -155,6 +167,7 @@ class Buffer:
         return self._view(self._at[index if any(part is Ellipsis for part in index) else index + (Ellipsis,)])
 
     def transpose(self, *axes):
+        """A view with its axes in another order, as numpy's."""
         return self._view(self._at.transpose(*axes))
 
     def reshape(self, *shape):

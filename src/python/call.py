@@ -5,7 +5,6 @@ INTEGERS = {"int": c.c_int, "unsigned": c.c_uint, "size_t": c.c_size_t, "int32_t
             "uint64_t": c.c_uint64}
 REALS = {"float": c.c_float, "double": c.c_double}
 HOST = {"const int32_t *": np.dtype(np.int32), "const float *": np.dtype(np.float32), "const double *": np.dtype(np.float64)}
-I32 = ("block_table", "positions", "k_positions", "kv_lengths_device", "cu_seqlens_q_device", "cu_seqlens_kv_device")
 PROGRESS = c.CFUNCTYPE(c.c_bool, c.c_void_p, c.c_double)
 
 
@@ -38,18 +37,33 @@ def _annotation(struct, name):
         "const char *": "str | bytes | PathLike", "clattn_packed": "Packed", "const clattn_progress *": "Callable[[float], Any]"}.get(word)
 
 
+def _described(struct, name, call):
+    """A line of help on a field of a call: its type and its text."""
+    kind = _annotation(struct, name).replace("str | bytes | PathLike", "path" if "path" in name or "dir" in name else "str")
+    kind = "dict" if kind in HEADER else kind[8:-7].replace("', '", "' | '") if kind.startswith("Literal") else kind
+    text = f"{name}: {kind}; {_about(struct, name, call)}"
+    return textwrap.fill(text, 100, initial_indent=" " * 8, subsequent_indent=" " * 12, break_on_hyphens=False)
+
+
 @functools.cache
-def _described(struct, name):
-    """A line of help on a field: what it takes, and what the header says first."""
-    kind = _annotation(struct, name)
-    kind = f"dictionary of the fields of {kind}" if kind in HEADER else kind[8:-7] if kind.startswith("Literal") else kind
-    about = struct.about.get(name, "")
-    return textwrap.fill(f"{name}: {kind}{'; ' * bool(about)}{about}", 120, initial_indent=" " * 8, subsequent_indent=" " * 12)
-
-
 def _keywords(kind):
-    """The keywords of a call with these params, each with the struct that it is a field of."""
-    return {name: type(part) for name, part in _fields(kind()).items() if _annotation(type(part), name)}
+    """The keywords of a call with these params in the order of help(), each with the struct that it is a field of."""
+    found = {name: type(part) for name, part in _fields(kind()).items() if _annotation(type(part), name)}
+    return {name: found[name] for name in sorted(found, key=lambda name: _PLACES.get(name, len(_PLACES)))}
+
+
+@functools.cache
+def _all_keywords():
+    """The fields of all calls, and the arguments that are no fields."""
+    return {"axes", "shape", "kv_heads"}.union(*(_fields(kind()) for name, kind in HEADER.items() if name.endswith("_params")))
+
+
+def _refuse_strangers(kind, given):
+    """Refuse a keyword that no call has, before anything else is said of the call."""
+    known = _all_keywords()
+    for name in given:
+        if name not in known:
+            raise TypeError(_stranger(name, _keywords(kind)))
 
 
 class Packed:
@@ -58,6 +72,9 @@ class Packed:
     def __init__(self, struct, memory):
         self._struct, self._memory = struct, memory
 
+    def __repr__(self):
+        return f"<clattn.Packed of {self._memory.nbytes} bytes on {self._memory.context._named()}>" if self._memory else "<clattn.Packed, without effect>"
+
 
 class _Call:
     """`sizes` says how long host arrays are; `written` names the tensors that the call writes into, which then are Buffers; one that
@@ -65,14 +82,13 @@ class _Call:
 
     def __init__(self, context, params, sizes=None, written=(), planned=False):
         self.context, self.params, self.sizes, self.written, self.planned = context, params, sizes or {}, written, planned
-        self.kept, self.results, self.failed, self.sized = [], [], [], ()
+        self.kept, self.results, self.failed, self.sized, self.mods = [], [], [], (), {}
 
     def known(self, name, value):
         """A numpy array of a type that tensors have."""
         array = _array(name, value)
-        if name in I32 or (array.dtype.kind in "iu" and array.dtype.itemsize > 1):
-            array = _converted(name, array, np.dtype(np.int32))
-        elif array.dtype == np.uint8 and "mask" not in name:
+        _suits(name, array.dtype)
+        if name in I32 or (array.dtype.kind in "iu" and array.dtype.itemsize > 1) or (array.dtype == np.uint8 and "mask" not in name):
             array = _converted(name, array, np.dtype(np.int32))
         word = _type(name, array.dtype)
         if not 1 <= array.ndim <= CLATTN_MAX_RANK:
@@ -92,6 +108,8 @@ class _Call:
         if isinstance(value, Buffer):
             if value.context is not self.context:
                 raise ValueError(f"{name}: the Buffer is of another context")
+            if name in ("mask", "bias"):
+                _suits(name, STORAGE[value.dtype][1])
             if not 1 <= value.ndim <= CLATTN_MAX_RANK:
                 raise ValueError(f"{name}: a Buffer has {value.ndim} axes: 1 to {CLATTN_MAX_RANK} are taken")
             return self.view(value._memory, value.dtype, value.shape, value.strides, value.offset)
@@ -144,6 +162,9 @@ class _Call:
             value = array.ctypes.data
         elif word == "const char *":
             value = _text(name, value)
+            if "_mod" in name:
+                self.mods[name] = value
+                _warn_of_python(name, value)
         elif word in ENUMS:
             value = _enum(name, value, word)
         elif word == "bool":
@@ -170,12 +191,13 @@ class _Call:
         elif word in HEADER and isinstance(value, dict):
             self.options(getattr(struct, name), value)
             return
-        elif word in HEADER and word not in ("clattn_packed", "clattn_log"):
-            raise TypeError(f"{name}: a dictionary is taken, of {', '.join(HEADER[word].words)}, not {value!r}")
+        elif word in HEADER and word != "clattn_packed" and _annotation(type(struct), name):
+            example = f", such as {{'layout': {value if isinstance(value, str) else 'half'!r}}}" if word == "clattn_rope" else ""
+            raise TypeError(f"{name}: a dictionary is taken{example}, of {', '.join(HEADER[word].words)}, not {value!r}")
         elif word in ("clattn_packed", "const clattn_progress *"):
             raise TypeError(f"{name}: {'what linear_pack made' if word == 'clattn_packed' else 'a function of the share that is done'} is taken")
         else:
-            raise TypeError(f"{name} is for C alone")
+            raise TypeError(f"{name} is for C alone" + ": use cache_dir" * (name == "cache"))
         setattr(struct, name, value)
 
     def progress(self, function):
@@ -198,8 +220,7 @@ class _Call:
         fields, turned = _fields(struct), set()
         for name, value in given.items():
             if name not in fields:
-                near = difflib.get_close_matches(name, fields, 1)
-                raise TypeError(f"{name} is no option" + (f": did you mean {near[0]}?" if near else ""))
+                raise TypeError(_stranger(name, fields))
             if value is None:
                 continue
             part = fields[name]
@@ -211,6 +232,9 @@ class _Call:
                 self.put(part, "window_left", value[0])
                 self.put(part, "window_right", value[1])
                 value = True
+            elif name == "window" and not isinstance(value, (bool, np.bool_)) and value not in (0, 1):
+                raise TypeError(f"window: (left, right) is taken, not {value!r}: a row sees `left` keys before its position and `right` keys "
+                                "behind it, and -1 is unbounded: causal=True, window=(2, 0) sees 3 keys")
             self.put(part, name, value)
         if turned and "layout" not in turned:
             raise ValueError(f"rope: {min(turned)} is given, layout is not: half or interleaved")
@@ -222,7 +246,9 @@ class _Call:
         if self.failed:
             raise self.failed[0]
         if status != CLATTN_OK:
-            raise Error(status, last_error(self.context.handle))
+            text = last_error(self.context.handle).replace("clattn_tensor_bshd views [B, N, H, D] so", "[B, N, H, D] is viewed so by "
+                                                           ".transpose(0, 2, 1, 3)")
+            raise Error(status, text + _words_of_python(self.mods.get(text.partition(":")[0])))
 
     def enqueue(self, function):
         queue = self.context.queue
@@ -246,3 +272,33 @@ def last_error(context):
     text = c.create_string_buffer(1024)
     library().clattn_context_last_error(context, c.cast(text, c.c_void_p), len(text))
     return text.value.decode(errors="replace")
+
+
+# Words of Python, numpy and FlexAttention in an expression, and those of OpenCL C.
+_PYTHON = {r"\band\b": "'and' is &&", r"\bor\b": "'or' is ||", r"\bnot\b": "'not' is !", r"\bTrue\b": "'True' is true",
+           r"\bFalse\b": "'False' is false", r"\bif\b": "'a if c else b' is c ? a : b", r"\bwhere\b": "'where(c, a, b)' is c ? a : b",
+           r"\*\*": "'x ** y' is pow(x, y)", r"\b(np|numpy|torch|math|jnp)\.": "functions have no prefix", r"\binf\b": "'inf' is INFINITY",
+           r"\b(q_idx|q_index|row_idx)\b": "the query row is i",
+           r"\b(kv_idx|k_idx|kv_index|col_idx)\b": "the key is j", r"\b(b_idx|batch|batch_idx)\b": "the batch item is b",
+           r"\b(h_idx|head|head_idx)\b": "the head is h", r"\blambda\b|\bdef\b|\breturn\b": "the text is the expression alone"}
+
+
+def _words_of_python(text):
+    """The OpenCL C for what an expression that was refused has of Python."""
+    said = [says for word, says in _PYTHON.items() if text and re.search(word, text.decode(errors="replace"))]
+    return f"; in OpenCL C {', '.join(said)}" if said else ""
+
+
+# Texts that mean one thing in Python and another one in OpenCL C.
+_CHAIN = re.compile(r"(?<![<>])[<>]=?(?![<>=])[^<>&|?:()!=,/]+(?<![<>])[<>]=?(?![<>=])")
+_FLOOR = re.compile(r"[\w)]\s*//[^\n]*(==|!=|[<>]|&&|\|\||[-+*?])")
+
+
+def _warn_of_python(name, text):
+    """Warn of what compiles and has another value than in Python."""
+    text = re.sub(r"/\*.*?\*/", " ", text.decode(errors="replace"), flags=re.S)
+    says = "// begins a comment: whole numbers are divided by /" if _FLOOR.search(text) else \
+        "a <= b <= c compares the result of a <= b with c: use a <= b && b <= c" \
+        if _CHAIN.search(re.sub(r"//.*|\b(and|or|not|if)\b", "&&", text)) else None
+    if says:
+        warnings.warn(f"clattn: {name}: in OpenCL C {says}", RuntimeWarning, stacklevel=2)

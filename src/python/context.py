@@ -2,12 +2,39 @@
 _contexts = weakref.WeakSet()
 
 
+def _chosen(device, count):
+    """The number of a device, found from its number, "gpu", "cpu", or a part of one name; None: from CLATTN_DEVICE, else 0."""
+    said = "device"
+    if device is None:
+        device, said = os.environ.get("CLATTN_DEVICE") or 0, "CLATTN_DEVICE"
+    if isinstance(device, str) and device.isdecimal() and int(device) < count:
+        device = int(device)
+    if not isinstance(device, str) and 0 <= _number(said, device, c.c_int32) < count:
+        return device
+    listed = devices()
+    word = str(device).lower()
+    typed = [n for n, facts in enumerate(listed) if word == facts["type"]]
+    whole = [n for n, facts in enumerate(listed) if word == facts["name"].lower()]
+    named = [n for n, facts in enumerate(listed) if word in facts["name"].lower()]
+    named = typed[:1] or (whole if len(whole) == 1 else named) or \
+        [n for n, facts in enumerate(listed) if word in facts["platform"].lower()]
+    if isinstance(device, str) and len(named) == 1:
+        return named[0]
+    what = f"{len(named)} devices are called {device!r}" if isinstance(device, str) else f"there is no device {device}"
+    raise ValueError(f"{said}: {what}: " +
+                     "; ".join(f"{n} is {facts['name']!r} ({facts['type']})" for n, facts in enumerate(listed)))
+
+
 class Recording(_Closed):
-    """What Context.record made: step() enqueues its launches, behind what was enqueued before."""
+    """A recorded step, made by Context.record(). Calling it enqueues its launches on the queue of the context."""
 
     def __init__(self, context, handle):
-        self.context, self.handle, self.kept = context, handle, []
+        self.context, self.handle, self.kept, self._count = context, handle, [], None
         context._recordings.add(self)
+
+    def __repr__(self):
+        state = "closed" if not self.handle else "recording" if self._count is None else f"{self._count} launches"
+        return f"<clattn.Recording, {state}, on {self.context._named()}>"
 
     @contextlib.contextmanager
     def _use(self):
@@ -22,11 +49,12 @@ class Recording(_Closed):
             return lib.clattn_recording_launches(self.handle)
 
     def fuse(self):
-        """Make as few launches of it as the device allows, which takes seconds the first time; returns it."""
+        """Combine its launches into as few as the device allows, and return the recording. This takes seconds the first time."""
         with self._use() as lib:
             status = lib.clattn_recording_fuse(self.handle)
             if status != CLATTN_OK:
                 raise Error(status, last_error(self.context.handle))
+            self._count = lib.clattn_recording_launches(self.handle)
         return self
 
     def __call__(self):
@@ -50,12 +78,13 @@ class Recording(_Closed):
 
 
 class Context(_Closed):
-    """A device with its compiled kernels and an in-order queue. `device` is its number among devices(), or a part of one name alone.
-    Other keywords are fields of clattn_context_params, such as cache_dir. It closes with `with`, close(), when it is collected, and
-    when Python ends; calls of several threads wait for one another."""
-    handle = queue = None
+    """A device with its compiled kernels and an in-order queue. `device` is its number among devices(), "gpu", "cpu", or a part of a name
+    that one device alone has. None is the device that the environment variable CLATTN_DEVICE names in the same way, else the first.
+    A Context closes at the end of a `with`, by close(), by the garbage collector, and when Python ends. Calls of several threads
+    wait for one another."""
+    handle = queue = _name = None
 
-    def __init__(self, device=0, **options):
+    def __init__(self, device=None, **options):
         self._lock, self._depth, self._pid, self._groups, self._log = threading.RLock(), 0, os.getpid(), weakref.WeakSet(), _Log()
         self._recordings, self._recorded = weakref.WeakSet(), None
         with _lock:  # of PoCL 3.1 the first question starts it, and two at once end the process
@@ -65,18 +94,15 @@ class Context(_Closed):
         lib, listed = library(), _devices(self._log)
         if not listed:
             self._log.check(CLATTN_UNSUPPORTED)
-        if isinstance(device, str):
-            named = [n for n, facts in enumerate(devices()) if device.lower() in facts["name"].lower()]
-            if len(named) != 1:
-                raise ValueError(f"{len(named)} devices are called {device!r}: {[facts['name'] for facts in devices()]}")
-            device = named[0]
-        if not 0 <= _number("device", device, c.c_int32) < len(listed):
-            raise ValueError(f"there is no device {device}: there are {len(listed)}")
+        device = _chosen(device, len(listed))
         params, made, code = clattn_context_params(device=listed[device].device, log=self._log.struct), c.c_void_p(), c.c_int32()
         call = _Call(None, params)
         call.options(params, options)
         self._log.check(lib.clattn_context_create(c.byref(params), c.byref(made)))
         self.handle = made
+        self._log.warn()
+        facts = clattn_capabilities.from_address(lib.clattn_context_capabilities(made))
+        self._name = f"{facts.name.decode(errors='replace')!r} (driver {facts.driver.decode(errors='replace')})"
         self.queue = lib.clCreateCommandQueue(lib.clattn_context_opencl(made), lib.clattn_context_device(made), 0, c.byref(code))
         if not self.queue:
             self.close()
@@ -118,13 +144,21 @@ class Context(_Closed):
         if self.handle:
             library().clattn_context_destroy(self.handle)
         self.handle = self.queue = None
+        self._log.warn()
+
+    def _named(self):
+        """The name and driver of the device, and whether the context is closed."""
+        return f"{self._name or 'no device'}{'' if self.handle else ', closed'}"
+
+    def __repr__(self):
+        return f"<clattn.Context on {self._named()}{', open' * bool(self.handle)}>"
 
     @contextlib.contextmanager
     def record(self):
-        """`with context.record() as step:` the calls of this context within are not run, but recorded, and step() runs them as often as
-        wanted, with nothing left to check or to plan: the step of a decoder, say. Tensors that change are Buffers, which are written in
-        between, and so are lengths (kv_lengths_device with cu_seqlens_q_device); numbers and arrays stay what they were. Results are
-        Buffers, which a step writes. Other threads wait meanwhile."""
+        """Record a step: within `with context.record() as step:` the calls of this context do not run. step() then runs them, without
+        checks and planning, as often as it is called. Tensors and lengths that change between runs are Buffers, which the caller writes
+        (lengths: kv_lengths_device with cu_seqlens_q_device). Numbers and arrays keep their values. Results are Buffers, which each run
+        writes. Other threads wait until the `with` ends."""
         with self._use() as lib:
             made = c.c_void_p()
             status = lib.clattn_recording_begin(self.handle, self.queue, c.byref(made))
@@ -138,6 +172,7 @@ class Context(_Closed):
                 status = lib.clattn_recording_end(made)
                 if status != CLATTN_OK:
                     raise Error(status, last_error(self.handle))
+                step._count = lib.clattn_recording_launches(made)
             except BaseException:
                 self._recorded = None
                 step.close()
@@ -146,6 +181,7 @@ class Context(_Closed):
     def _prepared(self, form, given, planned=False):
         """A call whose params are filled: within _use()."""
         given = dict(given)
+        _refuse_strangers(_TAKES[form], given)
         form = form(given)
         call = _Call(self, form.params, form.sizes, form.written, planned)
         call.sized = form.sized
@@ -161,32 +197,28 @@ class Context(_Closed):
         return found[0] if len(found) == 1 else tuple(found)
 
     def attention(self, q, k, v, *, out=None, lse=False, weights=False, scores=None, **options):
-        """Attention: out [B, H, Nq, Dv] of q's type, or written into `out`, an array or a Buffer; rows that the call leaves alone, such
-        as those past q_lengths, are zero in a new one. With lse=True float32 [B, H, Nq] after it; with weights=True, or a type, the
-        attention weights [B, H, Nq, Nkv] after those; with scores a word of clattn_tap ("raw", "softcap", "masked", "softmax") that
-        tap, float32. lse, weights and scores may be arrays or Buffers to write into, too (scores then with scores_at). k_new and v_new
-        are appended to k and v, which are Buffers then. `sequences` is found from cu_seqlens_q where it is not given."""
+        """Attention. Returns out [B, H, Nq, Dv] of q's type, and after it what lse, weights and scores ask for, in that order. Results are
+        Buffers where q is one, else arrays. A new result is zero in rows that the call does not write, such as those past q_lengths."""
         given = {"q": q, "k": k, "v": v, "out": out, "lse": lse, "weights": weights, "scores": scores, **options}
         return self._run("clattn_attention_enqueue", _attention, given)
 
     def attention_backward(self, q, k, v, out, lse, dout, *, dlse=None, **options):
-        """Gradients of attention(): dq, dk and dv, of the types of q, k and v, or into arrays or Buffers of these names; False leaves one
-        out. out and lse are what attention() gave, with the same keywords here. With dbias=True, dsinks=True, dalibi_slopes=True or
-        dhead_scales=True those follow, float32. score_mod_gradient is score_mod's derivative by `score`, where it is not one
-        that the library makes itself."""
+        """Gradients of attention(): dq, dk and dv, of the types of q, k and v. dbias, dsinks, dalibi_slopes and dhead_scales follow where
+        they are True. out and lse are the results of attention(..., lse=True), whose other keywords are repeated here."""
         given = {"q": q, "k": k, "v": v, "out": out, "lse": lse, "dout": dout, **({} if dlse is None else {"dlse": dlse}), **options}
         return self._run("clattn_attention_backward_enqueue", _backward, given)
 
     def layer(self, x, *, wq, wo, heads, wk=None, wv=None, out=None, lse=False, weights=False, scores=None, **options):
-        """A layer: out [B, Nq, Mo] of x's type; out, lse, weights and scores as in attention(). With k and v, which a layer_kv() made,
-        wk and wv are left out; with append=True k and v are caches, Buffers, and what is made of x goes to their end."""
+        """An attention layer with its projections. Returns out [B, Nq, Mo] of x's type, and after it what lse, weights and scores ask
+        for. With k and v, made by layer_kv(), wk and wv are left out. With append=True k and v are caches, and the keys and values of x
+        are appended."""
         given = {"x": x, "wq": wq, "wk": wk, "wv": wv, "wo": wo, "heads": heads, "out": out, "lse": lse, "weights": weights,
                  "scores": scores, **options}
         return self._run("clattn_layer_enqueue", _layer, given)
 
     def layer_forward(self, x, *, wq, wo, heads, wk=None, wv=None, out=None, kept=None, **options):
-        """layer() of a training step: out, and a Buffer that layer_backward() with the same arguments takes as `kept`; a new one, or
-        that of an earlier step. Between its projections and attention all is float32."""
+        """layer() of a training step. Returns out and a Buffer `kept`, which layer_backward() with the same arguments takes. `kept` of an
+        earlier step is written again. Everything between the projections and attention is float32."""
         given = {"x": x, "wq": wq, "wk": wk, "wv": wv, "wo": wo, "heads": heads, "out": out, **options}
         with self._use():
             if kept is None:
@@ -197,37 +229,31 @@ class Context(_Closed):
             return tuple(self._prepared(_layer_forward, given).enqueue("clattn_layer_forward_enqueue"))
 
     def layer_backward(self, x, dout, *, wq, wo, heads, wk=None, wv=None, **options):
-        """Gradients of layer(), with its keywords, as a dictionary: dx, dy and those of all weights, biases and norms that are given, by
-        their names with a d before, each of the type of what it is the gradient of; False leaves one out, an array or a Buffer of these
-        names is written into, and a type is its own. dbias, dsinks, dalibi_slopes and dhead_scales as in attention_backward(). dout is the
-        derivative with respect to the layer's result, which itself is not needed. With `kept`, of layer_forward() with the same
-        arguments, the layer is not made once more."""
+        """Gradients of layer() with the same keywords: a dictionary with dx, dy and the gradients of all weights, biases and norms that are
+        passed, each named d and the argument's name. dbias, dsinks, dalibi_slopes and dhead_scales are there where they are True."""
         given = {"x": x, "dout": dout, "wq": wq, "wk": wk, "wv": wv, "wo": wo, "heads": heads, **options}
         with self._use():
             call = self._prepared(_layer_backward, given)
             return dict(zip(call.results_named, call.enqueue("clattn_layer_backward_enqueue")))
 
     def layer_kv(self, y, *, wk, wv, kv_heads, k=None, v=None, **options):
-        """A layer's keys and values alone, k [B, Hkv, Nkv, D] and v [B, Hkv, Nkv, Dv] of y's type, or into the arrays or Buffers."""
+        """Keys and values of a layer: k [B, Hkv, Nkv, D] and v [B, Hkv, Nkv, Dv] of y's type."""
         given = {"y": y, "wk": wk, "wv": wv, "kv_heads": kv_heads, "k": k, "v": v, **options}
         return self._run("clattn_layer_kv_enqueue", _layer_kv, given)
 
     def linear(self, x, w, *, out=None, **options):
-        """x w^T + b: [B, N, K] by [M, K] is [B, N, M], of x's type, or written into `out`; x may be [N, K] or [K], and out then likewise."""
+        """A projection, x w^T + b: [B, N, K] by [M, K] is [B, N, M], of x's type. x, out and residual may have two axes or one."""
         x = x if isinstance(x, Buffer) else _array("x", x)
-        into = (None,) * max(3 - x.ndim, 0)
-        given = {"x": x[into], "w": w, "out": out[into] if isinstance(out, (Buffer, np.ndarray)) else out, **options}
-        found = self._run("clattn_linear_enqueue", _linear, given)
-        return out if isinstance(out, (Buffer, np.ndarray)) else found[(0,) * len(into)]
+        found = self._run("clattn_linear_enqueue", _linear, {"x": x, "w": w, "out": out, **options})
+        return out if isinstance(out, (Buffer, np.ndarray)) else found[(0,) * max(3 - x.ndim, 0)]
 
     def linear_backward(self, dout, *, x=None, w=None, **options):
-        """Gradients of linear() without what follows it: dx [B, N, K] where w is given, dw [M, K] where x is, of w's or dout's type, and
-        db [M]; False leaves one out, an array or a Buffer of these names is written into, and a type is its own."""
+        """Gradients of a plain projection: dx [B, N, K] where w is passed, dw [M, K] where x is passed, and db [M]."""
         given = {"dout": dout, **({} if x is None else {"x": x}), **({} if w is None else {"w": w}), **options}
         return self._run("clattn_linear_backward_enqueue", _linear_backward, given)
 
     def linear_pack(self, w, *, precision="exact"):
-        """Weights packed for this device, a Packed: without effect where no kernel of it gains by that."""
+        """Pack weights for this device. Returns a Packed, which has no effect where no kernel of the device is faster with it."""
         with self._use():
             if self._recorded:
                 raise ValueError("linear_pack is not recorded: weights are packed before")
@@ -241,61 +267,57 @@ class Context(_Closed):
             return Packed(made, memory)
 
     def rope(self, x, *, y=None, **options):
-        """RoPE of x [B, H, N, D]: y of x's type, or of the type that y names, or into y; in place where y is x, a Buffer. The fields of
-        clattn_rope are keywords: layout, base, position, positions and so on."""
+        """Apply rotary position embedding (RoPE) to x [B, H, N, D]. Returns y of x's type; y=x, a Buffer, works in place."""
         return self._run("clattn_rope_enqueue", _rope, {"x": x, "y": y, **options})
 
     def hadamard(self, x, *, y=None, **options):
-        """Rows of x [B, H, N, D] times the normalised Hadamard matrix, in blocks of columns, which is its own inverse: y of x's type, or of
-        the type that y names, or into y; in place where y is x, a Buffer."""
+        """Multiply rows of x [B, H, N, D] by the normalised Hadamard matrix, its own inverse. Returns y; y=x, a Buffer, works in place."""
         return self._run("clattn_hadamard_enqueue", _hadamard, {"x": x, "y": y, **options})
 
     def append(self, k_new=None, v_new=None, *, k=None, v=None, **options):
-        """New rows [B, Hkv, n, D] into caches k and v [B, Hkv, capacity, D], which are Buffers."""
+        """Append new rows [B, Hkv, n, D] to the caches k and v [B, Hkv, capacity, D], which are Buffers."""
         self._run("clattn_append_enqueue", _append, {"k_new": k_new, "v_new": v_new, "k": k, "v": v, **options})
 
     def shift(self, k, *, rope, **options):
-        """Keys [B, Hkv, N, D] of a cache, a Buffer, turned on by delta positions where they lie, or by deltas, one of each item. `rope` is
-        what turned them, without positions."""
+        """Move stored keys [B, Hkv, N, D], a Buffer, by delta or deltas positions, in place. `rope` is the rotary embedding of the keys."""
         self._run("clattn_shift_enqueue", _shift, {"k": k, "rope": rope, **options})
 
-    def merge(self, out_a, lse_a, out_b, lse_b):
-        """Two results over disjoint keys as one: (out, lse). Buffers out_a and lse_a are written in place; of arrays there are new ones."""
-        given = {"out_a": out_a, "lse_a": lse_a, "out_b": out_b, "lse_b": lse_b}
+    def merge(self, out_a, lse_a, out_b, lse_b, **options):
+        """Merge two results of attention over disjoint keys. Returns (out, lse). Buffers out_a and lse_a are written in place."""
+        given = {"out_a": out_a, "lse_a": lse_a, "out_b": out_b, "lse_b": lse_b, **options}
         return self._run("clattn_merge_enqueue", _merge, given) or (out_a, lse_a)
 
     def block_mask(self, q, k, v=None, *, block_mask=None, axes=None, **options):
-        """What mask and mask_mod hide, block by block: uint8 [B, H, ceil(Nq / 64), ceil(Nkv / 64)], to be given as block_mask to
-        attention. `axes` are its first two sizes, (B or 1, H or 1). Of q, k and v sizes alone matter."""
+        """The block mask of mask and mask_mod for attention(): uint8 [B, H, ceil(Nq / 64), ceil(Nkv / 64)]. `axes` are its first two sizes,
+        (B or 1, H or 1). Only the shapes of q, k and v are used."""
         return self._run("clattn_block_mask_enqueue", _block_mask,
             {"q": q, "k": k, "v": v, "block_mask": block_mask, "axes": axes, **options})
 
-    def dropout_mask(self, shape, *, dropout, dropout_seed=0, mask=None):
-        """Which keys dropout keeps: bool [B, H, Nq, Nkv]."""
-        given = {"shape": shape, "dropout": dropout, "dropout_seed": dropout_seed, "mask": mask}
+    def dropout_mask(self, shape, *, dropout, dropout_seed=0, mask=None, **options):
+        """The weights that dropout keeps: bool [B, H, Nq, Nkv] = shape."""
+        given = {"shape": shape, "dropout": dropout, "dropout_seed": dropout_seed, "mask": mask, **options}
         return self._run("clattn_dropout_mask_enqueue", _dropout_mask, given)
 
     def norm(self, x, *, residual=None, sum=None, out=None, **options):
-        """RMSNorm (kind="layer": LayerNorm) of x [B, N, M], or of x + residual: out, and with sum=True (out, sum), which is x + residual."""
+        """RMSNorm, or LayerNorm with kind="layer", of x [B, N, M] or of x + residual. Returns out; with sum=True (out, x + residual)."""
         return self._run("clattn_norm_enqueue", _norm, {"x": x, "residual": residual, "sum": sum, "out": out, **options})
 
-    def activation(self, x, activation, *, up=None, out=None):
-        """"silu", "gelu", "gelu_tanh", "gelu_quick", "relu", "relu_squared", "sigmoid" or "none" of x [B, N, M], times up."""
-        given = {"x": x, "activation": activation, "up": up, "out": out}
+    def activation(self, x, activation, *, up=None, out=None, **options):
+        """The activation of x [B, N, M], times up: "silu", "gelu", "gelu_tanh", "gelu_quick", "relu", "relu_squared", "sigmoid" or "none"."""
+        given = {"x": x, "activation": activation, "up": up, "out": out, **options}
         return self._run("clattn_activation_enqueue", _activate, given)
 
-    def embedding(self, ids, table, *, scale=0.0, out=None):
-        """Rows [B, N, M] of a table [V, M] by their numbers [B, N], times scale where that is not 0; zeros where there is no such row."""
-        return self._run("clattn_embedding_enqueue", _embedding, {"ids": ids, "table": table, "scale": scale, "out": out})
+    def embedding(self, ids, table, *, scale=0.0, out=None, **options):
+        """Look up rows of a table [V, M] by ids [B, N]. Returns [B, N, M], times scale. An id outside the table gives zeros."""
+        return self._run("clattn_embedding_enqueue", _embedding, {"ids": ids, "table": table, "scale": scale, "out": out, **options})
 
-    def argmax(self, x, *, lengths=None, out=None):
-        """The places int32 [B, N] of the greatest of x [B, N, V], the first of several; a NaN is greater than all. `lengths`: an int32
-        Buffer [B, N], whose numbers become one more each."""
-        return self._run("clattn_argmax_enqueue", _argmax, {"x": x, "lengths": lengths, "out": out})
+    def argmax(self, x, *, lengths=None, out=None, **options):
+        """Index of the greatest number of each row of x [B, N, V]: int32 [B, N]. The first of equals counts, and NaN is the greatest."""
+        return self._run("clattn_argmax_enqueue", _argmax, {"x": x, "lengths": lengths, "out": out, **options})
 
-    def sample(self, x, *, temperature=1.0, top_k=0, top_p=0.0, min_p=0.0, seed=0, out=None):
-        """Places int32 [B, N] drawn from softmax(x / temperature) of logits x [B, N, V], of what top_k, top_p and min_p leave."""
-        given = {"x": x, "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed, "out": out}
+    def sample(self, x, *, temperature=1.0, top_k=0, top_p=0.0, min_p=0.0, seed=0, out=None, **options):
+        """Sample indices int32 [B, N] from softmax(x / temperature) of logits x [B, N, V], limited by top_k, top_p and min_p."""
+        given = {"x": x, "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed, "out": out, **options}
         return self._run("clattn_sample_enqueue", _sample, given)
 
     def measure(self):
@@ -311,31 +333,31 @@ class Context(_Closed):
         return [_facts(x) for x in found]
 
     def engines(self):
-        """What the device may compute with, probed: dictionaries of clattn_engine."""
+        """The instructions that the device was probed for: a list of dictionaries."""
         with self._use():
             return self._listed("clattn_context_engines", clattn_engine)
 
     def features(self):
-        """What the build has and this context found: a dictionary of clattn_features."""
+        """The features of the build and of this context: a dictionary."""
         with self._use():
             found = clattn_features()
             _Call(self, None).run("clattn_features_get", c.byref(found))
             return _facts(found)
 
     def stats(self):
-        """Programs built and taken from cache_dir so far: a dictionary of clattn_context_stats."""
+        """The number of programs that were built, and that came from cache_dir: a dictionary."""
         with self._use() as lib:
             found = clattn_context_stats()
             lib.clattn_context_get_stats(self.handle, c.byref(found))
             return _facts(found)
 
     def capabilities(self):
-        """What the device reports: a dictionary of clattn_capabilities."""
+        """What the driver reports of the device: a dictionary."""
         with self._use() as lib:
             return _facts(clattn_capabilities.from_address(lib.clattn_context_capabilities(self.handle)))
 
     def save_kernels(self):
-        """Write what was compiled into cache_dir now; close() does it, too."""
+        """Write compiled kernels to cache_dir now. close() does it, too."""
         with self._use() as lib:
             lib.clFinish(self.queue)
             lib.clattn_context_save_kernels(self.handle)

@@ -9,8 +9,12 @@ def _given(g, name, axes, others=()):
         raise ValueError(f"{name}: an array or a Buffer {axes} is needed")
     if not isinstance(value, Buffer):
         value = g[name] = _array(name, value)
+        if value.dtype.kind == "f" or name in ("q", "x", "dout"):  # results have its type; of others the call itself asks
+            _suits(name, value.dtype)
     if value.ndim != axes.count(",") + 1:
-        raise ValueError(f"{name}: shape {tuple(value.shape)} was given, {axes} is wanted")
+        fewer = axes.startswith("[B, H") and value.ndim == 3
+        raise ValueError(f"{name}: shape {tuple(value.shape)} was given, {axes} is wanted" +
+                         f": {name}[None] has a batch axis; of heads in columns .reshape(B, N, H, D).transpose(0, 2, 1, 3)" * fewer)
     return value
 
 
@@ -83,10 +87,15 @@ def _extras(g, rows, taps):
     return found
 
 
-def _attention(g):
+def _heads(g):
+    """q, v, batch items, rows and keys of an attention call. Everything that is found is put into `g`."""
     q, k, v = (_given(g, *x) for x in (("q", "[B, H, Nq, D]"), ("k", "[B, Hkv, Nkv, D]"), ("v", "[B, Hkv, Nkv, Dv]")))
     packed = g.get("cu_seqlens_kv") is not None or g.get("cu_seqlens_kv_device") is not None
-    batch, rows, own = _ragged(g, q.shape[0], q.shape[2], k.shape[2], packed)
+    return q, v, *_ragged(g, q.shape[0], q.shape[2], k.shape[2], packed)
+
+
+def _attention(g):
+    q, v, batch, rows, own = _heads(g)
     outputs = [_out(g, "out", q.shape[:3] + (_width("v", v),), q.dtype)]
     outputs += _extras(g, q.shape[:3], (batch, q.shape[1], rows, _keys(g, own)))
     appends = g.get("k_new") is not None or g.get("v_new") is not None
@@ -115,18 +124,32 @@ def _asked_gradients(g, gradients, heads):
     return outputs
 
 
+def _refuse_results(g, names, function):
+    """Results of a forward call that its gradients do not have; False is none."""
+    for name in names:
+        given = g.pop(name, None)
+        if given is not None and given is not False:
+            raise ValueError(f"{name}: has no gradient: {function}() takes none")
+
+
 def _backward(g):
-    form = _attention(dict(g))
-    return _Form(clattn_attention_backward_params(), form.sizes, form.main, _asked_gradients(g, _GRADIENTS, form.sizes["H"]))
+    _refuse_results(g, ("weights", "scores"), "attention_backward")
+    q, _, batch, _, _ = _heads(g)
+    return _Form(clattn_attention_backward_params(), _sizes(batch, q.shape[1]), q, _asked_gradients(g, _GRADIENTS, q.shape[1]))
 
 
-def _layer(g):
+def _layer_heads(g):
+    """x, wo, batch items, heads, rows and keys of a layer. Everything that is found is put into `g`."""
     x, wo, heads = _given(g, "x", "[B, Nq, M]"), _given(g, "wo", "[Mo, H*Dv]"), _number("heads", g.get("heads"), c.c_int32)
     source = _given(g, "k", "[B, Hkv, Nkv, D]").shape[2] if g.get("k") is not None else \
         _given(g, "y", "[B, Nkv, My]").shape[1] if g.get("y") is not None else x.shape[1]
     packed = g.get("cu_seqlens_kv") is not None or g.get("cu_seqlens_kv_device") is not None
     batch, rows, own = _ragged(g, x.shape[0], x.shape[1], source, packed)
-    own = rows if g.get("k") is None and g.get("y") is None else own
+    return x, wo, batch, heads, rows, rows if g.get("k") is None and g.get("y") is None else own
+
+
+def _layer(g):
+    x, wo, batch, heads, rows, own = _layer_heads(g)
     outputs = [_out(g, "out", x.shape[:2] + wo.shape[:1], x.dtype)]
     outputs += _extras(g, (x.shape[0], heads, x.shape[1]), (batch, heads, rows, _keys(g, own)))
     written = ("k", "v", "k_scale", "v_scale", "k_zero", "v_zero") * _bool("append", g.get("append") or False)
@@ -145,12 +168,18 @@ def _layer_forward(g):
 
 
 def _layer_backward(g):
-    form = _layer(dict(g))
+    _refuse_results(g, ("lse", "weights", "scores"), "layer_backward")
+    g.pop("out", None)  # of layer(), which the gradients do not need
+    _, _, batch, heads, _, _ = _layer_heads(g)
     dout = _given(g, "dout", "[B, Nq, Mo]")
-    return _Form(clattn_layer_backward_params(), form.sizes, dout, _asked_gradients(g, _LAYER_GRADIENTS, form.sizes["H"]))
+    return _Form(clattn_layer_backward_params(), _sizes(batch, heads), dout, _asked_gradients(g, _LAYER_GRADIENTS, heads))
 
 
 def _linear(g):
+    x = g.get("x") if isinstance(g.get("x"), Buffer) or g.get("x") is None else _array("x", g["x"])
+    if x is not None and x.ndim in (1, 2):  # without batch items, or of one row: so are the others then
+        into = (None,) * (3 - x.ndim)
+        g.update({"x": x[into], **{name: g[name][into] for name in ("out", "residual") if isinstance(g.get(name), (Buffer, np.ndarray))}})
     x, w = _given(g, "x", "[B, N, K]"), _given(g, "w", "[M, K]")
     return _Form(clattn_linear_params(), {}, x, [_out(g, "out", x.shape[:2] + w.shape[:1], x.dtype)])
 
@@ -257,3 +286,13 @@ def _argmax(g):
 def _sample(g):
     x = _given(g, "x", "[B, N, V]")
     return _Form(clattn_sample_params(), {}, x, [_out(g, "out", x.shape[:2], "int32")])
+
+
+# The params of each form, whose fields are its keywords.
+_TAKES = {_attention: clattn_attention_params, _backward: clattn_attention_backward_params, _layer: clattn_layer_params,
+          _layer_forward: clattn_layer_params, _layer_backward: clattn_layer_backward_params, _linear: clattn_linear_params,
+          _linear_backward: clattn_linear_backward_params, _rope: clattn_rope_params, _hadamard: clattn_hadamard_params,
+          _append: clattn_append_params, _shift: clattn_shift_params, _merge: clattn_merge_params, _block_mask: clattn_attention_params,
+          _dropout_mask: clattn_dropout_mask_params, _layer_kv: clattn_layer_kv_params, _norm: clattn_norm_params,
+          _activate: clattn_activation_params, _embedding: clattn_embedding_params, _argmax: clattn_argmax_params,
+          _sample: clattn_sample_params}

@@ -31,13 +31,11 @@ class Header:
             if name not in self.enums:
                 self.enums[name] = self.enum(body)
         self.callbacks = {name: arguments for name, arguments in re.findall(r"typedef void \(\*(\w+)\)\((.*?)\);", text, flags=re.S)}
-        self.structs, self.lengths, self.about = {}, {}, {}
+        self.structs, self.lengths = {}, {}
         for body, name in re.findall(r"typedef struct \w+ \{(.*?)\} (\w+);", text, flags=re.S):
             self.structs[name] = [field for line in body.split(";") if line.strip() for field in self.fields(name, line)]
         for body, name in re.findall(r"typedef struct \w+ \{(.*?)^\} (\w+);", said, flags=re.S | re.M):
-            comments = self.comments(body)
-            self.lengths[name] = self.host_arrays(name, comments)
-            self.about[name] = {field: said for field, _, _ in self.structs[name] if (said := self.first_sentence(comments.get(field, "")))}
+            self.lengths[name] = self.host_arrays(name, self.comments(body))
         self.functions = re.findall(r"CLATTN_API ([\w ]+?\**) ?\b(clattn_\w+)\((.*?)\);", text, flags=re.S)
 
     def enum(self, body):
@@ -93,11 +91,6 @@ class Header:
             before = "" if line else before
         return found
 
-    @staticmethod
-    def first_sentence(comment):
-        text = " ".join(re.sub(r"^/\*|\*/$|^ *\*", "", comment, flags=re.M).split())
-        return re.split(r"(?<!al)\. (?=\D)", text)[0].rstrip(".")
-
     def host_arrays(self, struct, comments):
         """The length of each array in host memory, as its comment begins."""
         found = {}
@@ -127,7 +120,6 @@ class Header:
             out.append("    ]")
             out.append("    words = {%s}" % ", ".join(f"{field!r}: {word!r}" for field, _, word in fields))
             out.append(f"    host_lengths = {self.lengths.get(name, {})!r}")
-            out.append(f"    about = {self.about.get(name, {})!r}")
         out.append("\n\nFUNCTIONS = {")
         for result, name, arguments in self.functions:
             kinds = [] if arguments.strip() == "void" else [self.argument(a, name) for a in arguments.split(",")]

@@ -28,7 +28,19 @@ def _asks(call, what):
             made.run(function, params, *([] if what == "prepare" else [c.byref(found)]))
         return _facts(found) if what == "plan" else found.value if what == "workspace" else None
     method.__name__, method.__doc__ = f"{call}_{what}", f"{_ANSWERS[what]} Arguments are those of {call}()."
+    _sign(method, _ASKED[call][2], getattr(Context, call))
     return method
+
+
+def _sign(function, kind, like=None):
+    """Set the signature of a function whose **options are fields of these params: all keywords, in the order of help()."""
+    own = inspect.signature(like or function).parameters.values()
+    named = [x for x in own if x.kind is not x.VAR_KEYWORD]
+    if len(named) < len(own):
+        there = {x.name for x in named} | ({"workspace"} if function.__qualname__.startswith("Group.") else set())  # a group has its own
+        named += [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False if _annotation(struct, name) == "bool" else None)
+                  for name, struct in _keywords(kind).items() if name not in there]
+    function.__signature__ = inspect.Signature(named)
 
 
 _PLANNED = ("plan", "workspace", "prepare")
@@ -37,14 +49,16 @@ for _call, _whats in {"attention": _ANSWERS, "attention_backward": _PLANNED, "la
                       "rope": ("prepare",)}.items():
     for _what in _whats:
         setattr(Context, f"{_call}_{_what}", _asks(_call, _what))
-# The params of each call, whose fields are its keywords: help() says what the header does of them.
+# The params of each call, whose fields are its keywords.
 _PARAMS = {**{name: asked[2] for name, asked in _ASKED.items()}, "layer_forward": clattn_layer_params, "block_mask": clattn_attention_params,
            **{name: HEADER[f"clattn_{name}_params"] for name in ("layer_kv", "merge", "dropout_mask", "norm", "activation", "embedding", "argmax",
                                                                  "sample")}, "linear_pack": clattn_pack_params, "__init__": clattn_context_params}
 for _name, _kind in _PARAMS.items():
-    _about = Context if _name == "__init__" else getattr(Context, _name)
-    _about.__doc__ += "\n\n        Keywords; a Tensor is an array or a Buffer:\n" + "\n".join(
-        _described(struct, name) for name, struct in _keywords(_kind).items())
+    _function = getattr(Context, _name)
+    _sign(_function, _kind)
+    _holder = Context if _name == "__init__" else _function
+    _holder.__doc__ += "\n\n        Arguments; a Tensor is an array or a Buffer, and None is the default of each keyword:\n" + "\n".join(
+        _described(_struct, _field, _name) for _field, _struct in _keywords(_kind).items() if _field in _function.__signature__.parameters)
 
 
 class _HostCall(_Call):
@@ -60,13 +74,16 @@ class _HostCall(_Call):
     def tensor(self, name, value):
         if isinstance(value, Buffer):
             raise TypeError(f"{name}: a group takes arrays in host memory: .numpy() makes one of a Buffer")
+        caller = self.caller.get(name)
+        lost = ValueError(f"{name}: the call writes into it: an array that may be written is wanted, in the machine's byte order")
+        if name in self.written and isinstance(caller, (list, tuple)):
+            raise lost
         array, word = self.known(name, value)
         if any(stride < 0 or stride % array.itemsize for stride in array.strides):
             array = np.ascontiguousarray(array).reshape(array.shape)
-        caller = self.caller.get(name)
         if name in self.written and not (array.flags.writeable and np.may_share_memory(array, caller if isinstance(caller, np.ndarray)
             else _array(name, caller))):
-            raise ValueError(f"{name}: the call writes into it: an array that may be written is wanted, in the machine's byte order")
+            raise lost
         return self.lies(array, word)
 
     def result(self, name, given, shape, dtype, device):
@@ -84,8 +101,8 @@ class _HostCall(_Call):
 
 
 class Group(_Closed):
-    """Several contexts that share the work of a call, whose arrays are in host memory. max_bytes says what a call holds of each device's
-    memory at most: a number, or one for each; 0: three quarters of it. It closes with `with`, close(), and before its contexts."""
+    """Several contexts that share the work of a call on numpy arrays. max_bytes limits the device memory of a call: one number, or one
+    for each context; 0 is three quarters of a device's memory. Close a group before its contexts: by `with` or close()."""
     handle = None
 
     def __init__(self, contexts, max_bytes=0):
@@ -107,7 +124,11 @@ class Group(_Closed):
             for x in self.contexts:
                 x._groups.add(self)
 
+    def __repr__(self):
+        return f"<clattn.Group of {len(self.contexts)} devices, {'open' if self.handle else 'closed'}: {', '.join(x._named() for x in self.contexts)}>"
+
     def close(self):
+        """Give all back. The contexts stay open."""
         if self.contexts and self.contexts[0]._pid != os.getpid():
             return
         with self._lock:
@@ -122,6 +143,7 @@ class Group(_Closed):
             if not self.handle:
                 raise ValueError("the group is closed")
             caller = dict(given)
+            _refuse_strangers(type(params), given)
             form = form_of(given)
             call = _HostCall(None, params, {**form.sizes, "members": len(self.contexts)}, form.written)
             call.caller = caller
@@ -140,16 +162,17 @@ class Group(_Closed):
             if status != CLATTN_OK:
                 text = c.create_string_buffer(1024)
                 library().clattn_group_last_error(self.handle, c.cast(text, c.c_void_p), len(text))
-                raise Error(status, text.value.decode(errors="replace"))
+                text = text.value.decode(errors="replace")
+                raise Error(status, text + _words_of_python(call.mods.get(text.partition(":")[0])))
             return [array for array, _ in call.results], _facts(report), [_facts(share) for share in shares]
 
     def attention(self, q, k, v, **options):
-        """As Context.attention, with deal= ("auto", "heads", "rows", "keys", "whole") and shares=, a number for each context. How it was
-        dealt stands in .report and .shares, dictionaries of clattn_group_report and clattn_group_share."""
+        """Context.attention with the work partitioned by deal= ("auto", "heads", "rows", "keys", "whole") and shares=, a number for each context.
+        .report and .shares then have the partition: a dictionary, and one for each context."""
         return self._told("clattn_group_attention", _attention, clattn_group_attention_params(), {"q": q, "k": k, "v": v, **options})
 
     def attention_backward(self, q, k, v, out, lse, dout, *, dlse=None, **options):
-        """As Context.attention_backward, with deal= and shares= of attention(), and .report and .shares."""
+        """Context.attention_backward with deal= and shares= of attention(), and .report and .shares."""
         given = {"q": q, "k": k, "v": v, "out": out, "lse": lse, "dout": dout, "dlse": dlse, **options}
         return self._told("clattn_group_attention_backward", _backward, clattn_group_attention_backward_params(), given)
 
@@ -158,16 +181,19 @@ class Group(_Closed):
         return found[0] if len(found) == 1 else tuple(found)
 
     def plan(self, q, k, v, **options):
-        """How attention() would be dealt now: (report, shares)."""
+        """How attention() would be partitioned now: (report, shares)."""
         given = {"q": q, "k": k, "v": v, **options}
         return self._do("clattn_group_plan", _attention, clattn_group_attention_params(), given)[1:]
 
     def backward_plan(self, q, k, v, out, lse, dout, **options):
-        """How attention_backward() would be dealt now: (report, shares)."""
+        """How attention_backward() would be partitioned now: (report, shares)."""
         given = {"q": q, "k": k, "v": v, "out": out, "lse": lse, "dout": dout, **options}
         return self._do("clattn_group_backward_plan", _backward, clattn_group_attention_backward_params(), given)[1:]
 
 
+for _name, _kind in {"attention": clattn_group_attention_params, "plan": clattn_group_attention_params,
+                     "attention_backward": clattn_group_attention_backward_params, "backward_plan": clattn_group_attention_backward_params}.items():
+    _sign(getattr(Group, _name), _kind)
 _default = None
 
 
@@ -201,6 +227,14 @@ for _name in ("attention", "attention_backward", "layer", "layer_forward", "laye
               "append", "shift", "hadamard", "merge", "block_mask", "dropout_mask", "norm", "activation", "embedding", "argmax", "sample",
               *(name for name in vars(Context) if name.rpartition("_")[2] in _ANSWERS)):
     globals()[_name] = _first(_name)
+
+__all__ = sorted([name for name, value in globals().items() if inspect.isfunction(value) and not name.startswith("_") and name not in
+                  ("main", "last_error")] + ["Error", "Buffer", "Later", "Packed", "Recording", "Context", "Group", "BF16", "F8E4M3", "F8E5M2",
+                                             "I4", "U4", "BLOCKS"])
+
+
+def __dir__():
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]
 
 
 @atexit.register

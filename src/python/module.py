@@ -9,20 +9,20 @@
         y = c.layer(x, wq=wq, wk=wk, wv=wv, wo=wo, heads=12, kv_heads=4, k=k, v=v, append=True, kv_lengths=[n], causal=True,
                     alignment="bottom_right", rope={"layout": "half"})
 
-Each call of the header is a function here, and a method of Context, with the fields of its struct as keywords of the same name and
-meaning, those of clattn_score and clattn_kv among them: help(clattn.attention) lists them. Tensors are numpy arrays or Buffers, host
-arrays anything that numpy makes one axis of, enums the words that end the header's names ("bottom_right", "flash"), `rope` a
-dictionary of clattn_rope's fields, `progress` a function of the share that is done. What is left out is zero, which is every
-field's default. What does not fit a field is refused before the call; what has another type is converted where nothing is lost.
+Each call is a function here, and a method of Context. help(clattn.attention) lists its keywords. Tensors are numpy arrays or
+Buffers. `rope` is a dictionary, whose fields help(clattn.rope) lists. A keyword of another library, such as softmax_scale, is an
+error that names the keyword to use. A value that does not fit its keyword is refused before the call. Another integer type is
+converted where no number changes.
 
-A numpy array is copied to the device as dense rows, and results are copied back. A Buffer stays on the device, or lies over memory
-of numpy's or torch's, and may be a strided view: caches, pages and what a call writes are Buffers. Results are Buffers where the
-first tensor is one, and the call then does not wait: .numpy() does. Types are float32, float16, bool, int8, int32, and bfloat16,
-float8_e4m3fn and float8_e5m2 as BF16, F8E4M3 and F8E5M2, below, or as ml_dtypes has them.
-score_mod and mask_mod are texts: one of a stranger's can at worst be slow or wrong, unless the Context has mods_unchecked=True; then it is code of the application's own.
+A numpy array is copied to the device, and results are copied back. A Buffer stays on the device, or uses memory of numpy or torch
+without a copy, and may be a strided view. Caches, pages and tensors that a call writes are Buffers. Results are Buffers where the
+first tensor is a Buffer. The call then does not wait: .numpy() does.
 
-A call that fails raises Error, with the header's status and the library's one line. A Context may be used from several threads,
-which then wait for one another. One file; the structs in it are generated from the header it was built with."""
+The types are float32, float16, bool, int8, int32, and BF16 (bfloat16), F8E4M3, F8E5M2, I4, U4 and BLOCKS, or those of ml_dtypes.
+score_mod and mask_mod are texts. An untrusted text can only be slow or wrong, unless the Context has mods_unchecked=True.
+
+A call that fails raises Error with the status and one line. Several threads may use a Context: they wait for one another. The
+module is one file, with structs that are generated from the header."""
 import atexit
 import collections
 import contextlib
@@ -33,9 +33,11 @@ import importlib.metadata
 import inspect
 import operator
 import os
+import re
 import sys
 import textwrap
 import threading
+import warnings
 import weakref
 
 import numpy as np
@@ -43,6 +45,7 @@ import numpy as np
 # THE HEADER
 
 
+__version__ = f"{CLATTN_VERSION_MAJOR}.{CLATTN_VERSION_MINOR}.{CLATTN_VERSION_PATCH}"
 HEADER = {name: kind for name, kind in list(globals().items()) if name.startswith("clattn_") and hasattr(kind, "words")}
 for _struct in HEADER.values():
     _struct.kinds = dict(_struct._fields_)
@@ -60,8 +63,12 @@ STORAGE = {"float32": (CLATTN_TYPE_F32, np.dtype(np.float32)), "float16": (CLATT
            "float8_e4m3fn": (CLATTN_TYPE_F8E4M3, F8E4M3), "float8_e5m2": (CLATTN_TYPE_F8E5M2, F8E5M2), "q8_0": (CLATTN_TYPE_Q8_0, BLOCKS["q8_0"]),
            "q4_0": (CLATTN_TYPE_Q4_0, BLOCKS["q4_0"]), "q4_1": (CLATTN_TYPE_Q4_1, BLOCKS["q4_1"]),
            "int4": (CLATTN_TYPE_I4, I4), "uint4": (CLATTN_TYPE_U4, U4)}
-SHORT = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "i8": "int8", "i32": "int32",
-         "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2", "i4": "int4", "u4": "uint4"}
+# Other words for them: of the header, torch, safetensors and ggml. They are compared in small letters.
+SHORT = {word: name for name, words in (
+    ("float32", "f32 fp32 float single"), ("float16", "f16 fp16 half"), ("bfloat16", "bf16 bfloat"), ("bool", "bool_ boolean"),
+    ("uint8", "u8 byte"), ("int8", "i8 s8 char"), ("int32", "i32 s32 int"), ("int4", "i4 s4"), ("uint4", "u4"),
+    ("float8_e4m3fn", "f8e4m3 f8_e4m3 fp8_e4m3 fp8e4m3 float8_e4m3 e4m3 f8_e4m3fn"),
+    ("float8_e5m2", "f8e5m2 f8_e5m2 fp8_e5m2 fp8e5m2 e5m2")) for word in words.split()}
 CL_MEM_READ_WRITE, CL_MEM_READ_ONLY, CL_MEM_USE_HOST_PTR, CL_MEM_COPY_HOST_PTR = 1, 4, 8, 32
 _P, _N, _U = c.c_void_p, c.c_size_t, c.c_uint32
 OPENCL = {"clCreateBuffer": (_P, [_P, c.c_uint64, _N, _P, _P]), "clReleaseMemObject": (c.c_int32, [_P]),
@@ -120,13 +127,17 @@ def _ask(lib, name, *arguments):
         raise Error(CLATTN_DRIVER, f"{name} failed ({code})")
 
 
-class _Closed:
-    """What has a handle of the library's and a close(): at the end of a `with`, or when nobody knows it any more."""
-
-    handle = None
+class _Owned:
+    """An object that owns a handle. A copy would release the handle a second time, so copy, deepcopy and pickle are refused."""
 
     def __reduce_ex__(self, _):
-        raise TypeError("what has a handle of the library's is not copied")
+        raise TypeError(f"a clattn.{type(self).__name__.strip('_')} has a handle and is not copied")
+
+
+class _Closed(_Owned):
+    """An object with a handle of the library and a close(), which is called at the end of a `with` or by the garbage collector."""
+
+    handle = None
 
     def __enter__(self):
         return self
@@ -140,14 +151,27 @@ class _Closed:
 
 
 class _Log:
-    """The last lines that the library said: `struct` goes to it, and must live as long as what it is given to."""
+    """The last error lines of the library (`said`), and lines about a cache folder without effect (`unkept`). The library keeps `struct`,
+    which must outlive the object that it is passed to."""
 
     def __init__(self):
-        self.said = collections.deque(maxlen=20)
-        said = self.said  # the function must not hold this object: it would hold itself
-        self._fn = c.CFUNCTYPE(None, c.c_void_p, c.c_int, c.c_char_p)(lambda _user, _level,
-            text: said.append(text.decode(errors="replace")))
-        self.struct = clattn_log(fn=c.cast(self._fn, c.c_void_p))
+        self.said, self.unkept = collections.deque(maxlen=20), collections.deque(maxlen=20)
+        said, unkept = self.said, self.unkept  # the function must not hold this object: it would hold itself
+
+        def hear(_user, level, text):
+            text = text.decode(errors="replace")
+            if level == CLATTN_LOG_ERROR:
+                said.append(text)
+            elif text.startswith(("cache: the folder", "cache: the entry")) and ("not used" in text or "not kept" in text):
+                unkept.append(text)
+        self._fn = c.CFUNCTYPE(None, c.c_void_p, c.c_int, c.c_char_p)(hear)
+        self.struct = clattn_log(fn=c.cast(self._fn, c.c_void_p), level=CLATTN_LOG_INFO)
+
+    def warn(self):
+        """Warn once of a cache folder without effect."""
+        if self.unkept and not getattr(self, "warned", False):
+            self.warned = True
+            warnings.warn(f"clattn: {self.unkept[0]}", RuntimeWarning, stacklevel=4)
 
     def check(self, status):
         if status != CLATTN_OK:
@@ -160,13 +184,13 @@ def version():
 
 
 def cache_clean(dir, max_bytes=0):
-    """Clean a folder of compiled kernels down to max_bytes; 0: remove all of them."""
+    """Remove the kernels used longest ago from a cache folder until it has at most max_bytes; 0 removes all."""
     log = _Log()
     log.check(library().clattn_cache_clean(_text("dir", dir), _number("max_bytes", max_bytes, c.c_uint64), c.byref(log.struct)))
 
 
 def kernel_names():
-    """The kernels that attention may be asked for (kernel=), by the library's words."""
+    """The words that kernel= takes."""
     return [library().clattn_kernel_name(kernel).decode() for kernel in range(CLATTN_KERNEL_COUNT)]
 
 
@@ -215,7 +239,8 @@ def from_blocks(blocks):
 
 
 def devices():
-    """What each OpenCL device is and can do, in the order of their numbers: dictionaries of clattn_capabilities."""
+    """Each OpenCL device, in the order of the device numbers: a list of dictionaries. The keys are the words of `clattn devices --json`
+    (device, type, driver, memory_bytes, ...) and all that the driver reports (name, is_cpu, ...)."""
     found = []
     with _lock:
         listed = _devices()
@@ -224,7 +249,10 @@ def devices():
         status = library().clattn_device_describe(device.device, c.byref(facts))
         if status != CLATTN_OK:
             raise Error(status, "a device cannot be described")
-        found.append(_facts(facts))
+        facts = _facts(facts)
+        found.append({"device": facts["name"], "type": "gpu" if facts["is_gpu"] else "cpu" if facts["is_cpu"] else "other", **facts,
+                      "memory_bytes": facts["global_memory_bytes"], "local_bytes": facts["local_memory_bytes"],
+                      "half": facts["half_arithmetic"], "double": facts["double_arithmetic"]})
     return found
 
 

@@ -63,7 +63,7 @@ class Stubs:
                 said.append("*")
             marked = marked or one.kind in (one.KEYWORD_ONLY, one.VAR_POSITIONAL)
             kind = keywords.get(one.name) or NAMED.get(one.name, "Any")
-            kind += " | None" * (one.default is None and "None" not in kind)
+            kind += " | None" * ((one.default is None or one.default is False and one.name in keywords) and "None" not in kind)
             said.append("self" if one.name == "self" else "cls" if one.name == "cls" else "*" * (one.kind is one.VAR_POSITIONAL) +
                 f"{one.name}: {kind}{' = ...' * (one.default is not one.empty)}")
         return ", ".join(said)
@@ -75,10 +75,9 @@ class Stubs:
         params = {"attention": module.clattn_group_attention_params, "attention_backward": module.clattn_group_attention_backward_params,
                   "plan": module.clattn_group_attention_params, "backward_plan": module.clattn_group_attention_backward_params}.get(name) \
             if owner == "Group" else module._PARAMS.get(call if planned else name) if owner in ("", "Context") else None
-        given = getattr(module.Context if owner else module, call) if planned else function
         result = RESULTS.get(asked if planned else name, "Any") if owner != "Group" else "None" if name in ("close", "__init__", "__exit__") else "Any"
         text = "" if owner == "Context" and hasattr(module, name) else inspect.getdoc(function)  # once is enough
-        lines = [f"{indent}@{word}" for word in decorators] + [f"{indent}def {name}({self.parameters(given, params)}) -> {result}:"]
+        lines = [f"{indent}@{word}" for word in decorators] + [f"{indent}def {name}({self.parameters(function, params)}) -> {result}:"]
         return lines + [f"{indent}    {text!r}" if text else f"{indent}    ..."]
 
     def of_class(self, name):
@@ -100,7 +99,7 @@ class Stubs:
 
     def text(self):
         """All of it, dictionaries before those who take them."""
-        lines = []
+        lines = [f"__version__: str\n__all__ = {self.module.__all__!r}"]
         for name, value in vars(self.module).items():
             if name.startswith("CLATTN_"):
                 lines.append(f"{name}: int")
@@ -110,7 +109,7 @@ class Stubs:
                 lines.append(f"{name}: np.dtype[Any]")
             elif name in ("BLOCKS", "ENUMS"):
                 lines.append(f"{name}: dict[str, Any]")
-            elif inspect.isfunction(value) and not name.startswith("_"):
+            elif inspect.isfunction(value) and name in (*self.module.__all__, "main"):
                 lines += self.function(name, value)
         lines += [line for name in CLASSES for line in self.of_class(name)]
         for name, fields in self.dictionaries.items():

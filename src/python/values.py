@@ -8,6 +8,17 @@ def _words(kind):
     return {name[common:].lower(): number for name, number in names}
 
 
+# Words of other libraries for enums.
+OTHERS = {"neox": "half", "gpt_neox": "half", "neox_style": "half", "rotate_half": "half", "hf": "half", "default": "half", "gptj": "interleaved",
+          "gpt_j": "interleaved", "llama": "interleaved", "meta": "interleaved", "traditional": "interleaved", "norm": "interleaved",
+          "swish": "silu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu_approx": "gelu_tanh", "tanh": "gelu_tanh",
+          "quick_gelu": "gelu_quick", "relu2": "relu_squared", "squared_relu": "relu_squared", "logistic": "sigmoid", "identity": "none",
+          "linear": "none", "upper_left": "top_left", "lower_right": "bottom_right", "rmsnorm": "rms", "rms_norm": "rms",
+          "layernorm": "layer", "layer_norm": "layer", "ntk_aware": "ntk", "dynamic_ntk": "dynamic", "math": "unfused",
+          "flash_attention": "flash", "flash_attention_2": "flash", "fa2": "flash", "fa3": "flash", "eager": "unfused", "sdpa": "auto",
+          "fp32": "exact", "float32": "exact", "tf32": "split", "per_head": "heads", "raw_scores": "raw", "logits": "raw", "probs": "softmax"}
+
+
 def _enum(name, value, kind):
     words = _words(kind)
     if isinstance(value, str):
@@ -16,7 +27,8 @@ def _enum(name, value, kind):
     else:
         found = _number(name, value, c.c_int)
     if found not in words.values():
-        raise ValueError(f"{name}: {value!r} is none of {', '.join(words)}")
+        use = OTHERS.get(word) if isinstance(value, str) else None
+        raise ValueError(f"{name}: {value!r} is none of {', '.join(words)}" + f": use {use!r}" * (use in words))
     return found
 
 
@@ -25,7 +37,8 @@ def _text(name, value):
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
     if not isinstance(value, (str, bytes)):
-        raise TypeError(f"{name}: a text is taken, not {type(value).__name__}")
+        example = " of an OpenCL C expression, such as 'j <= i'," if callable(value) and "_mod" in name else ""
+        raise TypeError(f"{name}: a text{example} is taken, not {type(value).__name__}")
     value = os.fsencode(value) if isinstance(value, str) else value
     if b"\0" in value:
         raise ValueError(f"{name}: a NUL is in the text")
@@ -35,7 +48,8 @@ def _text(name, value):
 def _bool(name, value):
     if isinstance(value, (bool, np.bool_)) or (isinstance(value, int) and value in (0, 1)):
         return bool(value)
-    raise TypeError(f"{name}: True or False is taken, not {value!r}")
+    aligned = isinstance(value, str) and ("right" in value or "left" in value)
+    raise TypeError(f"{name}: True or False is taken, not {value!r}" + f": causal=True, alignment={value!r}" * (name == "causal" and aligned))
 
 
 def _number(name, value, kind):
@@ -69,9 +83,12 @@ def _real(name, value, kind):
 
 
 def _type(name, dtype):
-    """The word of a storage type: of numpy's, torch's, ml_dtypes' and the header's words."""
+    """The word of a storage type: of numpy's, torch's, ml_dtypes', safetensors' and the header's words."""
     if isinstance(dtype, str):
-        word = dtype
+        word = dtype.lower().rpartition(".")[2]
+        if word not in STORAGE and word not in SHORT:
+            with contextlib.suppress(TypeError, ValueError):
+                word = np.dtype(word).name
     elif type(dtype).__module__ == "torch":
         word = str(dtype).rpartition(".")[2]
     else:
@@ -82,8 +99,15 @@ def _type(name, dtype):
         word = next((word for word, (_, kind) in STORAGE.items() if kind.names and kind == dtype), dtype.newbyteorder("=").name)
     word = SHORT.get(word, word)
     if word not in STORAGE:
-        raise TypeError(f"{name}: arrays of {word} are not taken: {', '.join(STORAGE)}")
+        raise TypeError(f"{name}: arrays of {word} are not taken: {', '.join(STORAGE)}{_instead(word)}")
     return word
+
+
+def _instead(word):
+    """What a caller can use for a type that is not stored."""
+    if word in ("float64", "double", "f64", "fp64"):
+        return ": use float32"
+    return ": use float8_e4m3fn or float8_e5m2" if word in ("fp8", "float8", "f8") else ""
 
 
 def _borrowed(x):
@@ -91,6 +115,8 @@ def _borrowed(x):
     where = getattr(getattr(x, "device", None), "type", None)
     if where != "cpu":
         raise TypeError("it has no device that says where it lies" if where is None else f"a tensor on {where} is not taken: .cpu() copies it")
+    if getattr(x, "requires_grad", False) and getattr(sys.modules.get("torch"), "is_grad_enabled", bool)():
+        raise TypeError("the tensor requires a gradient, which this module does not record: use clattn_torch.attention, or .detach()")
     x = x.detach()  # its numpy() holds the storage, which the tensor may let go, and refuses what is negated or conjugated lazily
     kind = STORAGE.get(str(x.dtype).rpartition(".")[2], (None, np.dtype(bool)))[1]
     if not kind.names:
@@ -101,6 +127,8 @@ def _borrowed(x):
 
 def _array(name, x):
     """What was given as a numpy array in the machine's byte order, over its own memory where that can be."""
+    if isinstance(x, (str, bytes)):
+        raise TypeError(f"{name}: an array or a Buffer is taken, not the text {x!r}")
     try:
         array = _borrowed(x) if hasattr(x, "data_ptr") else x if isinstance(x, np.ndarray) else \
             np.from_dlpack(x) if hasattr(x, "__dlpack__") and not hasattr(x, "__array__") else np.asarray(x)
@@ -109,6 +137,35 @@ def _array(name, x):
     if array.dtype.kind in "OSUMmc":
         raise TypeError(f"{name}: arrays of {array.dtype} are not taken: {', '.join(STORAGE)}")
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+# Tensors of integers, which are converted to int32. Other tensors of integers are quantised, or an error.
+I32 = ("block_table", "positions", "k_positions", "kv_lengths_device", "cu_seqlens_q_device", "cu_seqlens_kv_device", "ids", "lengths",
+       "mod_buffers")
+_QUANTISED = re.compile("(past_)?[kv]$|w|table$")
+
+
+def _suits(name, kind):
+    """Refuse a numpy type that the tensor never has, and name the types that it may have, or the keyword that is meant."""
+    base, quantised = name.partition("[")[0], _QUANTISED.match(name)
+    word = "bfloat16" if kind == BF16 else kind.name
+    floats = kind.kind == "f" or word == "bfloat16"
+    if base in I32 or kind.kind == "V" and not floats:
+        return
+    if base == "mask" and floats:
+        raise TypeError(f"mask: {word} was given, bool is wanted, where True keeps a key: numbers that are added to the scores are bias")
+    if base == "bias" and kind == bool:
+        raise TypeError("bias: bool was given, float32, float16 or bfloat16 is wanted: bool is mask, where True keeps a key")
+    if base == "mask" and kind.kind in "iu" and kind != np.uint8:
+        raise TypeError(f"mask: {word} was given, bool is wanted: mask.astype(bool) converts")
+    if kind.kind == "f" and word not in STORAGE or kind.kind in "iu" and kind != np.int8 and base not in ("mask", "block_mask"):
+        wanted = "float32, float16, bfloat16" + ", int8, int4, uint4, float8 and blocks" * bool(quantised)
+        how = f"np.asarray({name}, np.float32) converts"
+        if kind == np.uint16:
+            how = f"{name}.view(clattn.BF16) if the numbers are bits of bfloat16"
+        elif kind == np.uint8 and quantised:
+            how = f"{name}.view(clattn.U4), {name}.view(clattn.F8E4M3) or clattn.Buffer({name}, 'q8_0') says what the bytes are"
+        raise TypeError(f"{name}: arrays of {word} are not taken, but {wanted}: {how}")
 
 
 def _converted(name, array, kind):

@@ -54,13 +54,13 @@ told() {
     for program in clattn "python -m clattn"; do
         # shellcheck disable=SC2086
         if "$1" $program devices >"$here/out" 2>"$here/error"; then wrong "$program finds a device"; fi
-        [ "$(wc -l <"$here/error")" = 1 ] && grep -q "^clattn devices: $2.*clattn\[cpu\]" "$here/error" ||
+        [ "$(wc -l <"$here/error")" = 1 ] && grep -q "^clattn devices: $2.*intel-opencl-rt intel-cmplr-lib-rt" "$here/error" ||
             { cat "$here/error"; wrong "$program does not say what to install"; }
     done
     "$1" python -c '
 import sys, clattn
 try: clattn.attention(*[clattn.np.ones((1, 1, 2, 8), "float32")] * 3)
-except clattn.Error as error: sys.exit(not (str(error).startswith("UNSUPPORTED: " + sys.argv[1]) and "clattn[cpu]" in str(error)))
+except clattn.Error as error: sys.exit(not (str(error).startswith("UNSUPPORTED: " + sys.argv[1]) and "intel-opencl-rt intel-cmplr-lib-rt" in str(error)))
 sys.exit("it has an OpenCL")' "$2" || wrong "the module does not say what to install"
 }
 environment bare
