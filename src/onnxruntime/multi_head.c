@@ -74,14 +74,16 @@ static void check_rows(struct call *call, const struct array rows[3]) {
     }
     call_axes(call, q, "query", "[B, N, H * D]", 3, (int64_t[]){ANY_SIZE, ANY_SIZE, ANY_SIZE});
     call_heads(call, q, heads, "query");
-    if (v->data == NULL)
+    if (v->data == NULL) {
         call_axes(call, k, "key", "[B, L, H, 2, D] without value", 5, both);
-    else if (k->rank == 4)
-        call_axes(call, k, "key", "[B, H, L, D]", 4, key),
-            call_axes(call, v, "value", "[B, H, L, D] as key", 4, value);
+        return;
+    }
+    if (k->rank == 4)
+        call_axes(call, k, "key", "[B, H, L, D]", 4, key);
     else
-        call_axes(call, k, "key", "[B, L, H * D] or [B, H, L, D]", 3, keys),
-            call_axes(call, v, "value", "[B, L, H * Dv] as key", 3, values);
+        call_axes(call, k, "key", "[B, L, H * D] or [B, H, L, D]", 3, keys);
+    call_axes(call, v, "value", k->rank == 4 ? "[B, H, L, D] as key" : "[B, L, H * Dv] as key",
+              k->rank == 4 ? 4 : 3, k->rank == 4 ? value : values);
 }
 
 // q, k and v, and in rows[1] and rows[2] what k and v are views of.
