@@ -81,13 +81,14 @@ static void swap_axes(clattn_tensor *view, int a, int b) {
     view->shape[b] = shape, view->stride[b] = stride;
 }
 
-// The mask as clattn reads it: of its rows and keys those that there are. (ggml also repeats two heads of a mask along four; clattn's
-// planner refuses such.)
+// The mask as clattn reads it: of its rows and keys those that there are. ggml also repeats two heads of a mask along four. clattn has no
+// such view, and as a buffer of an expression the mask would be read by its last head instead.
 static bool view_mask(const struct ggml_tensor *mask, const clattn_attention_params *params,
                       clattn_tensor *view) {
-    const int64_t rows = params->q.shape[2], keys = params->kv.k.shape[2];
+    const int64_t *q = params->q.shape, rows = q[2], keys = params->kv.k.shape[2];
     if (mask->type != GGML_TYPE_F16 || !view_of(mask, view) || view->shape[3] < keys ||
-        view->shape[2] < rows) {
+        view->shape[2] < rows || (view->shape[1] != 1 && view->shape[1] != q[1]) ||
+        (view->shape[0] != 1 && view->shape[0] != q[0])) {
         return false;
     }
     view->shape[3] = keys;
@@ -183,6 +184,11 @@ static bool describe(const struct ggml_tensor *node, node_call *call) {
     const struct ggml_tensor *q = node->src[SRC_Q], *k = node->src[SRC_K], *v = node->src[SRC_V];
     clattn_attention_params *params = &call->params;
     const int32_t precision = node->op_params[3];
+    for (int at = SRC_SINKS + 1; at < GGML_MAX_SRC; at++) {
+        if (node->src[at]) { // of a newer ggml
+            return false;
+        }
+    }
     if (q->type != GGML_TYPE_F32 || node->type != GGML_TYPE_F32 || !view_of(q, &params->q) ||
         !view_of(k, &params->kv.k) || !view_of(v, &params->kv.v) || !view_of(node, &params->out) ||
         (precision != GGML_PREC_DEFAULT && precision != GGML_PREC_F32)) {

@@ -11,7 +11,10 @@ static const char *refuses(const struct kernel *kernel) {
         return "qk_matmul_output_mode is 0 to 3";
     if (a->scale_given && (!isfinite(a->scale) || a->scale == 0))
         return "scale is a finite number but 0, or absent";
-    if (!(a->softcap >= 0)) return "softcap is 0, which is none, or above it";
+    if (!(a->softcap >= 0 && isfinite(a->softcap))) return "softcap is 0, which is none, or above it";
+    if (a->left_window_size < -1 || a->right_window_size < -1)
+        return "left_window_size and right_window_size are -1, which is none, or at least 0";
+    if (a->q_num_heads < 0 || a->kv_num_heads < 0) return "q_num_heads and kv_num_heads are at least 1";
     if (kernel->outputs >> 3 & 1u && a->qk_matmul_output_mode != CLATTN_TAP_SOFTMAX &&
         kernel->op->types[0] != ORT_TYPE_F32)
         return "before the softmax (modes 0 to 2) there is qk_matmul_output of float32 alone";
@@ -51,15 +54,18 @@ static void pad(struct call *call, struct array *mask, int64_t keys) {
     mask->bytes = (size_t)mask->count * element;
 }
 
-static void bind_mask(struct call *call, clattn_score *score, int64_t keys) {
+static void bind_mask(struct call *call, clattn_score *score, const int64_t *q, int64_t keys) {
     struct array mask = call_input(call, 3);
+    const int64_t all[4] = {ONE_OR(q[0]), ONE_OR(q[1]), ONE_OR(q[2]), ANY_SIZE};
     if (mask.data == NULL) return;
     if (mask.type > CLATTN_TYPE_BOOL) {
         call_refuse(call, "attn_mask is bool, float32, float16 or bfloat16");
     } else if (mask.rank < 1 || mask.rank > 4 || mask.shape[mask.rank - 1] < 1 ||
                mask.shape[mask.rank - 1] > keys) {
-        call_refuse(call, "attn_mask has 1 to 4 axes, the last of 1 to %lld keys", (long long)keys);
-    } else {
+        call_refuse_shape(call, &mask, "attn_mask has 1 to 4 axes, the last of 1 to %lld keys",
+                          (long long)keys);
+    } else if (call_axes(call, &mask, "attn_mask", "the last axes of [B, H, N, T]", mask.rank,
+                         all + 4 - mask.rank)) {
         if (mask.shape[mask.rank - 1] < keys) pad(call, &mask, keys);
         *(mask.type == CLATTN_TYPE_BOOL ? &score->mask : &score->bias) = call_view(call, &mask);
     }
@@ -79,11 +85,12 @@ static void bind_score(struct call *call, clattn_attention_params *p, int64_t pa
         score->window_right = a->right_window_size < INT32_MAX ? (int32_t)a->right_window_size : -1;
     }
     if (nonpad.data && has_past) call_refuse(call, "nonpad_kv_seqlen and past keys exclude one another");
-    if (nonpad.data) score->kv_lengths = call_integers(call, &nonpad, p->q.shape[0], "nonpad_kv_seqlen");
+    if (nonpad.data)
+        score->kv_lengths = call_lengths(call, &nonpad, p->q.shape[0], p->kv.k.shape[2], "nonpad_kv_seqlen");
     if (nonpad.data) score->alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
     if (has_past) score->alignment = CLATTN_ALIGN_OFFSET;
     if (has_past) score->offset = (int32_t)past;
-    bind_mask(call, score, past + p->kv.k.shape[2]);
+    bind_mask(call, score, p->q.shape, past + p->kv.k.shape[2]);
 }
 
 // qk_matmul_output
@@ -97,14 +104,32 @@ static void bind_tap(struct call *call, clattn_attention_params *p, int64_t keys
     p->scores_at = (clattn_tap)mode;
 }
 
-static void compute(struct call *call) {
+// Q, K and V: all by heads, or all in rows of all heads.
+static void bind_rows(struct call *call, const struct array rows[3], clattn_attention_params *p) {
     const struct attributes *a = &call->kernel->attributes;
-    const struct array q = call_input(call, 0), k = call_input(call, 1), v = call_input(call, 2);
+    const struct array *q = &rows[0], *k = &rows[1], *v = &rows[2];
+    const bool by_head = q->rank == 4;
+    p->q = call_rows(call, q, a->q_num_heads, "Q");
+    if (!by_head && a->kv_num_heads < 1) call_refuse(call, "kv_num_heads is at least 1 where K has 3 axes");
+    const int64_t *s = p->q.shape, heads = a->kv_num_heads ? a->kv_num_heads : k->shape[1];
+    const int64_t keys[4] = {s[0], !by_head || !a->kv_num_heads ? ANY_SIZE : heads,
+                             by_head ? ANY_SIZE : heads * s[3], s[3]};
+    const int64_t values[4] = {s[0], k->shape[1], by_head ? k->shape[2] : ANY_SIZE, ANY_SIZE};
+    call_axes(call, k, "K", by_head ? "[B, Hkv, L, D] as Q" : "[B, L, Hkv * D] as Q", q->rank, keys);
+    call_axes(call, v, "V", by_head ? "[B, Hkv, L, Dv] as Q" : "[B, L, Hkv * Dv] as Q", q->rank, values);
+    p->kv.k = call_rows(call, k, heads, "K");
+    p->kv.v = call_rows(call, v, heads, "V");
+    if (call_good(call) && (heads < 1 || s[1] % heads))
+        call_refuse_shape(call, k, "K has %lld heads, which do not divide Q's %lld", (long long)heads,
+                          (long long)s[1]);
+}
+
+static void compute(struct call *call) {
+    const struct array rows[3] = {call_input(call, 0), call_input(call, 1), call_input(call, 2)}, q = rows[0],
+                       k = rows[1], v = rows[2];
     clattn_attention_params p = {0};
     struct array past[2];
-    p.q = call_rows(call, &q, a->q_num_heads, "Q");
-    p.kv.k = call_rows(call, &k, a->kv_num_heads, "K");
-    p.kv.v = call_rows(call, &v, a->kv_num_heads, "V");
+    bind_rows(call, rows, &p);
     const int64_t before = past_bind(call, 4, past, &p.kv), keys = before + p.kv.k.shape[2];
     const int64_t *s = p.q.shape, dv = p.kv.v.shape[3];
     const int64_t by_head[4] = {s[0], s[1], s[2], dv}, by_row[3] = {s[0], s[2], s[1] * dv};
@@ -125,14 +150,12 @@ static void compute(struct call *call) {
 // Q and V by heads, or in rows of all heads.
 static void infer(const struct attributes *a, const struct shape *in, struct shape *y) {
     const struct shape *q = &in[0], *v = &in[2];
-    if ((q->rank != 3 && q->rank != 4) || (v->rank != 3 && v->rank != 4)) return;
+    if ((q->rank != 3 && q->rank != 4) || v->rank != q->rank) return;
     for (int axis = 0; axis < q->rank - 1; axis++) shape_add(y, q, axis);
-    if (q->rank == 4 && v->rank == 4)
+    if (q->rank == 4)
         shape_add(y, v, 3);
-    else if (q->rank == 4)
-        shape_add_part(y, v, 2, 1, a->kv_num_heads);
     else
-        shape_add_part(y, v, v->rank - 1, a->q_num_heads, v->rank == 4 ? 1 : a->kv_num_heads);
+        shape_add_part(y, v, 2, a->q_num_heads, a->kv_num_heads);
 }
 
 const struct operation operator_attention = {

@@ -33,6 +33,54 @@ void call_check(struct call *call, clattn_status status) {
          line[0] ? line : clattn_status_text(status));
 }
 
+// Appends the sizes of axes, "[2, 1 or 4, any]".
+static void append_sizes(char *text, size_t size, int rank, const int64_t *sizes) {
+    size_t used = strlen(text);
+    for (int n = 0; n < rank && used < size; n++) {
+        const char *before = n ? ", " : "[";
+        const long long number = sizes[n] < ANY_SIZE ? -(sizes[n] + 2) : sizes[n];
+        if (sizes[n] == ANY_SIZE)
+            snprintf(text + used, size - used, "%sany", before);
+        else
+            snprintf(text + used, size - used, "%s%s%lld", before, sizes[n] < 0 ? "1 or " : "", number);
+        used += strlen(text + used);
+    }
+    if (used < size) snprintf(text + used, size - used, rank ? "]" : "[]");
+}
+
+void call_refuse_shape(struct call *call, const struct array *array, const char *format, ...) {
+    char text[LINE - 64];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    strncat(text, ": its shape is ", sizeof text - strlen(text) - 1);
+    append_sizes(text, sizeof text, array->rank, array->shape);
+    fail(call, ORT_INVALID_ARGUMENT, text);
+}
+
+bool call_axes(struct call *call, const struct array *array, const char *name, const char *axes, int rank,
+               const int64_t *sizes) {
+    char wanted[160] = "";
+    bool fits = array->rank == rank;
+    if (array->data == NULL || !call_good(call)) return call_good(call);
+    for (int n = 0; fits && n < rank; n++)
+        fits = sizes[n] == ANY_SIZE || array->shape[n] == (sizes[n] < 0 ? -(sizes[n] + 2) : sizes[n]) ||
+               (sizes[n] < ANY_SIZE && array->shape[n] == 1);
+    if (fits) return true;
+    append_sizes(wanted, sizeof wanted, rank, sizes);
+    call_refuse_shape(call, array, "%s is %s, here %s", name, axes, wanted);
+    return false;
+}
+
+bool call_heads(struct call *call, const struct array *array, int64_t heads, const char *name) {
+    const int64_t numbers = array->rank == 3 ? array->shape[2] : 0;
+    if (call_good(call) && (heads < 1 || numbers % heads))
+        call_refuse_shape(call, array, "%s of %lld numbers a row is no whole number of %lld heads", name,
+                          (long long)numbers, (long long)heads);
+    return call_good(call);
+}
+
 // Takes over a failure of ONNX Runtime's own.
 static bool passed(struct call *call, OrtStatus *status) {
     if (status && call->status) call->kernel->api->ReleaseStatus(status);
@@ -184,9 +232,21 @@ int32_t *call_integers(struct call *call, const struct array *array, int64_t cou
     return to;
 }
 
-clattn_tensor call_positions(struct call *call, const struct array *ids, int64_t rows) {
-    const int64_t shape[2] = {ids->shape[0], ids->shape[1]};
-    if (ids->rank != 2) call_refuse(call, "position_ids has %d axes: it is [B, N]", ids->rank);
+int32_t *call_lengths(struct call *call, const struct array *array, int64_t batch, int64_t most,
+                      const char *name) {
+    call_axes(call, array, name, "[B]", 1, &batch);
+    int32_t *numbers = call_integers(call, array, batch, name);
+    for (int64_t b = 0; call_good(call) && b < batch; b++)
+        if (numbers[b] < 0 || numbers[b] > most)
+            call_refuse(call, "%s: %d of item %lld is not 0 to %lld", name, (int)numbers[b], (long long)b,
+                        (long long)most);
+    return numbers;
+}
+
+clattn_tensor call_positions(struct call *call, const struct array *ids, int64_t batch, int64_t count,
+                             int64_t rows) {
+    const int64_t shape[2] = {batch, count};
+    call_axes(call, ids, "position_ids", "[B, N]", 2, shape);
     const int32_t *numbers = call_integers(call, ids, ids->count, "position_ids");
     for (int64_t n = 0; call_good(call) && n < ids->count; n++)
         if (numbers[n] < 0 || numbers[n] >= rows)
@@ -199,15 +259,12 @@ clattn_tensor call_positions(struct call *call, const struct array *ids, int64_t
 clattn_tensor call_rows(struct call *call, const struct array *array, int64_t heads, const char *name) {
     const int64_t *shape = array->shape;
     cl_mem buffer = call_reads(call, array->data, array->bytes);
-    if (array->rank == 4)
+    if (array->rank == 4 && call_axes(call, array, name, "[B, H, N, D]", 4,
+                                      (int64_t[]){ANY_SIZE, heads ? heads : ANY_SIZE, ANY_SIZE, ANY_SIZE}))
         return clattn_tensor_bhsd(buffer, array->type, shape[0], shape[1], shape[2], shape[3]);
-    if (array->rank == 3 && heads > 0 && shape[2] % heads == 0)
+    if (array->rank == 3 && call_heads(call, array, heads, name))
         return clattn_tensor_bshd(buffer, array->type, shape[0], heads, shape[1], shape[2] / heads);
-    if (array->rank == 3)
-        call_refuse(call, "%s of %lld numbers a row is no whole number of %lld heads", name,
-                    (long long)shape[2], (long long)heads);
-    else
-        call_refuse(call, "%s has %d axes: it is [B, H, N, D], or [B, N, H * D]", name, array->rank);
+    if (call_good(call)) call_refuse_shape(call, array, "%s is [B, H, N, D] or [B, N, H * D]", name);
     return (clattn_tensor){0};
 }
 

@@ -57,10 +57,27 @@ cl_mem call_scratch(struct call *call, size_t bytes);
 // Host memory until call_node ends.
 void *call_memory(struct call *call, size_t bytes);
 
+// The same for the shape of an input: its shape is appended to the line.
+void call_refuse_shape(struct call *call, const struct array *array, const char *format, ...);
+
+// Sizes of an axis that call_axes accepts: any; 1, which repeats, or n.
+#define ANY_SIZE (-1)
+#define ONE_OR(n) (-2 - (int64_t)(n))
+// Whether an input has these axes; refuses another by `name`, with its shape and the accepted one. `axes` are the specification's letters,
+// such as "[B, N, R / 2]". An input without data passes.
+bool call_axes(struct call *call, const struct array *array, const char *name, const char *axes, int rank,
+               const int64_t *sizes);
+// Whether the rows of an input [B, N, heads * D] are a whole number of heads; refuses others.
+bool call_heads(struct call *call, const struct array *array, int64_t heads, const char *name);
+
 // The numbers of an array of int32 or int64, of which there must be `count`, as int32. Refuses those that do not fit, by `name`.
 int32_t *call_integers(struct call *call, const struct array *array, int64_t count, const char *name);
-// A view [B, N] of position_ids, each of which must be one of `rows` of the tables of cosines and sines.
-clattn_tensor call_positions(struct call *call, const struct array *ids, int64_t rows);
+// The same of numbers of keys: [batch], each 0 to `most`.
+int32_t *call_lengths(struct call *call, const struct array *array, int64_t batch, int64_t most,
+                      const char *name);
+// A view of position_ids, [batch, count], each of which must be one of `rows` of the tables of cosines and sines.
+clattn_tensor call_positions(struct call *call, const struct array *ids, int64_t batch, int64_t count,
+                             int64_t rows);
 
 // A view [B, H, N, D] of an input that is one, or [B, N, H * D] of `heads` heads. Refuses others, by `name`.
 clattn_tensor call_rows(struct call *call, const struct array *array, int64_t heads, const char *name);

@@ -35,7 +35,10 @@ static const char *refuses(const struct kernel *kernel) {
     if (kernel->inputs & (1u << KEY_SCALE | 1u << VALUE_SCALE))
         return "k_scale and v_scale are not taken: the cache has the type of query";
     if (a->qk_output) return "qk_output is 0: scores are not returned";
-    if (!isfinite(a->scale) || !(a->softcap >= 0)) return "scale is finite, softcap at least 0";
+    if (!isfinite(a->scale) || !(a->softcap >= 0 && isfinite(a->softcap)))
+        return "scale is finite, softcap finite and at least 0";
+    if (kernel->inputs >> SINK & 1u && a->smooth_softmax > 0)
+        return "head_sink and smooth_softmax exclude one another";
     if (a->local_window_size == 0 || a->local_window_size > INT32_MAX)
         return "local_window_size is -1, which is none, or at least 1";
     return NULL;
@@ -49,6 +52,11 @@ struct items {
 
 static void read_items(struct call *call, int64_t batch, int64_t rows, struct items *items) {
     const struct array lengths = call_input(call, LENGTHS), total = call_input(call, TOTAL);
+    const bool column =
+        lengths.rank == 2 && lengths.shape[1] == 1; // a sum over a mask's keys leaves such an axis
+    call_axes(call, &lengths, "seqlens_k", "[B], [B, 1] or [1, B]", lengths.rank == 2 ? 2 : 1,
+              lengths.rank == 2 && !column ? (int64_t[]){1, batch} : (int64_t[]){batch, 1});
+    call_axes(call, &total, "total_sequence_length", "[] or [1]", total.rank ? 1 : 0, (int64_t[]){1});
     const int32_t *last = call_integers(call, &lengths, batch, "seqlens_k"),
                   *longest = call_integers(call, &total, 1, "total_sequence_length");
     items->rows = call_memory(call, (size_t)batch * sizeof(int32_t));
@@ -84,17 +92,18 @@ static void bind_rows(struct call *call, clattn_attention_params *p) {
     const struct attributes *a = &call->kernel->attributes;
     const struct array q = call_input(call, QUERY), k = call_input(call, KEY), v = call_input(call, VALUE);
     const int64_t heads = a->num_heads, kv = a->kv_num_heads, all = heads + 2 * kv;
-    if (q.rank != 3 || (k.data == NULL) != (v.data == NULL) || (k.data && (k.rank != 3 || v.rank != 3)))
-        call_refuse(call, "query, key and value are [B, N, heads * D], or query alone has all heads");
+    const int64_t wanted[3] = {q.shape[0], q.shape[1], q.shape[2] / heads * kv};
+    if ((k.data == NULL) != (v.data == NULL)) call_refuse(call, "key and value go together");
+    call_axes(call, &q, "query", "[B, N, H * D]", 3, (int64_t[]){ANY_SIZE, ANY_SIZE, ANY_SIZE});
+    if (k.data) call_heads(call, &q, heads, "query");
+    call_axes(call, &k, "key", "[B, N, Hkv * D]", 3, wanted);
+    call_axes(call, &v, "value", "[B, N, Hkv * D]", 3, wanted);
     if (!call_good(call)) return;
     if (k.data) {
         p->q = call_rows(call, &q, heads, "query");
         p->kv.k_new = call_rows(call, &k, kv, "key");
         p->kv.v_new = call_rows(call, &v, kv, "value");
-    } else if (q.shape[2] % all) {
-        call_refuse(call, "query of %lld numbers a row is no whole number of %lld heads",
-                    (long long)q.shape[2], (long long)all);
-    } else {
+    } else if (call_heads(call, &q, all, "query")) {
         cl_mem buffer = call_reads(call, q.data, q.bytes);
         p->q = heads_of(&q, buffer, all, 0, heads);
         p->kv.k_new = heads_of(&q, buffer, all, heads, kv);
@@ -102,20 +111,25 @@ static void bind_rows(struct call *call, clattn_attention_params *p) {
     }
 }
 
+static void check_past(struct call *call, const clattn_tensor *rows) {
+    const struct array k = call_input(call, PAST_KEY), v = call_input(call, PAST_VALUE);
+    const int64_t wanted[4] = {rows->shape[0], rows->shape[1], k.rank == 4 ? k.shape[2] : ANY_SIZE,
+                               rows->shape[3]};
+    if ((k.data == NULL) != (v.data == NULL)) call_refuse(call, "past_key and past_value go together");
+    call_axes(call, &k, "past_key", "[B, Hkv, P, D]", 4, wanted);
+    call_axes(call, &v, "past_value", "[B, Hkv, P, D] as past_key", 4, wanted);
+}
+
 // Present: the output `index` with each item's past rows; the call puts the new ones behind them.
 static clattn_tensor bind_cache(struct call *call, size_t index, const clattn_tensor *rows,
                                 const struct items *items) {
     const struct array past = call_input(call, PAST_KEY + index - 1);
     const int64_t batch = rows->shape[0], heads = rows->shape[1], size = rows->shape[3];
-    const int64_t had = past.data && past.rank == 4 ? past.shape[2] : 0;
+    const int64_t had = past.data ? past.shape[2] : 0;
     const int64_t capacity = had > items->total ? had : items->total;
     const int64_t shape[4] = {batch, heads, capacity, size};
     const size_t row = (size_t)size * clattn_type_size(rows->type);
     const size_t bytes = (size_t)(batch * heads * capacity) * row;
-    if (past.data &&
-        (past.rank != 4 || past.shape[0] != batch || past.shape[1] != heads || past.shape[3] != size))
-        call_refuse(call, "past %s are not [%lld, %lld, P, %lld] of query's type",
-                    index == 1 ? "keys" : "values", (long long)batch, (long long)heads, (long long)size);
     struct array present = call_output(call, index, 4, shape);
     if (present.data == NULL) present.data = call_memory(call, bytes);
     for (int64_t b = 0; call_good(call) && b < batch && present.data != past.data; b++)
@@ -141,15 +155,20 @@ static void turn(struct call *call, clattn_tensor *rows, const struct items *ite
                        positions = call_input(call, POSITIONS);
     const int64_t *s = rows->shape;
     clattn_rope_params p = {.x = *rows, .offsets = items->past};
-    if (cos.data == NULL || sin.data == NULL || cos.rank != 2)
+    if (cos.data == NULL || sin.data == NULL)
         call_refuse(call, "do_rotary needs cos_cache and sin_cache, [P, R / 2]");
+    call_axes(call, &cos, "cos_cache", "[P, R / 2]", 2, (int64_t[]){ANY_SIZE, ANY_SIZE});
+    call_axes(call, &sin, "sin_cache", "[P, R / 2] as cos_cache", 2, cos.shape);
+    if (call_good(call) && (cos.shape[0] < items->total || 2 * cos.shape[1] > s[3]))
+        call_refuse_shape(call, &cos, "cos_cache is [P, R / 2], P at least %lld and R at most %lld",
+                          (long long)items->total, (long long)s[3]);
     if (!call_good(call)) return;
     p.cos = call_view(call, &cos);
     p.sin = call_view(call, &sin);
     p.rope.layout = call->kernel->attributes.rotary_interleaved ? CLATTN_ROPE_INTERLEAVED : CLATTN_ROPE_HALF;
     p.rope.rotary_dim = (int)(2 * cos.shape[1]);
     if (positions.data) {
-        p.rope.positions = call_positions(call, &positions, cos.shape[0]);
+        p.rope.positions = call_positions(call, &positions, s[0], s[2], cos.shape[0]);
         p.offsets = NULL;
     }
     const size_t bytes = (size_t)(s[0] * s[1] * s[2] * s[3]) * clattn_type_size(rows->type);
@@ -169,6 +188,9 @@ static void bind_score(struct call *call, clattn_attention_params *p, const stru
     score->alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
     score->q_lengths = items->rows;
     score->kv_lengths = items->keys;
+    call_axes(call, &added, "attention_bias", "[B, H, N, T]", 4,
+              (int64_t[]){ONE_OR(p->q.shape[0]), ONE_OR(p->q.shape[1]), p->q.shape[2], items->total});
+    call_axes(call, &sink, "head_sink", "[H]", 1, &p->q.shape[1]);
     score->window = a->local_window_size > 0;
     if (score->window) score->window_left = (int32_t)a->local_window_size - 1, score->window_right = -1;
     if (added.data) score->bias = call_view(call, &added);
@@ -189,6 +211,7 @@ static void compute(struct call *call) {
     const int64_t *s = p.q.shape, shape[3] = {s[0], s[2], s[1] * s[3]};
     const struct array out = call_output(call, 0, 3, shape);
     read_items(call, s[0], s[2], &items);
+    check_past(call, &p.kv.k_new);
     if (!call_good(call)) return;
     p.kv.k = bind_cache(call, 1, &p.kv.k_new, &items);
     p.kv.v = bind_cache(call, 2, &p.kv.v_new, &items);

@@ -1,5 +1,6 @@
 // multi_head.c: MultiHeadAttention of com.microsoft. A row that a padding mask hides altogether is 0, where ONNX Runtime's own kernel
 // weighs hidden keys by exp(mask_filter_value).
+#include <math.h>
 #include <string.h>
 
 #include "onnxruntime/past.h"
@@ -10,6 +11,7 @@ static const char *refuses(const struct kernel *kernel) {
     const struct attributes *a = &kernel->attributes;
     const bool f32 = kernel->op->types[0] == ORT_TYPE_F32;
     if (a->num_heads < 1) return "num_heads is at least 1";
+    if (!isfinite(a->scale)) return "scale is a finite number";
     if (!(a->mask_filter_value <= -1000)) return "mask_filter_value is -1000 or less: keys are hidden";
     if (kernel->inputs & (1u << PAST_LENGTH | 1u << INDIRECTION))
         return "past_sequence_length and cache_indirection are not taken: past is [B, H, P, D]";
@@ -18,13 +20,9 @@ static const char *refuses(const struct kernel *kernel) {
     return NULL;
 }
 
-// Part `part` of `parts` that lie packed in [B, N, H, parts, D].
-static clattn_tensor packed(struct call *call, const struct array *array, int64_t parts, int64_t part,
-                            cl_mem buffer) {
+// Part `part` of `parts` in [B, N, H, parts, D].
+static clattn_tensor packed(const struct array *array, int64_t parts, int64_t part, cl_mem buffer) {
     const int64_t *s = array->shape, row = s[2] * parts * s[4];
-    if (array->rank != 5 || s[3] != parts || s[2] != call->kernel->attributes.num_heads)
-        call_refuse(call, "packed rows are [B, N, %lld, %lld, D]",
-                    (long long)call->kernel->attributes.num_heads, (long long)parts);
     return (clattn_tensor){.buffer = buffer,
                            .offset = part * s[4],
                            .type = array->type,
@@ -46,41 +44,68 @@ static void add_bias(struct call *call, struct array *rows, const struct array *
 
 static void add_biases(struct call *call, struct array rows[3]) {
     const struct array bias = call_input(call, BIAS);
-    int64_t wanted = 0;
+    int64_t wanted[1] = {0};
     if (bias.data == NULL) return;
     for (int n = 0; n < 3; n++) {
         if (rows[n].data == NULL || rows[n].rank != 3) {
             call_refuse(call, "bias goes with query, key and value of [B, N, H * D]");
             return;
         }
-        wanted += rows[n].shape[2];
+        wanted[0] += rows[n].shape[2];
     }
-    if (bias.count != wanted)
-        call_refuse(call, "bias has %lld numbers, %lld are wanted", (long long)bias.count, (long long)wanted);
+    call_axes(call, &bias, "bias", "[H * (D + D + Dv)]", 1, wanted);
     for (int n = 0, from = 0; n < 3 && call_good(call); from += (int)rows[n++].shape[2])
         add_bias(call, &rows[n], &bias, from);
+}
+
+// Refuses query, key and value that do not go together: packed, by heads, or in rows of all heads.
+static void check_rows(struct call *call, const struct array rows[3]) {
+    const struct array *q = &rows[QUERY], *k = &rows[KEY], *v = &rows[VALUE];
+    const int64_t *s = q->shape, heads = call->kernel->attributes.num_heads, width = s[2],
+                  size = width / heads;
+    const int64_t all[5] = {ANY_SIZE, ANY_SIZE, heads, 3, ANY_SIZE},
+                  both[5] = {s[0], ANY_SIZE, heads, 2, size};
+    const int64_t key[4] = {s[0], heads, ANY_SIZE, size}, value[4] = {s[0], heads, k->shape[2], size};
+    const int64_t keys[3] = {s[0], ANY_SIZE, width}, values[3] = {s[0], k->shape[1], ANY_SIZE};
+    if (k->data == NULL && v->data) call_refuse(call, "value goes with key, which is absent");
+    if (k->data == NULL) {
+        call_axes(call, q, "query", "[B, N, H, 3, D] without key", 5, all);
+        return;
+    }
+    call_axes(call, q, "query", "[B, N, H * D]", 3, (int64_t[]){ANY_SIZE, ANY_SIZE, ANY_SIZE});
+    call_heads(call, q, heads, "query");
+    if (v->data == NULL) {
+        call_axes(call, k, "key", "[B, L, H, 2, D] without value", 5, both);
+        return;
+    }
+    if (k->rank == 4)
+        call_axes(call, k, "key", "[B, H, L, D]", 4, key);
+    else
+        call_axes(call, k, "key", "[B, L, H * D] or [B, H, L, D]", 3, keys);
+    call_axes(call, v, "value", k->rank == 4 ? "[B, H, L, D] as key" : "[B, L, H * Dv] as key",
+              k->rank == 4 ? 4 : 3, k->rank == 4 ? value : values);
 }
 
 // q, k and v, and in rows[1] and rows[2] what k and v are views of.
 static void bind_rows(struct call *call, struct array rows[3], clattn_attention_params *p) {
     const int64_t heads = call->kernel->attributes.num_heads;
     for (size_t n = 0; n < 3; n++) rows[n] = call_input(call, QUERY + n);
+    check_rows(call, rows);
     add_biases(call, rows);
     if (!call_good(call)) return;
     if (rows[KEY].data == NULL) {
         cl_mem all = call_reads(call, rows[QUERY].data, rows[QUERY].bytes);
-        p->q = packed(call, &rows[QUERY], 3, 0, all);
-        p->kv.k = packed(call, &rows[QUERY], 3, 1, all);
-        p->kv.v = packed(call, &rows[QUERY], 3, 2, all);
+        p->q = packed(&rows[QUERY], 3, 0, all);
+        p->kv.k = packed(&rows[QUERY], 3, 1, all);
+        p->kv.v = packed(&rows[QUERY], 3, 2, all);
         rows[KEY] = rows[VALUE] = rows[QUERY];
         return;
     }
-    if (rows[QUERY].rank != 3) call_refuse(call, "query has %d axes: it is [B, N, H * D]", rows[QUERY].rank);
     p->q = call_rows(call, &rows[QUERY], heads, "query");
     if (rows[VALUE].data == NULL) {
         cl_mem both = call_reads(call, rows[KEY].data, rows[KEY].bytes);
-        p->kv.k = packed(call, &rows[KEY], 2, 0, both);
-        p->kv.v = packed(call, &rows[KEY], 2, 1, both);
+        p->kv.k = packed(&rows[KEY], 2, 0, both);
+        p->kv.v = packed(&rows[KEY], 2, 1, both);
         rows[VALUE] = rows[KEY];
         return;
     }
@@ -92,14 +117,13 @@ static void bind_rows(struct call *call, struct array rows[3], clattn_attention_
 static void bind_padding(struct call *call, clattn_attention_params *p, int64_t keys) {
     const struct array mask = call_input(call, PADDING);
     const int64_t batch = p->q.shape[0], rows = mask.rank == 3 ? p->q.shape[2] : 1;
-    if (mask.data == NULL) return;
-    if (mask.rank == 1 && mask.count == batch) {
-        p->score.kv_lengths = call_integers(call, &mask, batch, "key_padding_mask");
+    const int64_t wanted[3] = {batch, mask.rank == 3 ? rows : keys, keys};
+    const int axes = mask.rank == 2 || mask.rank == 3 ? mask.rank : 1;
+    if (mask.data == NULL ||
+        !call_axes(call, &mask, "key_padding_mask", "[B], [B, T] or [B, N, T]", axes, wanted))
         return;
-    }
-    if (mask.rank < 2 || mask.rank > 3 || mask.shape[0] != batch || mask.count != batch * rows * keys) {
-        call_refuse(call, "key_padding_mask is [B], [B, %lld] or [B, N, %lld]", (long long)keys,
-                    (long long)keys);
+    if (mask.rank == 1) {
+        p->score.kv_lengths = call_lengths(call, &mask, batch, keys, "key_padding_mask");
         return;
     }
     const int32_t *numbers = call_integers(call, &mask, mask.count, "key_padding_mask");
@@ -133,6 +157,8 @@ static void compute(struct call *call) {
     // Behind the past. ONNX Runtime's own kernel lets the last row see all keys, also where there are more of them than rows.
     p.score.offset = (int32_t)before;
     bind_padding(call, &p, keys);
+    call_axes(call, &added, "attention_bias", "[B, H, N, T]", 4,
+              (int64_t[]){ONE_OR(s[0]), ONE_OR(s[1]), s[2], keys});
     if (added.data) p.score.bias = call_view(call, &added);
     past_join(call, 1, &past[0], &p.kv.k, rows[KEY].data);
     past_join(call, 2, &past[1], &p.kv.v, rows[VALUE].data);

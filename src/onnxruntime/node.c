@@ -142,9 +142,13 @@ static int type_of(const OrtApi *api, const OrtValueInfo *value) {
     return 0;
 }
 
-// Whether each input that has one of the operator's own types has it.
+// Whether each input that has one of the operator's own types has it, and there is none that the operator does not know.
 static bool has_types(const struct op *op, const OrtValueInfo *const *values, size_t count) {
-    for (size_t n = 0; n < count && n < strlen(op->is->inputs); n++) {
+    for (size_t n = 0; n < count; n++) {
+        if (n >= strlen(op->is->inputs)) {
+            if (values[n]) return false;
+            continue;
+        }
         const char letter = op->is->inputs[n];
         if (values[n] && (letter == '1' || letter == '2') &&
             type_of(op->api, values[n]) != op->types[letter == '2'])

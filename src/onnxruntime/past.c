@@ -29,16 +29,14 @@ int64_t past_bind(struct call *call, size_t index, struct array past[2], clattn_
         const clattn_tensor *rows = n ? &kv->v : &kv->k;
         past[n] = call_input(call, index + n);
         if (past[n].data == NULL) continue;
-        const int64_t *shape = past[n].shape;
-        if (past[n].type != rows->type || past[n].rank != 4 || shape[0] != rows->shape[0] ||
-            shape[1] != rows->shape[1] || shape[3] != rows->shape[3])
-            call_refuse(call, "past %s are not [%lld, %lld, P, %lld] of the type of the new ones",
-                        n ? "values" : "keys", (long long)rows->shape[0], (long long)rows->shape[1],
-                        (long long)rows->shape[3]);
+        const int64_t wanted[4] = {rows->shape[0], rows->shape[1],
+                                   n && past[0].data ? past[0].shape[2] : ANY_SIZE, rows->shape[3]};
+        call_axes(call, &past[n], n ? "past_value" : "past_key", "[B, Hkv, P, D]", 4, wanted);
+        if (past[n].type != rows->type)
+            call_refuse(call, "%s is of the type of the new rows", n ? "past_value" : "past_key");
     }
-    if ((past[0].data == NULL) != (past[1].data == NULL) ||
-        (past[0].data && past[0].shape[2] != past[1].shape[2]))
-        call_refuse(call, "past keys and values go together, and have as many rows");
+    if ((past[0].data == NULL) != (past[1].data == NULL))
+        call_refuse(call, "past_key and past_value go together");
     if (!call_good(call) || past[0].data == NULL) return 0;
     if (past[0].shape[2] > 0) {
         kv->past_k = call_view(call, &past[0]);

@@ -16,12 +16,20 @@ static void rotate(struct call *call) {
                        ids = call_input(call, 3), y = call_output(call, 0, x.rank, x.shape);
     clattn_rope_params p = {0};
     p.x = call_rows(call, &x, a->num_heads, "X");
+    const int64_t *s = p.x.shape, pairs = (a->rotary_embedding_dim ? a->rotary_embedding_dim : s[3]) / 2;
+    const int64_t by_row[3] = {s[0], s[2], pairs}, by_position[2] = {ids.data ? cos.shape[0] : 0, pairs};
+    for (int n = 0; n < 2; n++)
+        call_axes(call, n ? &sin : &cos, n ? "sin_cache" : "cos_cache",
+                  ids.data ? "[P, R / 2] with position_ids" : "[B, N, R / 2] without position_ids",
+                  ids.data ? 2 : 3, ids.data ? by_position : by_row);
+    if (call_good(call) && a->rotary_embedding_dim == 0 && s[3] % 2)
+        call_refuse_shape(call, &x, "X has heads of %lld numbers, which must be even", (long long)s[3]);
+    if (call_good(call) && 2 * pairs > s[3])
+        call_refuse_shape(call, &x, "X has heads of at least rotary_embedding_dim, %lld numbers",
+                          (long long)a->rotary_embedding_dim);
     p.cos = call_view(call, &cos);
     p.sin = call_view(call, &sin);
-    if (ids.data) p.rope.positions = call_positions(call, &ids, cos.shape[0]);
-    if (cos.rank != (ids.data ? 2 : 3))
-        call_refuse(call, "cos_cache has %d axes: with position_ids it is [P, R / 2], else [B, N, R / 2]",
-                    cos.rank);
+    if (ids.data) p.rope.positions = call_positions(call, &ids, s[0], s[2], cos.shape[0]);
     if (y.data == NULL || !call_good(call)) return;
     p.y = p.x;
     p.y.buffer = call_writes(call, y.data, y.bytes, false);
@@ -72,15 +80,22 @@ static void scatter(struct call *call) {
     clattn_append_params p = {.circular = strcmp(a->mode, "circular") == 0};
     if (!call_good(call)) return;
     if (axis < 1 || axis >= past.rank) {
-        call_refuse(call, "axis %lld is none behind the first, of %d", (long long)a->axis, past.rank);
+        call_refuse_shape(call, &past, "past_cache has no axis %lld behind the first", (long long)a->axis);
         return;
     }
-    for (int n = 0; n < past.rank; n++)
-        if (update.rank != past.rank || (n != axis && update.shape[n] != past.shape[n])) {
-            call_refuse(call, "update has the axes of past_cache, but along axis %lld", (long long)axis);
-            return;
-        }
+    int64_t wanted[MOST_AXES];
+    for (int n = 0; n < past.rank; n++) wanted[n] = n == axis ? ANY_SIZE : past.shape[n];
+    call_axes(call, &update, "update", "as past_cache, except along the axis", past.rank, wanted);
+    call_axes(call, &starts, "write_indices", "[B]", 1, past.shape);
+    if (call_good(call) && update.shape[axis] > past.shape[axis])
+        call_refuse_shape(call, &update, "update has at most %lld rows, as past_cache",
+                          (long long)past.shape[axis]);
     if (starts.data) p.starts = call_integers(call, &starts, past.shape[0], "write_indices");
+    for (int64_t b = 0; call_good(call) && p.starts && b < past.shape[0]; b++)
+        if (p.starts[b] < 0 || (!p.circular && p.starts[b] > past.shape[axis] - update.shape[axis]))
+            call_refuse_shape(call, &update,
+                              "write_indices: row %d and those of update leave past_cache of %lld",
+                              (int)p.starts[b], (long long)past.shape[axis]);
     if (out.data == NULL || !call_good(call)) return;
     if (out.data != past.data) memcpy(out.data, past.data, past.bytes);
     p.k_new = around(&update, (int)axis, call_reads(call, update.data, update.bytes));

@@ -50,6 +50,17 @@ def opencl_load(path):
     log.check(library().clattn_opencl_load(c.byref(clattn_opencl_params(path=_text("path", path), log=log.struct))))
 
 
+def onnxruntime_library():
+    """The path of libclattn-onnxruntime, which is installed beside the library, for ONNX Runtime to load: docs/onnxruntime.md. It takes
+    the OpenCL that this module found."""
+    name = "libclattn-onnxruntime" + (".dylib" if sys.platform == "darwin" else ".so")
+    places = os.path.dirname(_with_opencl()._name), os.path.dirname(os.path.abspath(__file__))
+    for place in (*places, os.path.join(places[1], LIBRARY_PATH)):
+        if os.path.isfile(path := os.path.join(place, name)):
+            return os.path.abspath(path)
+    raise Error(CLATTN_UNSUPPORTED, f"{name} was not installed with the library: it was built with -Donnxruntime=disabled")
+
+
 def main():
     """Run the program clattn, which lies beside the library or was installed with it, in this process' place: python -m clattn."""
     here = os.path.dirname(os.path.abspath(__file__))

@@ -28,7 +28,7 @@ RESULTS = {"numpy": "np.ndarray[Any, Any]", "version": "str", "kernel_names": "l
            "stats": DICTIONARY, "capabilities": DICTIONARY, "layer_backward": DICTIONARY, "library": "ctypes.CDLL", "ndim": "int", "size": "int",
            "record": "AbstractContextManager[Recording]", "linear_pack": "Packed", "shared": "bool", "shape": "tuple[int, ...]", "__len__": "int",
            "strides": "tuple[int, ...]", "offset": "int", "__repr__": "str", "context": "Context", "fuse": "Recording", "later": "Later",
-           **dict.fromkeys(("zeros", "over", "reshape", "transpose", "broadcast_to", "__getitem__"), "Buffer"),
+           "onnxruntime_library": "str", **dict.fromkeys(("zeros", "over", "reshape", "transpose", "broadcast_to", "__getitem__"), "Buffer"),
            **dict.fromkeys(("to_bf16", "from_bf16", "to_blocks", "from_blocks"), "np.ndarray[Any, Any]"),
            **dict.fromkeys(("measure", "prepare", "save_kernels", "close", "append", "opencl_load", "cache_clean", "main", "wait", "write",
                             "__init__", "__setitem__", "__exit__"), "None")}

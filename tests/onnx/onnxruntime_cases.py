@@ -11,6 +11,7 @@ import concurrent.futures
 import ctypes
 import importlib
 import os
+import re
 import sys
 import time
 
@@ -271,6 +272,10 @@ def all_refusals():
                for opset in (23, 24, 25) for t in (F32, F16, BF16)]
     at_once += [
         ("Attention", [(n, x) for n in "qkv"], dict(opset=23, qk_matmul_output_mode=4), "qk_matmul_output_mode is 0 to 3"),
+        ("Attention", [(n, x) for n in "qkv"], dict(opset=23, softcap=float("inf")), "softcap is 0, which is none, or above it"),
+        ("MultiHeadAttention", qkv, dict(micro, scale=float("nan"), **heads), "scale is a finite number"),
+        ("GroupQueryAttention", qkv + [("", None)] * 2 + [("s", np.array([3], np.int32)), ("t", np.array([4], np.int32))] + [("", None)] * 4 + [("h", half[0, :2])],
+         dict(micro, kv_num_heads=2, smooth_softmax=1, **heads), "head_sink and smooth_softmax exclude one another"),
         ("RotaryEmbedding", [("x", x), ("cos", half), ("sin", half)], dict(opset=23, rotary_embedding_dim=3), "is even"),
         ("TensorScatter", [("past", x), ("new", x)], dict(opset=24, mode="round"), "mode is linear or circular"),
         ("MultiHeadAttention", qkv, dict(micro, mask_filter_value=-1.0, **heads), "mask_filter_value is -1000 or less"),
@@ -295,9 +300,17 @@ def all_refusals():
         ("Attention", qkv, dict(opset=23, q_num_heads=3, kv_num_heads=2), "no whole number of 3 heads"),
         ("Attention", [(n, x) for n in "qkv"] + [("m", np.ones((4, 5), bool))], dict(opset=23), "the last of 1 to 4 keys"),
         ("RotaryEmbedding", [("x", x), ("cos", half), ("sin", half), ("ids", ids)], dict(opset=23), "4 is not one of the 4 rows"),
-        ("TensorScatter", [("past", x), ("new", x[:, :, :3]), ("at", np.array([2]))], dict(opset=24), "clattn TensorScatter: "),
+        ("TensorScatter", [("past", x), ("new", x[:, :, :3]), ("at", np.array([2]))], dict(opset=24), "write_indices: row 2"),
+        ("Attention", [(n, x) for n in "qkv"], dict(opset=23, q_num_heads=4), "Q is [B, H, N, D], here [any, 4, any, any]: its shape is [1, 2, 4, 8]"),
+        ("Attention", [(n, x) for n in "qkv"], dict(opset=23, kv_num_heads=1), "K is [B, Hkv, L, D] as Q, here [1, 1, any, 8]"),
+        ("Attention", [(n, x) for n in "qkv"] + [("", None)] * 3 + [("n", np.array([5]))], dict(opset=24), "nonpad_kv_seqlen: 5 of item 0 is not 0 to 4"),
+        ("RotaryEmbedding", [("x", x), ("cos", half), ("sin", half), ("ids", ids % 4)], dict(opset=23, num_heads=4), "X is [B, H, N, D], here [any, 4"),
         ("TensorScatter", [("past", x), ("new", x[:, :, :3]), ("at", np.array([2**40]))], dict(opset=24), "does not fit into 32 bits"),
         ("MultiHeadAttention", qkv + [("", None), ("m", np.ones((3,), np.int32))], dict(micro, **heads), "key_padding_mask is [B]"),
+        ("MultiHeadAttention", qkv + [("", None), ("m", np.array([5], np.int32))], dict(micro, **heads), "key_padding_mask: 5 of item 0 is not 0 to 4"),
+        ("MultiHeadAttention", [qkv[0], ("", None), qkv[2]], dict(micro, **heads), "value goes with key"),
+        ("GroupQueryAttention", qkv + [("p", x), ("", None), ("s", np.array([3], np.int32)), ("t", np.array([4], np.int32))],
+         dict(micro, kv_num_heads=2, **heads), "past_key and past_value go together"),
         ("GroupQueryAttention", qkv + [("", None), ("", None), ("s", np.array([4], np.int32)), ("t", np.array([4], np.int32))],
          dict(micro, kv_num_heads=2, **heads), "seqlens_k: 4 is not 0 to 3"),
         ("GroupQueryAttention", qkv + [("", None), ("", None), ("s", np.array([3], np.int32)), ("t", np.array([4], np.int32)),
@@ -311,6 +324,94 @@ def all_refusals():
         refused(f"clattn.device={text}", wanted, lambda: session(plain, device=text))
     run(session(plain, device="0"), {n: x for n in "qkv"})
     print(f"counted: refusals of clattn through ONNX Runtime: {count + 4}, {len(failures) - before} failed")
+
+
+def loose(model):
+    """The model without the shapes of its inputs."""
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    for value in made.graph.input:
+        value.type.tensor_type.ClearField("shape")
+    return made
+
+
+def other_shapes(shape):
+    """Shapes near one: an axis longer, shorter or 1, two neighbours exchanged, an axis more or less."""
+    near = [shape[:n] + (size,) + shape[n + 1:] for n in range(len(shape)) for size in {shape[n] + 1, shape[n] - 1, 1, 2 * shape[n]} - {0}]
+    near += [shape[:n] + (shape[n + 1], shape[n]) + shape[n + 2:] for n in range(len(shape) - 1)]
+    near += [(1, *shape), (*shape, 1), shape[1:], shape[:-1], (int(np.prod(shape)),)]
+    return sorted({other for other in near if other != shape})
+
+
+def axes_of_inputs():
+    """A node with one input of another shape: it is refused with the input's name and both shapes, or computed as by ONNX Runtime's kernel."""
+    r = np.random.default_rng(0)
+    n = lambda *shape: r.standard_normal(shape).astype(np.float32)
+    i32, i64 = (lambda *numbers: np.array(numbers, np.int32)), (lambda *numbers: np.array(numbers, np.int64))
+    tables = [("cos_cache", n(9, 8)), ("sin_cache", n(9, 8))]
+    past = [("past_key", n(2, 2, 3, 16)), ("past_value", n(2, 2, 3, 16))]
+    micro, none = dict(domain="com.microsoft", num_heads=4), ("", None)
+    by_head = [("Q", n(2, 4, 5, 16)), ("K", n(2, 2, 6, 16)), ("V", n(2, 2, 6, 16))]
+    rows = [("query", n(2, 5, 64)), ("key", n(2, 6, 64)), ("value", n(2, 6, 64))]
+    more = [("key_padding_mask", np.ones((2, 5, 9), np.int32)), ("attention_bias", n(2, 4, 5, 9)), ("past_key", n(2, 4, 3, 16)), ("past_value", n(2, 4, 3, 16))]
+    step = [("query", n(2, 1, 64)), ("key", n(2, 1, 32)), ("value", n(2, 1, 32)), *past, ("seqlens_k", i32(3, 2)), ("total_sequence_length", i32(4)), *tables,
+            ("position_ids", i64(3, 2).reshape(2, 1)), ("attention_bias", n(2, 4, 1, 4))]
+    nodes = [
+        ("Attention", by_head + [("attn_mask", n(2, 4, 5, 9)), *past], dict(opset=23)),
+        ("Attention", by_head + [none, none, none, ("nonpad_kv_seqlen", i64(4, 6))], dict(opset=24)),
+        ("Attention", [("Q", n(2, 5, 64)), ("K", n(2, 6, 32)), ("V", n(2, 6, 32)), ("attn_mask", n(5, 9)), *past], dict(opset=23, q_num_heads=4, kv_num_heads=2)),
+        ("RotaryEmbedding", [("X", n(2, 4, 5, 16)), *tables, ("position_ids", np.arange(10).reshape(2, 5) % 9)], dict(opset=23)),
+        ("RotaryEmbedding", [("X", n(2, 5, 64)), ("cos_cache", n(2, 5, 4)), ("sin_cache", n(2, 5, 4))], dict(opset=23, num_heads=4, rotary_embedding_dim=8)),
+        ("TensorScatter", [("past_cache", n(2, 4, 9, 16)), ("update", n(2, 4, 3, 16)), ("write_indices", i64(4, 6))], dict(opset=24)),
+        ("MultiHeadAttention", rows + [("bias", n(192)), *more], micro),
+        ("MultiHeadAttention", rows + [none, ("key_padding_mask", np.ones((2, 9), np.int32)), ("attention_bias", n(1, 4, 5, 9)), *more[2:]], micro),
+        ("MultiHeadAttention", rows + [none, ("key_padding_mask", i32(4, 6)), ("attention_bias", n(1, 4, 5, 6))], micro),
+        ("MultiHeadAttention", [rows[0], ("key", n(2, 4, 6, 16)), ("value", n(2, 4, 6, 16))], micro),
+        ("MultiHeadAttention", [rows[0], ("key", n(2, 6, 4, 2, 16))], micro, "key"),
+        ("MultiHeadAttention", [("query", n(2, 5, 4, 3, 16))], micro, "query"),
+        ("GroupQueryAttention", step, dict(micro, kv_num_heads=2, do_rotary=1)),
+        ("GroupQueryAttention", step[:5] + [("seqlens_k", i32(3, 2).reshape(2, 1)), *step[6:]], dict(micro, kv_num_heads=2, do_rotary=1)),
+        ("GroupQueryAttention", step[:-1] + [none, ("head_sink", n(4))], dict(micro, kv_num_heads=2, do_rotary=1)),
+        ("GroupQueryAttention", [("query", n(2, 4, 128)), none, none, none, none, ("seqlens_k", i32(3, 3)), ("total_sequence_length", i32(4))],
+         dict(micro, kv_num_heads=2))]
+    count, before = 0, len(failures)
+    for op, inputs, words, *packed in nodes:
+        model, feeds = node(op, inputs, ["y", "present_key", "present_value"][:1 + 2 * any("past" in name for name, _ in inputs[1:])], **words)
+        ours, own = session(loose(model)), session(loose(node(op, rows, ["y"], **words)[0] if packed else model), "own")
+        agree(outcome(ours, feeds), outcome(own, feeds, *packed), *NEAR[F32])
+        for name, a in feeds.items():
+            for shape in other_shapes(a.shape):
+                count += 1
+                other = {**feeds, name: np.resize(a, shape)}
+                got = outcome(ours, other)
+                what = f"{op} {words}: {name} of {list(shape)}"
+                if isinstance(got, str):
+                    if not re.match(f"clattn {op}: .*(: its shape is |past has|seqlens_k: )", got):
+                        fail(what, got)
+                    continue
+                if name == "attn_mask":  # which ONNX Runtime's kernel wants whole: keys behind its end are hidden, other axes repeat
+                    mask = np.pad(other[name], [(0, 0)] * (len(shape) - 1) + [(0, 9 - shape[-1])], constant_values=-np.inf)
+                    other[name] = np.broadcast_to(mask, (2, 4, 5, 9))
+                wanted = outcome(own, other, *packed)
+                if isinstance(wanted, str):
+                    fail(what, f"is computed; ONNX Runtime: {wanted}")
+                else:
+                    agree(got, wanted, *NEAR[F32])
+    print(f"counted: inputs of other shapes through ONNX Runtime: {count}, {len(failures) - before} failed")
+
+
+def outcome(made, feeds, packed=None):
+    """The first output, or why there is none; `packed`: the input that holds key and value, or query, too, which ONNX Runtime's kernel does not take."""
+    try:
+        if packed:
+            names = ["query", "key", "value"][packed == "key":]
+            assert feeds[packed].ndim == 5 and feeds[packed].shape[2:4] == (4, len(names)), "not packed"
+            parts = {name: feeds[packed][:, :, :, n].reshape(*feeds[packed].shape[:2], -1) for n, name in enumerate(names)}
+            feeds = {**feeds, **parts}
+        return run(made, feeds)[0]
+    except Exception as error:
+        text = str(error)
+        return text[text.find("clattn "):] if "clattn " in text else text
 
 
 def sizes_without_numbers():
@@ -486,6 +587,7 @@ if __name__ == "__main__":
         all_beside_own(by)
     if not WRONG:
         all_refusals()
+        axes_of_inputs()
         left_to_others()
         short_masks()
         sizes_without_numbers()

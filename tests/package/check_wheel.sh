@@ -65,6 +65,7 @@ sys.exit("it has an OpenCL")' "$2" || wrong "the module does not say what to ins
 }
 environment bare
 inside clattn --version >"$here/out" && grep -q '^clattn [0-9]' "$here/out" || wrong "the command does not run"
+inside python -c 'import clattn, ctypes; ctypes.CDLL(clattn.onnxruntime_library()).RegisterCustomOps' || wrong "no library of ONNX Runtime's"
 told inside "no OpenCL platform: "
 told without_loader "no OpenCL: looked for "
 
@@ -122,5 +123,18 @@ grep -q '^| attend-f32-' "$here/bench.log" || { cat "$here/bench.log"; wrong "be
 for run in inside without_loader; do
     $run python "$root/tests/package/attend_installed.py" Intel >/dev/null || wrong "attention from Python, $run"
 done
+# A session of ONNX Runtime's, whose library takes the OpenCL that the module found.
+for file in onnx onnxruntime; do fetch "$bare" "tests/requirements/$file.txt" || unreachable; done
+inside python -c '
+import clattn, numpy as np, onnxruntime as ort
+from onnx import TensorProto, helper
+values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 2, 8, 16]) for name in "qkvy"]
+graph = helper.make_graph([helper.make_node("Attention", list("qkv"), ["y"])], "one", values[:3], values[3:])
+model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10).SerializeToString()
+options = ort.SessionOptions()
+options.register_custom_ops_library(clattn.onnxruntime_library())
+q, k, v = np.random.default_rng(0).standard_normal((3, 1, 2, 8, 16), np.float32)
+y = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run(None, {"q": q, "k": k, "v": v})[0]
+assert np.abs(y - clattn.attention(q, k, v)).max() < 1e-5' || wrong "attention by ONNX Runtime"
 rm -rf "$here/bare" "$here/cpu" "$here/intel" "$here/made"
 echo "counted: ${wheel##*/}, built in $built s; $passed cases verified; beside downloads $first s from no environment to MiniLM's layer"

@@ -87,6 +87,11 @@ static const test_case cases[] = {
     {"a softcap below 0", F16, 64, 64, 4, 2, 4, 64, 1, .softcap = -5.0f, .refused = true},
     {"q5_0", GGML_TYPE_Q5_0, 64, 64, 4, 2, 4, 64, 1, .refused = true},
     {"a mask of every second head", F16, 64, 64, 4, 2, 4, 64, 1, MASK(BIAS, 2, 1), .refused = true},
+    {"the same with max_bias", F16, 64, 64, 4, 2, 4, 64, 1, MASK(BIAS, 2, 1), .max_bias = 8.0f,
+     .refused = true},
+    {"a mask of every second item", F16, 64, 64, 4, 2, 4, 64, 4, MASK(BIAS, 1, 2), .max_bias = 8.0f,
+     .refused = true},
+    {"an infinite softcap", F16, 64, 64, 4, 2, 4, 64, 1, .softcap = INFINITY, .refused = true},
 };
 
 // What a case is made of. `place` holds the tensors' memory.
@@ -322,6 +327,53 @@ static bool check_size(ggml_backend_t clattn) {
     return good;
 }
 
+// Every size and stride of every tensor of a node, one at a time, is another: the node is refused. A mask may have more rows and keys than
+// there are, and one head or item.
+static bool check_axes(ggml_backend_t cpu, ggml_backend_t clattn) {
+    const test_case c = {"", F16, 64, 32, 4, 2, 6, 70, 2, MASK(BIAS, 4, 2), .max_bias = 8.0f, .sinks = true};
+    node_of_case n = build(&c, ggml_backend_get_default_buffer_type(cpu));
+    struct ggml_tensor *const all[] = {n.q, n.k, n.v, n.mask, n.sinks, n.result};
+    const char *const names[] = {"q", "k", "v", "mask", "sinks", "result"};
+    int wrong = !ggml_backend_supports_op(clattn, n.result), count = 0;
+    for (int at = 0; at < 6; at++) {
+        for (int axis = 0; axis < 4; axis++) {
+            const int64_t size = all[at]->ne[axis], sizes[] = {size - 1, size + 1, size / 2, 2 * size, 1};
+            const size_t stride = all[at]->nb[axis],
+                         strides[] = {stride + 1, axis ? stride + 1 : 2 * stride, 0};
+            for (int to = 0; to < 5; to++) {
+                const bool may = all[at] == n.mask && (axis < 2 ? sizes[to] > size : sizes[to] == 1);
+                if (sizes[to] < 1 || sizes[to] == size || may) {
+                    continue;
+                }
+                all[at]->ne[axis] = sizes[to];
+                const bool taken = ggml_backend_supports_op(clattn, n.result);
+                all[at]->ne[axis] = size;
+                wrong += taken, count++;
+                if (taken) {
+                    printf("%s of %lld along axis %d: taken: WRONG\n", names[at], (long long)sizes[to], axis);
+                }
+            }
+            // A stride of 0 repeats what is read. What is written may not lie at one place twice.
+            for (int to = 0; to < (all[at] == n.result ? 3 : 2); to++) {
+                all[at]->nb[axis] = strides[to];
+                const bool taken = size > 1 && ggml_backend_supports_op(clattn, n.result);
+                all[at]->nb[axis] = stride;
+                wrong += taken, count++;
+                if (taken) {
+                    printf("%s with a stride of %zu along axis %d: taken: WRONG\n", names[at], strides[to],
+                           axis);
+                }
+            }
+        }
+    }
+    n.result->src[5] = n.q;
+    wrong += ggml_backend_supports_op(clattn, n.result);
+    n.result->src[5] = NULL;
+    printf("%-34s %d refused, %d wrong\n", "other sizes and strides", count, wrong);
+    release(&n);
+    return !wrong;
+}
+
 // In a scheduler's graph, as llama.cpp has it: attention of a product of ggml's, and ggml's work on its result.
 static bool check_schedule(ggml_backend_t cpu, ggml_backend_t clattn) {
     const test_case c = {"", F16, 64, 64, 4, 2, 20, 96, 1, MASK(CAUSAL, 1, 1), .permuted = true};
@@ -423,7 +475,7 @@ int main(int count, char **words) {
         for (size_t at = 0; at < sizeof cases / sizeof *cases; at++) {
             wrong += !check(&cases[at], cpu, clattn, copying, &computed);
         }
-        wrong += !check_size(clattn) + !check_schedule(cpu, clattn);
+        wrong += !check_size(clattn) + !check_axes(cpu, clattn) + !check_schedule(cpu, clattn);
         printf("counted: %d cases of ggml_flash_attn_ext computed by both, %d wrong\n", computed, wrong);
         wrong += computed == 0;
     }

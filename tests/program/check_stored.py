@@ -226,6 +226,148 @@ want = np.load("out.npy")[0]
 assert subprocess.run([CLATTN, "layer", "--weights", folder + "/model.safetensors", "--names", "llama:" + PATH + "self_attn", *told, *ends]).returncode == 0
 near("by names", np.load("out.npy")[0], want, 1e-30)
 
+# How many numbers have one scale: four matrices that are alike, by their names, with a config.json beside the file or none.
+F8, INVERSE, SCALE = f8_of(4), "_scale_inv", "_scale"
+
+
+def four(config, width, matrix, name="{}", options=()):
+    """The result of a layer, or its error: `matrix` has the tensors of each by what follows the matrix' name."""
+    names = {one: name.format(one) for one in "qkvo"}
+    folder_of("beside", config, {names[one] + key: value for one in names for key, value in matrix.items()})
+    if config is None:
+        os.remove("beside/config.json")
+    np.save("wide.npy", np.random.default_rng(5).standard_normal((1, ROWS, width)).astype(np.float32))
+    done = subprocess.run([CLATTN, "layer", "--weights", "beside/model.safetensors", *(options or [f"--w{one}={names[one]}" for one in names]), "--heads", "2",
+                           "--x", "wide.npy", "--out", "out.npy", "--projection", "native", "--quiet"], capture_output=True, text=True)
+    assert done.returncode in (0, 2) and done.stderr.count("\n") == (done.returncode == 2), done
+    return done.stderr if done.returncode else np.load("out.npy").astype(np.float64)[0]
+
+
+def right(what, codes, ending, scales, square, config=None, zero=0, name="{}", **packed):
+    """`codes` less `zero`, `square` of them with one scale, against floats; `packed`: what the file has in place of the codes."""
+    each = np.repeat(np.repeat(scales.astype(np.float64), square[0], 0), square[1], 1)[:codes.shape[0], :codes.shape[1]]
+    w = each * (F8[codes.bits] if isinstance(codes, Typed) else codes.astype(np.float64) - zero)
+    got = four(config, len(w), {ending: scales, **(packed if "_packed" in packed else {"": codes, **packed})}, name)
+    q = (np.load("wide.npy")[0].astype(np.float64) @ w.T).reshape(ROWS, 2, -1).swapaxes(0, 1)
+    weights = np.exp(q @ q.swapaxes(1, 2) / math.sqrt(q.shape[2]))
+    near(what, got, (weights / weights.sum(2, keepdims=True) @ q).swapaxes(0, 1).reshape(ROWS, -1) @ w.T)
+
+
+def wrong(what, words, config, matrix, name="{}"):
+    global counted
+    got = four(config, 64, matrix, name)
+    assert isinstance(got, str) and all(word in got for word in words), f"{what}: {got}"
+    counted += 1
+
+
+def scales_of(rows, columns):
+    return np.exp(random.uniform(-3, 0, (rows, columns))).astype(np.float32) / 64
+
+
+def float8(rows, columns):
+    return Typed(random.choice(np.flatnonzero(np.abs(F8) <= 16), (rows, columns)).astype(np.uint8), "F8_E4M3")
+
+
+def int8(rows, columns):
+    return random.integers(-24, 24, (rows, columns)).astype(np.int8)
+
+
+def hollow(dtype, *shape):
+    """A tensor of no bytes, also of sizes that numpy refuses."""
+    none = Typed(np.zeros(0, np.uint8), dtype)
+    none.shape = shape
+    return none
+
+
+def said(**keys):
+    return {"quantization_config": keys}
+
+
+def grouped(*groups):
+    return said(config_groups={f"group_{n}": {"targets": ["Linear"], "weights": group} for n, group in enumerate(groups)})
+
+
+def shape_of(rows, columns):
+    return np.array([rows, columns], "<i8")
+
+
+right("squares of 128, the last of 64", float8(192, 192), INVERSE, scales_of(2, 2), (128, 128))
+right("squares of 160, the last of 32", float8(192, 192), INVERSE, scales_of(2, 2), (160, 160), said(weight_block_size=[160, 160]))
+right("squares of 120, the last of 72", float8(192, 192), INVERSE, scales_of(2, 2), (120, 120), said(weight_block_size=[120, 120]))
+right("squares of 96", float8(192, 192), INVERSE, scales_of(2, 2), (96, 96), said(weight_block_size=[96, 96]))
+right("squares of 64 that nobody says", float8(192, 192), INVERSE, scales_of(3, 3), (64, 64))
+right("64 x 128 numbers", float8(192, 192), SCALE, scales_of(3, 2), (64, 128), grouped(dict(num_bits=8, type="float", strategy="block", block_structure=[64, 128])))
+right("groups of 128, the last of 64", int8(192, 192), SCALE, scales_of(192, 2), (1, 128), said(group_size=128))
+right("groups of 128 beside those of 64", int8(192, 192), SCALE, scales_of(192, 2), (1, 128), grouped(dict(group_size=64), dict(group_size=128), dict(group_size=-1)))
+right("groups of 96 that nobody says", int8(192, 192), SCALE, scales_of(192, 2), (1, 96))
+right("groups of 16", int8(192, 192), SCALE, scales_of(192, 12), (1, 16))
+codes = random.integers(0, 16, (90, 90))
+right("groups of 64, the last of 26, of 4 bits", codes, SCALE, scales_of(90, 2), (1, 64), grouped(dict(num_bits=4, type="int", strategy="group", group_size=64)), 8,
+      _packed=pack(codes, 4, 1), _shape=shape_of(90, 90))
+right("4 bits, a zero point with a sign", codes, SCALE, scales_of(1, 1), (90, 90), said(num_bits=4), 3, _packed=pack(codes, 4, 1), _shape=shape_of(90, 90),
+      _zero_point=np.array([-5], "|i1"))
+codes = random.integers(104, 152, (90, 90))
+right("90 numbers of 8 bits", codes, SCALE, scales_of(90, 1), (1, 90), None, 128, _packed=pack(codes, 8, 1), _shape=shape_of(90, 90))
+for letters in 502, 3000:
+    right(f"a name of {letters} letters", int8(64, 64), SCALE, scales_of(64, 1), (1, 64), zero=9, name="{}" + "n" * (letters - 1), _zero_point=np.full((64, 1), 9, "|i1"))
+prefix, bias = "p" * 600, np.full(64, 2, np.float32)
+plain = {one + key: value for one in ("q_proj", "k_proj", "v_proj", "o_proj") for key, value in ((".weight", matrix(64, 64)), (".bias", bias))}
+options = ["--causal", "top-left", "--rope", "half", "--rope-base", "10000", "--names", "llama:"]
+want = four(None, 64, plain, "", options)
+near("biases behind a prefix of 600 letters", four(None, 64, {prefix + "." + key: value for key, value in plain.items()}, "", [*options[:-1], "llama:" + prefix]), want, 1e-30)
+assert abs(want).max() > 1, "the biases change nothing"
+
+# The same of a model's folder in two shards, and of a whole block.
+floats, shards = dict(norms), [dict(norms), {}]
+for number, (name, w) in enumerate(kinds["llama"].items()):
+    codes, scales = float8(*w.shape), scales_of(-(-w.shape[0] // 64), -(-w.shape[1] // 64))
+    floats[PATH + name + ".weight"] = (F8[codes.bits] * np.repeat(np.repeat(scales, 64, 0), 64, 1)[:w.shape[0], :w.shape[1]]).astype(np.float32)
+    shards[number % 2][PATH + name + ".weight"], shards[1 - number % 2][PATH + name + ".weight_scale_inv"] = codes, scales
+config = dict(shared, model_type="llama", **said(quant_method="fp8", weight_block_size=[64, 64]))
+for number, shard in enumerate(shards):
+    os.rename(folder_of("shards", config, shard) + "/model.safetensors", f"shards/{number}.safetensors")
+json.dump({"weight_map": {key: f"{number}.safetensors" for number in (0, 1) for key in shards[number]}}, open("shards/model.safetensors.index.json", "w"))
+near("squares of 64, the last of 32, of a block in shards", run("shards"), run(folder_of("floats", dict(shared, model_type="llama"), floats)))
+
+for what, words, config, codes, ending, scales in (
+        ("squares", ("[3, 3]", "128 x 128 make [2, 2]"), said(weight_block_size=[128, 128]), float8(192, 192), INVERSE, scales_of(3, 3)),
+        ("squares that nobody says", ("[5, 5]", "128 x 128 make [2, 2]"), None, float8(192, 192), INVERSE, scales_of(5, 5)),
+        ("no squares", ("[2, 3]", "[192, 192]"), None, float8(192, 192), INVERSE, scales_of(2, 3)),
+        ("groups", ("[192, 2]", "1 x 64 make [192, 3]"), said(group_size=64), int8(192, 192), SCALE, scales_of(192, 2)),
+        ("groups that nobody says", ("[192, 5]", "[192, 192]"), None, int8(192, 192), SCALE, scales_of(192, 5)),
+        ("a scale a row", ("[192, 1]", "1 x 64 make [192, 3]"), said(group_size=64), int8(192, 192), SCALE, scales_of(192, 1)),
+        ("groups of two sizes", ("1 x 96 make [192, 2]", "1 x 128 make [192, 2]"), grouped(dict(group_size=96), dict(group_size=128)), int8(192, 192), SCALE, scales_of(192, 2)),
+        ("group_size of 0", ("group_size is 0",), said(group_size=0), int8(64, 64), SCALE, scales_of(64, 1)),
+        ("group_size below -1", ("group_size is -2",), grouped(dict(group_size=-2)), int8(64, 64), SCALE, scales_of(64, 1)),
+        ("group_size as a text", ("group_size is \"64\"",), said(group_size="64"), int8(64, 64), SCALE, scales_of(64, 1)),
+        ("one size of a square", ("weight_block_size is [128]",), said(weight_block_size=[128]), float8(64, 64), INVERSE, scales_of(1, 1)),
+        ("a square of no columns", ("block_structure is \"128x0\"",), grouped(dict(block_structure="128x0")), float8(64, 64), INVERSE, scales_of(1, 1)),
+        ("no bits", ("num_bits is 0",), said(num_bits=0), int8(64, 64), SCALE, scales_of(64, 1)),
+        ("no rows", ("has no numbers", "[0, 64]"), None, hollow("I8", 0, 64), SCALE, scales_of(1, 1)),
+        ("no columns", ("has no numbers", f"[{2 ** 60}, 0]"), None, hollow("F8_E4M3", 2 ** 60, 0), INVERSE, scales_of(1, 1)),
+        ("no scales", (f"[{2 ** 60}, 0]",), None, int8(64, 64), SCALE, hollow("F32", 2 ** 60, 0))):
+    wrong(what, words, config, {"": codes, ending: scales})
+sixteen = np.ones((64, 16), "<i4")
+for what, words, config, there, rows, columns in (
+        ("7 bits", ("num_bits is 7",), grouped(dict(num_bits=7, type="int")), sixteen, 64, 64),
+        ("7 bits beside 8", ("num_bits is 7",), grouped(dict(num_bits=8), dict(num_bits=7)), sixteen, 64, 64),
+        ("7 bits without gaps", ("num_bits is 7",), said(bits=7), np.ones((64, 14), "<i4"), 64, 64),
+        ("3 bits", ("num_bits is 3",), said(num_bits=3), np.ones((64, 6), "<i4"), 64, 64),
+        ("4 bits in words of 8", ("no 64 numbers of 4 bits", "16 words"), said(num_bits=4), sixteen, 64, 64),
+        ("words of other widths", ("no 64 numbers of 4 or 8 bits", "9 words"), None, np.ones((64, 9), "<i4"), 64, 64),
+        ("other rows", ("[7, 64]", "[64, 16]"), None, sixteen, 7, 64),
+        ("rows below 0", ("[-64, 64]", "[0, 16]"), None, hollow("I32", 0, 16), -64, 64),
+        ("columns below 0", ("[64, -3]", "[64, 0]"), None, hollow("I32", 64, 0), 64, -3),
+        ("rows of no words", (f"no 64 numbers", "0 words"), None, hollow("I32", 2 ** 60, 0), 2 ** 60, 64),
+        ("2^62 columns", (f"no {2 ** 62} numbers", "16 words"), None, sixteen, 64, 2 ** 62)):
+    wrong(what, words, config, {SCALE: scales_of(64, 1), "_packed": there, "_shape": shape_of(rows, columns)})
+wrong("zero points of no columns", ("shape [64, 0]",), None, {"": int8(64, 64), SCALE: scales_of(64, 1), "_zero_point": hollow("I32", 16, 0)})
+wrong("order, by a long name", ("in another order",), None, {"": int8(64, 64), SCALE: scales_of(64, 1), "_g_idx": np.zeros(64, "<i4")}, "{}" + "n" * 508)
+open("beside/config.json", "w").write("{")
+got = subprocess.run([CLATTN, "layer", "--weights", "beside/model.safetensors", *(f"--w{one}={one}{'n' * 508}" for one in "qkvo"), "--heads", "2", "--x", "wide.npy", "--out", "out.npy"],
+                     capture_output=True, text=True)
+assert got.returncode == 2 and "beside/config.json: line 1" in got.stderr, got
+
 config, stored = folders["llama, i8, a scale a row"]
 gate = PATH + "mlp.gate_proj.weight"
 
@@ -251,5 +393,5 @@ refused("float8 with zero points", "numbers of f8e4m3 have no zero points", chan
 refused("u4", "--weight-type u4: needs --weight-zeros", "llama", "--weight-type", "u4")
 refused("no effect", "--weight-group: has no effect", "llama", "--weight-group", "32")
 refused("a group", "a multiple of 32 that divides them", "llama", "--weight-type", "q8", "--weight-group", "33")
-assert counted == (54 if thorough else 41), counted
+assert counted == (100 if thorough else 87), counted
 print(f"{counted} checks of stored matrices: all held")

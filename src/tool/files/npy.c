@@ -76,22 +76,40 @@ static bool take_size(reader *r, int64_t *size) {
     return true;
 }
 
+/* How NumPy makes an array `x` of another type one that is read. */
+static const char *conversion(const char *descr, char text[80]) {
+    const char code = descr[0] ? descr[1] : '\0';
+    if (descr[0] == '>')
+        for (size_t d = 0; d < sizeof descrs / sizeof *descrs; d++)
+            if (strcmp(descr + 1, descrs[d].descr + 1) == 0) {
+                (void)snprintf(text, 80, "big-endian: save x.astype('%s')", descrs[d].descr);
+                return text;
+            }
+    if (code == 'V' && strcmp(descr + 2, "2") == 0)
+        return "if these are bfloat16 numbers, save x.view('<u2')";
+    if (code == 'c') return "complex: save x.real.astype('<f4')";
+    if (code == 'i' || code == 'u' || code == 'b')
+        return "integers: save x.astype('<i4'), or a mask as x.astype(bool)";
+    return code == 'f' ? "save x.astype('<f4')" : "save an array of numbers";
+}
+
 static bool read_descr(reader *r, array *header) {
-    char descr[32];
-    if (take(r, '[')) return refuse(r->why, "%s: a structured type; " ACCEPTED, r->name);
+    char descr[32], text[80];
+    if (take(r, '['))
+        return refuse(r->why, "%s: a structured type; " ACCEPTED "; save one field of it", r->name);
     if (!take_string(r, descr, sizeof descr)) return false;
     for (size_t d = 0; d < sizeof descrs / sizeof *descrs; d++) {
         if (strcmp(descr, descrs[d].descr) != 0) continue;
         header->type = descrs[d].type;
         return true;
     }
-    return refuse(r->why, "%s: type %s; " ACCEPTED, r->name, descr);
+    return refuse(r->why, "%s: type %s; " ACCEPTED "; %s", r->name, descr, conversion(descr, text));
 }
 
 static bool read_order(reader *r) {
     if (take_word(r, "False")) return true;
     if (!take_word(r, "True")) return malformed(r, "fortran_order is not True or False");
-    return refuse(r->why, "%s: Fortran order; save numpy.ascontiguousarray of it", r->name);
+    return refuse(r->why, "%s: Fortran order; save numpy.ascontiguousarray(x)", r->name);
 }
 
 static bool read_shape(reader *r, array *header) {

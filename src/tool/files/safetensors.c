@@ -179,10 +179,11 @@ static bool check_entry(const file_source *source, const safetensors_entry *entr
     const size_t rank = json_array_size(entry->shape);
     const struct dtype *dtype = dtype_of(entry);
     if (!dtype || dtype->type == NOT_READ)
-        return refuse(
-            why,
-            "%s: tensor %.200s: type %.40s; F32, F16, BF16, I32, I64, BOOL, I8, F8_E4M3 and F8_E5M2 are read",
-            source->name, entry->name, entry->dtype);
+        return refuse(why,
+                      "%s: tensor %.200s: type %.40s; F32, F16, BF16, I32, I64, BOOL, I8, F8_E4M3 and "
+                      "F8_E5M2 are read%s",
+                      source->name, entry->name, entry->dtype,
+                      strcmp(entry->dtype, "F64") == 0 ? "; save x.float() in place of float64" : "");
     if (rank > ARRAY_MAX_RANK)
         return refuse(why, "%s: tensor %.200s: %zu axes; at most %d are read", source->name, entry->name,
                       rank, ARRAY_MAX_RANK);

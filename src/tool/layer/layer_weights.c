@@ -105,6 +105,7 @@ static const struct {
     {"phi3:", {"qkv_proj.weight", NULL, NULL, "o_proj.weight"}, {NULL}, .packed = true},
 };
 
+#define LONGEST_SUFFIX 64 // of those above, with a dot before it and its end
 // PREFIX + "." + suffix; the dot is there once, also for an empty prefix or one that ends with it.
 static void join_name(const char *prefix, const char *suffix, char *text, size_t size) {
     const size_t n = strlen(prefix);
@@ -173,7 +174,8 @@ int layer_weights_turn(array *a) {
 
 static int load_scheme(layer_weights *w, size_t scheme) {
     const char *prefix = w->names + strlen(schemes[scheme].scheme);
-    char **names = NULL, error[512], name[512];
+    const size_t size = strlen(prefix) + LONGEST_SUFFIX;
+    char **names = NULL, error[512], *name;
     size_t count = 0;
     if (!w->file && !w->shards) return tool_wrong("--names: needs --weights FILE.safetensors");
     w->packed = schemes[scheme].packed, w->turned = schemes[scheme].turned;
@@ -181,14 +183,15 @@ static int load_scheme(layer_weights *w, size_t scheme) {
     if (status >= 0) return status;
     if (!w->shards && !safetensors_names(w->file, &names, &count, error))
         return tool_wrong("--weights: %s", error);
+    if (!(name = malloc(size))) status = tool_failed("no memory");
     for (int i = 0; i < 4 && schemes[scheme].strangers[i] && status < 0; i++)
-        if (join_name(prefix, schemes[scheme].strangers[i], name, sizeof name),
+        if (join_name(prefix, schemes[scheme].strangers[i], name, size),
             layer_weights_have(w, names, count, name))
             status =
                 tool_wrong("--names %s: the file has %s, and a layer with that is not built", w->names, name);
     for (int i = 0; i < LAYER_TENSORS && status < 0; i++) {
         if (!schemes[scheme].suffix[i] || w->present[i]) continue;
-        join_name(prefix, schemes[scheme].suffix[i], name, sizeof name);
+        join_name(prefix, schemes[scheme].suffix[i], name, size);
         if (i >= LAYER_BQ && !layer_weights_have(w, names, count, name)) continue;
         status = check_known(w, i, name);
         if (status < 0) status = load_named(w, i, name);
@@ -198,7 +201,7 @@ static int load_scheme(layer_weights *w, size_t scheme) {
                          : tool_wrong("--names %s: %s has scales, and this scheme's matrices are [in, out]",
                                       w->names, name);
     }
-    free(names);
+    free(names), free(name);
     return status;
 }
 
