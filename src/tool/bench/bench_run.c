@@ -33,11 +33,32 @@ void bench_count(bench *b, const bench_row *row) {
     b->rows++;
 }
 
+#define MOST_ENGINES 32
+
+// Peaks of the engines beyond float32 FMA, where a case has types that they are for: their probes run once a device.
+static void take_engines(const bench *b, session *s, struct limits *found) {
+    clattn_engine engines[MOST_ENGINES];
+    size_t count = 0;
+    bool wanted = false;
+    for (int i = 0; i < b->case_count; i++) {
+        const struct test_case *t = &b->cases[i].test;
+        wanted = wanted || t->q_type != CLATTN_TYPE_F32 || t->kv_type != CLATTN_TYPE_F32 ||
+                 (case_projects(t) && t->matrix_type != CLATTN_TYPE_F32);
+    }
+    if (!wanted || !s->capabilities->is_cpu ||
+        clattn_context_engines(s->context, engines, MOST_ENGINES, &count) != CLATTN_OK)
+        return;
+    limits_take_engines(engines, count < MOST_ENGINES ? count : MOST_ENGINES, s->capabilities->compute_units,
+                        found);
+}
+
 static void measure_place(bench *b, session *s, struct limits *found) {
     struct place place = session_place(s);
     limits_measure(&place, b->settings.measure.max_ms > 0.0 ? b->settings.measure.max_ms : 1000.0, found);
     const bool native = found->native_fma_gflops > found->fma_gflops;
     b->settings.fma_gflops = native ? found->native_fma_gflops : found->fma_gflops;
+    b->settings.limits = found;
+    take_engines(b, s, found);
     if (b->other) b->other->settings.fma_gflops = b->settings.fma_gflops;
 }
 
@@ -50,6 +71,14 @@ static int measure_limits(bench *b, session *s, struct limits *found) {
     progress_more(&b->progress, LIMITS_MS, NULL);
     progress_wipe(&b->progress);
     return status;
+}
+
+// The device with its limits, in the table, and a line on stderr where the limits cannot be trusted.
+static void add_device(bench *b, const clattn_capabilities *capabilities, const struct limits *found) {
+    char line[LIMIT_LINE];
+    const char *contended = limits_contended(found, line);
+    if (*contended && !b->common.quiet) tool_note("%s: %s", capabilities->name, contended);
+    bench_table_add_device(b->table, capabilities, found);
 }
 
 // Measures who projects where a case leaves it open: once a device, for the cache folder, before a row is measured.
@@ -103,7 +132,7 @@ static int run_options(bench *b, session *s, const clattn_capabilities *capabili
     struct limits found = {0};
     bench_option *options = calloc((size_t)bench_option_count(), sizeof *options);
     int status = options ? measure_limits(b, s, &found) : tool_failed("no memory");
-    if (status < 0) bench_table_add_device(b->table, capabilities, &found);
+    if (status < 0) add_device(b, capabilities, &found);
     for (int i = 0; status < 0 && i < b->case_count && !interrupt_asked(); i++) {
         b->option_ms = case_ms(b, &b->cases[i]) / bench_option_count();
         bench_options_measure(s, &b->cases[i].test, &b->settings, options, show_option, b);
@@ -120,7 +149,7 @@ static int run_against(bench *b, session *s, const clattn_capabilities *capabili
     struct limits found = {0};
     const int status = measure_limits(b, s, &found);
     if (status >= 0) return status;
-    bench_table_add_device(b->table, capabilities, &found);
+    add_device(b, capabilities, &found);
     for (int i = 0; i < b->case_count && !interrupt_asked(); i++) {
         bench_pair pair;
         char name[CASE_NAME_SIZE];
@@ -152,7 +181,7 @@ static int run_device(bench *b, session *s) {
     if (status < 0) {
         done = run_cases(b, s, rows);
         if (!interrupt_asked()) measure_limits(b, s, &found);
-        bench_table_add_device(b->table, &capabilities, &found);
+        add_device(b, &capabilities, &found);
     }
     for (int i = 0; i < done; i++) {
         bench_measure_percent(&rows[i], &found);
