@@ -66,6 +66,8 @@ START_TEST(engines) {
     expect(share(&server, 5e6, 10e6, 1e6, LIMIT_ENGINE_AMX_BF16, 0.0), "reading 10 MB (L3)", 50.0, 20.0);
     const struct limits old = {.fma_gflops = 100.0, .read_gbytes_per_s = 10.0}; // its engine was not measured
     expect(share(&old, flops, bytes, 4 * ns, LIMIT_ENGINE_AMX_BF16, 0.0), "float32 FMA", 100.0, 500.0);
+    expect(share(&old, flops, bytes, 4 * ns, LIMIT_ENGINE_OTHER, 0.0),
+           "float32 FMA (the engine's peak is not measured)", 100.0, 500.0);
     const struct limits none = {.fma_gflops = 0.0};
     ck_assert_str_eq(share(&none, flops, bytes, ns, LIMIT_ENGINE_FMA, 0.0).name, "");
     ck_assert_str_eq(share(&server, flops, bytes, 0.0, LIMIT_ENGINE_FMA, 0.0).name, "");
@@ -92,7 +94,11 @@ START_TEST(kernels) {
                {"linear_lanes", false, CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, LIMIT_ENGINE_DOT_BF16},
                {"linear_lanes", false, CLATTN_TYPE_F32, CLATTN_TYPE_I8, LIMIT_ENGINE_DOT_I8},
                {"linear_lanes", false, CLATTN_TYPE_F32, CLATTN_TYPE_F32, LIMIT_ENGINE_FMA},
-               {"flash_fragments", true, CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, LIMIT_ENGINE_FMA},
+               {"flash_fragments", true, CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, LIMIT_ENGINE_OTHER},
+               {"linear_fragments", false, CLATTN_TYPE_F16, CLATTN_TYPE_F16, LIMIT_ENGINE_OTHER},
+               {"decode_groups", true, CLATTN_TYPE_F16, CLATTN_TYPE_I8, LIMIT_ENGINE_OTHER},
+               {"decode_groups", false, CLATTN_TYPE_F16, CLATTN_TYPE_F16, LIMIT_ENGINE_FMA},
+               {"linear_rows", false, CLATTN_TYPE_F16, CLATTN_TYPE_F16, LIMIT_ENGINE_FMA},
                {"unfused", false, CLATTN_TYPE_F32, CLATTN_TYPE_F32, LIMIT_ENGINE_FMA},
                {"clblast", false, CLATTN_TYPE_F32, CLATTN_TYPE_F32, LIMIT_ENGINE_FMA}};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)

@@ -23,6 +23,7 @@ typedef enum limit_engine {
     LIMIT_ENGINE_DOT_I8,
     LIMIT_ENGINE_AMX_BF16,
     LIMIT_ENGINE_AMX_I8,
+    LIMIT_ENGINE_OTHER, // of GPUs: a probe runs on one work-group, which tells no device's peak
     LIMIT_ENGINES
 } limit_engine;
 

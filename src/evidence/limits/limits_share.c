@@ -14,6 +14,7 @@ static const struct {
     [LIMIT_ENGINE_DOT_I8] = {"int8 dot product", "integer dot product (VNNI)"},
     [LIMIT_ENGINE_AMX_BF16] = {"AMX bfloat16", "bfloat16 matrix tiles (AMX)"},
     [LIMIT_ENGINE_AMX_I8] = {"AMX int8", "int8 matrix tiles (AMX)"},
+    [LIMIT_ENGINE_OTHER] = {"float32 FMA (the engine's peak is not measured)", ""},
 };
 
 const char *limits_engine_name(limit_engine engine) {
@@ -24,17 +25,17 @@ static bool is_float(clattn_type type) {
     return type == CLATTN_TYPE_F32 || type == CLATTN_TYPE_F16 || type == CLATTN_TYPE_BF16;
 }
 
-// Kernels of GPUs are compared with float32 FMA: their probes run on one work-group, which tells no device's peak.
 limit_engine limits_engine(const char *kernel, bool matrix_instructions, clattn_type q, clattn_type kv) {
+    // A plan of a projection has no word for its instructions: its types say what it takes where there is such an engine.
     const bool projects = !strncmp(kernel, "linear_", 7), floats = is_float(kv);
+    const bool has = matrix_instructions || projects;
+    if (strstr(kernel, "_fragments")) return has ? LIMIT_ENGINE_OTHER : LIMIT_ENGINE_FMA;
     if (strstr(kernel, "_matrix"))
-        return !matrix_instructions && !projects ? LIMIT_ENGINE_FMA
-               : floats                          ? LIMIT_ENGINE_AMX_BF16
-                                                 : LIMIT_ENGINE_AMX_I8;
-    if (!strstr(kernel, "_lanes") && !strstr(kernel, "_rows")) return LIMIT_ENGINE_FMA;
-    if (projects ? q == CLATTN_TYPE_BF16 && kv == CLATTN_TYPE_BF16 : matrix_instructions && floats)
-        return LIMIT_ENGINE_DOT_BF16;
-    return !floats && (projects || matrix_instructions) ? LIMIT_ENGINE_DOT_I8 : LIMIT_ENGINE_FMA;
+        return !has ? LIMIT_ENGINE_FMA : floats ? LIMIT_ENGINE_AMX_BF16 : LIMIT_ENGINE_AMX_I8;
+    if (!strstr(kernel, "_lanes") && !strstr(kernel, "_rows"))
+        return matrix_instructions ? LIMIT_ENGINE_OTHER : LIMIT_ENGINE_FMA;
+    if (projects && floats && (q != CLATTN_TYPE_BF16 || kv != CLATTN_TYPE_BF16)) return LIMIT_ENGINE_FMA;
+    return !has ? LIMIT_ENGINE_FMA : floats ? LIMIT_ENGINE_DOT_BF16 : LIMIT_ENGINE_DOT_I8;
 }
 
 void limits_take_engines(const clattn_engine *engines, size_t count, unsigned units, struct limits *found) {
@@ -53,7 +54,7 @@ void limits_take_engines(const clattn_engine *engines, size_t count, unsigned un
 static double peak_of(const struct limits *found, limit_engine *engine) {
     const double own = found->engine_gflops[*engine];
     if (*engine != LIMIT_ENGINE_FMA && own > 0.0) return own;
-    *engine = LIMIT_ENGINE_FMA;
+    if (*engine != LIMIT_ENGINE_OTHER) *engine = LIMIT_ENGINE_FMA;
     return found->fma_gflops;
 }
 
@@ -93,7 +94,10 @@ struct limit_share limits_share(const struct limits *found, const struct limit_d
 
 bool limits_may_read(const struct limits *found, const struct limit_demand *d) {
     limit_engine engine = d->engine;
-    const double known = peak_of(found, &engine), peak = engine == d->engine ? known : FASTEST_ENGINE * known;
+    const double known = peak_of(found, &engine),
+                 peak = found->engine_gflops[d->engine] > 0.0 || d->engine == LIMIT_ENGINE_FMA
+                            ? known
+                            : FASTEST_ENGINE * known;
     return found->read_gbytes_per_s > 0.0 && d->bytes * peak > d->flops * found->read_gbytes_per_s;
 }
 

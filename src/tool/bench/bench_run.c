@@ -73,12 +73,12 @@ static int measure_limits(bench *b, session *s, struct limits *found) {
     return status;
 }
 
-// The device with its limits, in the table, and a line on stderr where the limits cannot be trusted.
-static void add_device(bench *b, const clattn_capabilities *capabilities, const struct limits *found) {
+// On stderr, of a device with rows: its limits cannot be trusted.
+static void tell_contended(const bench *b, const clattn_capabilities *capabilities,
+                           const struct limits *found) {
     char line[LIMIT_LINE];
     const char *contended = limits_contended(found, line);
-    if (*contended && !b->common.quiet) tool_note("%s: %s", capabilities->name, contended);
-    bench_table_add_device(b->table, capabilities, found);
+    if (*contended && b->measured > 0 && !b->common.quiet) tool_note("%s: %s", capabilities->name, contended);
 }
 
 // Measures who projects where a case leaves it open: once a device, for the cache folder, before a row is measured.
@@ -132,7 +132,7 @@ static int run_options(bench *b, session *s, const clattn_capabilities *capabili
     struct limits found = {0};
     bench_option *options = calloc((size_t)bench_option_count(), sizeof *options);
     int status = options ? measure_limits(b, s, &found) : tool_failed("no memory");
-    if (status < 0) add_device(b, capabilities, &found);
+    if (status < 0) bench_table_add_device(b->table, capabilities, &found);
     for (int i = 0; status < 0 && i < b->case_count && !interrupt_asked(); i++) {
         b->option_ms = case_ms(b, &b->cases[i]) / bench_option_count();
         bench_options_measure(s, &b->cases[i].test, &b->settings, options, show_option, b);
@@ -140,6 +140,7 @@ static int run_options(bench *b, session *s, const clattn_capabilities *capabili
         for (int n = 0; n < bench_option_count(); n++) bench_measure_percent(&options[n].row, &found);
         add_options(b, options);
     }
+    if (status < 0) tell_contended(b, capabilities, &found);
     free(options);
     return status;
 }
@@ -149,7 +150,7 @@ static int run_against(bench *b, session *s, const clattn_capabilities *capabili
     struct limits found = {0};
     const int status = measure_limits(b, s, &found);
     if (status >= 0) return status;
-    add_device(b, capabilities, &found);
+    bench_table_add_device(b->table, capabilities, &found);
     for (int i = 0; i < b->case_count && !interrupt_asked(); i++) {
         bench_pair pair;
         char name[CASE_NAME_SIZE];
@@ -162,6 +163,7 @@ static int run_against(bench *b, session *s, const clattn_capabilities *capabili
         bench_count(b, &pair.row);
         bench_table_add_pair(b->table, b->against, &pair);
     }
+    tell_contended(b, capabilities, &found);
     return -1;
 }
 
@@ -181,12 +183,13 @@ static int run_device(bench *b, session *s) {
     if (status < 0) {
         done = run_cases(b, s, rows);
         if (!interrupt_asked()) measure_limits(b, s, &found);
-        add_device(b, &capabilities, &found);
+        bench_table_add_device(b->table, &capabilities, &found);
     }
     for (int i = 0; i < done; i++) {
         bench_measure_percent(&rows[i], &found);
         bench_table_add_row(b->table, &rows[i]);
     }
+    if (status < 0) tell_contended(b, &capabilities, &found);
     free(rows);
     return status;
 }
