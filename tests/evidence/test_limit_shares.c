@@ -41,8 +41,10 @@ static void expect(struct limit_share s, const char *name, double rate, double p
 START_TEST(level_of_memory) {
     expect(share(&server, 67e6, 33.5e6, 1e6, LIMIT_ENGINE_FMA, 0.0), "reading 33.5 MB (L3)", 50.0, 67.0);
     expect(share(&server, 3e6, 3e6, 1e6, LIMIT_ENGINE_FMA, 0.0), "reading 3 MB (L2)", 150.0, 2.0);
-    expect(share(&server, 2e4, 4e4, 1e4, LIMIT_ENGINE_FMA, 0.0), "reading 0.04 MB (L1)", 400.0, 1.0);
+    expect(share(&server, 2e4, 4e4, 1e4, LIMIT_ENGINE_FMA, 0.0), "reading 40 kB (L1)", 400.0, 1.0);
     expect(share(&server, 1e9, 500e6, 50e6, LIMIT_ENGINE_FMA, 0.0), "reading 500 MB (memory)", 20.0, 50.0);
+    expect(share(&server, 1e9, 5432e6, 543.2e6, LIMIT_ENGINE_FMA, 0.0), "reading 5432 MB (memory)", 20.0,
+           50.0);
     // A rate that was measured beside the case counts, and no rate of fewer bytes; one of more bytes is no faster.
     expect(share(&server, 67e6, 33.5e6, 1e6, LIMIT_ENGINE_FMA, 67.0), "reading 33.5 MB (L3)", 67.0, 50.0);
     expect(share(&server, 67e6, 33.5e6, 1e6, LIMIT_ENGINE_FMA, 7.0), "reading 33.5 MB (L3)", 50.0, 67.0);

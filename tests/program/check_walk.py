@@ -99,7 +99,7 @@ def check_table():
     assert len(shown) >= 3 and shown[:2] == printed[:2], ("README's table is another one", shown[:2], printed[:2])
     limit = shown[0].split("|").index(" of limit ")
     for row in shown[2:] + printed[2:3]:
-        assert row.count("|") == shown[0].count("|") and re.fullmatch(r" \d+ % of (float32 FMA|[a-zA-Z]+ [a-z0-9 ]*|reading [0-9.]+ MB \(\w+\)) ",
+        assert row.count("|") == shown[0].count("|") and re.fullmatch(r" \d+ % of (float32 FMA|[a-zA-Z]+ [a-z0-9 ]*|reading [0-9.]+ [kM]B \(\w+\)) ",
                                                                      row.split("|")[limit]), row
 
 

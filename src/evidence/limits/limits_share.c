@@ -21,6 +21,14 @@ const char *limits_engine_name(limit_engine engine) {
     return engines_of[engine].name;
 }
 
+// Three digits, without an exponent.
+static void name_reading(double bytes, const char *level, char name[64]) {
+    const bool large = bytes >= 1e5;
+    const double shown = bytes / (large ? 1e6 : 1e3);
+    snprintf(name, 64, shown < 1000.0 ? "reading %.3g %s (%s)" : "reading %.0f %s (%s)", shown,
+             large ? "MB" : "kB", level);
+}
+
 static bool is_float(clattn_type type) {
     return type == CLATTN_TYPE_F32 || type == CLATTN_TYPE_F16 || type == CLATTN_TYPE_BF16;
 }
@@ -84,7 +92,7 @@ struct limit_share limits_share(const struct limits *found, const struct limit_d
     s.rate = s.reads ? read : peak;
     s.percent = s.reads ? moved : counted;
     if (s.reads)
-        snprintf(s.name, sizeof s.name, "reading %.3g MB (%s)", d->bytes / 1e6, level);
+        name_reading(d->bytes, level, s.name);
     else
         snprintf(s.name, sizeof s.name, "%s", engines_of[engine].name);
     return s;

@@ -100,8 +100,9 @@ static void write_detail(const page *p, const char *name, const char *text) {
 
 static void write_measure(const page *p, const json_t *row, const char *key, const char *name,
                           const char *unit) {
+    char rate[32];
     if (json_is_number(json_object_get(row, key)))
-        page_put(p->to, "<dt>%s</dt><dd>%.4g %s</dd>", name, row_number(row, key), unit);
+        page_put(p->to, "<dt>%s</dt><dd>%s %s</dd>", name, page_rate(row_number(row, key), rate), unit);
 }
 
 // What has no column, or none on a narrow page.

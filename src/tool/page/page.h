@@ -22,6 +22,8 @@ typedef struct page {
 // characters.
 void page_put(FILE *to, const char *format, ...) TOOL_PRINTF(2);
 extern const char page_head[], page_style[], page_filter[], page_script[];
+// Four digits, or the whole number.
+const char *page_rate(double x, char text[32]);
 // A file's name for a person, without folder and ending; a row's device; and its kind: cpu, gpu, other or unknown.
 const char *page_file_name(const page *p, int file, char name[256]);
 const json_t *page_device(const page *p, int file, const json_t *row);

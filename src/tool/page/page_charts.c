@@ -146,7 +146,7 @@ static int line_end(const char *name) {
 // Above the chart: the case's name in two lines at most, and its numbers.
 static void draw_tip(const page *p, const json_t *row) {
     const char *name = row_text(row, "case");
-    char line[LETTERS + 1];
+    char line[LETTERS + 1], rate[32], read[32];
     double y = 15.0;
     fputs("<g class=\"tip\">", p->to);
     for (int n = 0; n < 2 && *name; n++, y += 16.0) {
@@ -157,9 +157,9 @@ static void draw_tip(const page *p, const json_t *row) {
                  n && *name ? "<text x=\"8\" y=\"%.0f\">%s...</text>" : "<text x=\"8\" y=\"%.0f\">%s</text>",
                  y, line);
     }
-    page_put(p->to, "<text x=\"8\" y=\"%.0f\">%s: %.4g GFLOP/s, %.4g GB/s, %.3f ms</text></g>", y,
-             row_text(row, "kernel"), row_number(row, "gflops"), row_number(row, "gbytes_per_s"),
-             row_number(row, "time_ns") / 1e6);
+    page_put(p->to, "<text x=\"8\" y=\"%.0f\">%s: %s GFLOP/s, %s GB/s, %.3f ms</text></g>", y,
+             row_text(row, "kernel"), page_rate(row_number(row, "gflops"), rate),
+             page_rate(row_number(row, "gbytes_per_s"), read), row_number(row, "time_ns") / 1e6);
 }
 
 // Where a case is; false: it has no place.

@@ -48,6 +48,11 @@ void page_put(FILE *to, const char *format, ...) {
     va_end(list);
 }
 
+const char *page_rate(double x, char text[32]) {
+    snprintf(text, 32, x < 1e4 ? "%.4g" : "%.0f", x);
+    return text;
+}
+
 // A file's name for a person: without folder and ending.
 const char *page_file_name(const page *p, int file, char name[256]) {
     const char *slash = strrchr(p->paths[file], '/');
