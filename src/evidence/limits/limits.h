@@ -46,7 +46,7 @@ struct limits {
 // most, or one run where that is longer, so that a slow device does not keep who measures several; 0: as long as is good.
 void limits_measure(struct place *place, double max_ms, struct limits *found);
 
-#define LIMIT_LINE 512 // bytes of a line about limits
+#define LIMIT_LINE 1024 // bytes of a line about limits
 
 // One of them as work that can be run again and again, long enough that start-up does not count.
 struct limit;

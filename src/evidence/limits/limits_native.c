@@ -21,8 +21,8 @@ typedef struct worker {
     pthread_t thread;
     void *(*run)(void *worker);
     float (*loop)(int turns);
-    float result; // kept, so that the loop is not removed
-    double instructions, cpu_ns;
+    float result;                         // kept, so that the loop is not removed
+    double instructions, cpu_ns, wall_ns; // ns: of the thread, from its start
 } worker;
 
 // The loop in one vector width; mm is the prefix of that width's intrinsics.
@@ -52,8 +52,10 @@ static double thread_ns(void) {
 
 static void *work(void *user) {
     worker *w = user;
+    const uint64_t start = measure_clock_ns();
     w->result = w->loop(TURNS);
     w->cpu_ns = thread_ns();
+    w->wall_ns = (double)(measure_clock_ns() - start);
     return NULL;
 }
 
@@ -85,7 +87,7 @@ double limits_native_fma_gflops(unsigned threads, double max_ms, double *cores_s
         if (i && max_ms > 0.0 && (double)(measure_clock_ns() - start) > 1e6 * max_ms) break;
         const double ns = run_ns(workers, count);
         if (ns > 0.0 && (least == 0.0 || ns < least)) least = ns;
-        for (unsigned t = 0; t < count && ns > 0.0; t++) ran += workers[t].cpu_ns, all += ns;
+        for (unsigned t = 0; t < count && ns > 0.0; t++) ran += workers[t].cpu_ns, all += workers[t].wall_ns;
     }
     if (all > 0.0) *cores_share = ran / all;
     const double flops = 2.0 * CHAINS * (wide ? 16.0 : 8.0) * TURNS * (double)count;

@@ -41,8 +41,8 @@ static double watched_ms(const bench_call *p, const bench_settings *settings) {
     return is_short ? 0.0 : patience_ms;
 }
 
-#define READ_MS                                                                                              \
-    150.0 // at most, of reading beside a case, before it and after it; on a quiet machine some 20 ms
+// At most, of reading beside a case, before it and after it; on a quiet machine it takes some 20 ms.
+#define READ_MS 150.0
 
 static struct limit_demand demand_of(const bench_row *row) {
     const struct test_case c = case_complete(&row->c.test);
