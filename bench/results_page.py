@@ -25,7 +25,7 @@ def case_of(r):
 
 
 def of_peers(file):
-    """Percentages are of the float32 multiply-adds, or of reading the largest buffer, as in all other files."""
+    """The device's limits are float32 multiply-adds and reading the largest buffer; a row's is the one that was timed beside it."""
     def limit(word):
         found = [(float("".join(filter(str.isdigit, r["limit"]))), r["limit_rate"]["median"]) for r in file["rows"] if word in r["limit"]]
         largest = max((size for size, _ in found), default=0)
@@ -39,10 +39,10 @@ def of_peers(file):
         gflops = 4 * pairs * r["d"] / time["median"] if decode else r["work"] / time["median"]
         tensors = 2 * r["b"] * r["d"] * (r["heads"] * r["n"] + r["kv_heads"] * r["n_kv"]) * BYTES[r["dtype"]]
         gbytes = r["work"] / time["median"] if decode else tensors / time["median"] if r["op"] == "attend" else None
-        of = read if decode else fma
         rows.append({"case": case_of(r), "op": r["op"], "dtype": r["dtype"], "device": file["device"], "kernel": r["kernel"],
                      "status": r["status"], "why": "", "time_ns": round(time["median"]), "time_ns_spread": round(time["q3"] - time["q1"]),
-                     "gflops": gflops, "gbytes_per_s": gbytes, "limit_percent": 100 * (gbytes if decode else gflops) / of if of else None,
+                     "gflops": gflops, "gbytes_per_s": gbytes, "limit_percent": r["limit_percent"]["median"],
+                     "limit_name": r["limit"], "limit": r["limit_rate"]["median"], "limit_unit": r["unit"],
                      "error_nmse": r["error_nmse"]["clattn"], "device_index": 0})
     device = {"device": file["device"], "driver": file["driver"], "platform": file["platform"], "compute_units": file["threads"],
               "type": "cpu", "fma_gflops": fma, "read_gbytes_per_s": read}

@@ -18,8 +18,14 @@ def check(good, *what):
         failed.append(what)
 
 
+# The line of a bench on a machine that does other work, as this one does where several checks run.
+OF_LIMITS = re.compile(r"(\r\033\[K)?clattn bench: [^\r\n]*(The machine is contended|Limits of this run contradict)[^\r\n]*\r?\n")
+
+
 def run(line, env=environment, **more):
-    return subprocess.run([clattn, *line.split()], capture_output=True, text=True, env=env, timeout=600, **more)
+    done = subprocess.run([clattn, *line.split()], capture_output=True, text=True, env=env, timeout=600, **more)
+    done.stderr = OF_LIMITS.sub("", done.stderr)
+    return done
 
 
 def npy(name, shape):
@@ -149,6 +155,7 @@ def small_files():
 for line, ending in outputs.items():
     os.symlink("/dev/full", "full." + ending)
     done = run(f"{line} full.{ending}")
+    done.stderr = OF_LIMITS.sub("", done.stderr)
     check(done.returncode == 1 and done.stderr.count("\n") == 1 and "No space left" in done.stderr, line, "/dev/full", done)
     os.remove("full." + ending)
     open("old." + ending, "w").write("what was there")
@@ -201,7 +208,7 @@ def on_terminal(line, stop=None, **change):
             process.send_signal(signal.SIGINT)
             stop = None
     os.close(terminal)
-    return said, process.wait()
+    return OF_LIMITS.sub("", said), process.wait()
 
 
 # To find a row takes half a minute.

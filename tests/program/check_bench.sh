@@ -52,13 +52,13 @@ python3 - "$work" <<'PYTHON'
 import csv, json, sqlite3, sys
 folder = sys.argv[1]
 fields = """case op device driver kernel dtype b heads kv_heads n n_kv d dv causal status time_ns time_ns_min time_ns_spread
-wall_ns gflops gbytes_per_s limit_percent error_nmse build_ms cache peak_bytes""".split()
+wall_ns gflops gbytes_per_s limit_percent limit_name limit limit_unit error_nmse build_ms cache peak_bytes""".split()
 for name in "packed.json", "a.json", "out.json", "more.json", "layers.json", "projections.json", "linear.json", "baselines.json", "uneven.json", "decode.json", "named.json":
     table = json.load(open(f"{folder}/{name}"))
     assert table["format_version"] == 1 and table["clattn"] and table["rows"], name
     for device in table["devices"]:
         assert device["fma_gflops"] > 0 and device["read_gbytes_per_s"] > 0 and "native_fma_gflops" in device
-        assert device["fma_loads_gflops"] > 0 and "instructions_per_cycle" in device and "contended" in device
+        assert device["fma_loads_gflops"] > 0 and "instructions_per_cycle" in device and "contended" in device and "engine_peaks" in device
         caches = device["caches"]  # OpenCL tells of one, and the system of each
         assert caches and all(c["name"] and c["bytes"] > 0 and c["read_gbytes_per_s"] > 0 for c in caches), caches
         assert len({c["name"] for c in caches}) == len(caches) and caches == sorted(caches, key=lambda c: c["bytes"]), caches
@@ -67,6 +67,10 @@ for name in "packed.json", "a.json", "out.json", "more.json", "layers.json", "pr
         assert row["status"] == "ok" and row["why"] == "", row
         assert 0 < row["time_ns_min"] <= row["time_ns"] and row["time_ns_spread"] >= 0 and row["wall_ns"] > 0
         assert 0 <= row["error_nmse"] < 5e-5 and row["gflops"] > 0 and row["peak_bytes"] > 0 and row["limit_percent"] > 0
+        reads = row["limit_name"].startswith("reading ")  # the limit that it meets, and its share of it
+        peaks = {"float32 FMA", "float32 FMA (the engine's peak is not measured)", *(e["name"] for d in table["devices"] for e in d["engine_peaks"])}
+        assert row["limit_unit"] == ("GB/s" if reads else "GFLOP/s") and (reads or row["limit_name"] in peaks), row
+        assert abs(row["gbytes_per_s" if reads else "gflops"] / row["limit"] / row["limit_percent"] * 100 - 1) < 1e-3, row
         assert row["noisy"] == (row["time_ns_spread"] > 0.1 * row["time_ns"])
         assert row["cache"] in ("cold", "warm") and row["build_ms"] > 0
 

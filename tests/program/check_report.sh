@@ -25,11 +25,13 @@ def row(device, case, ns, **more):
 def table(device, kind, times):
     cases = "attend-f32-b1-h12-n1024-d64-full", "attend-bf16-b1-h12-n1024-d64-full", "decode-f32-b1-h32-hkv8-n1-nkv4096-d128-full"
     rows = [row(device, case, ns) for case, ns in zip(cases, times)]
+    rows[2].update(limit_name="reading 33.6 MB (L3)", limit=61.5, limit_unit="GB/s")
     rows.append(row(device, "backward-f32-b1-h12-n1024-d64-full", 1, status="unsupported", why="no <kernel>", time_ns=None))
     return {"format_version": 1, "clattn": "0.2.0", "submission": {"set": "standard", "set_version": 1, "date": "2026-11-27T08:00:00Z",
             "max_ms": 1000.0}, "devices": [{"device": device, "type": kind, "driver": "1", "platform": "Pl\u00e4tform\u202e", "compute_units": 4,
             "memory_bytes": 1 << 34, "half": True, "double": False, "subgroups": True, "fma_gflops": 1e13 / 7e9, "read_gbytes_per_s": 1e-5 * 4e6,
-            "caches": [{"name": "L1", "bytes": 32768, "read_gbytes_per_s": 300.0}], "contended": ""}], "rows": rows}
+            "caches": [{"name": "L1", "bytes": 32768, "read_gbytes_per_s": 300.0}], "engine_peaks": [{"name": "AMX <bfloat16>", "gflops": 5000.0}],
+            "contended": "Limits of this run contradict each other: FMA & <loads>." if kind == "cpu" else ""}], "rows": rows}
 def save(name, table, **how):
     with open(name, "w") as file: json.dump(table, file, **how)
 if __name__ == "__main__":
@@ -45,9 +47,13 @@ if __name__ == "__main__":
     save("sealed.json", {**two, "sha256": 7})
     del two["sha256"]
     save("bare.json", two)
+    del two["submission"]
+    save("saved.json", two)
 PYTHON
 python3 -B submission.py || exit 1
 "$clattn" report cpu.json gpu.json pretty.json --out devices.html || complain "report of submissions"
+"$clattn" report saved.json --out saved.html || complain "report of a file that is no submission"
+! grep -i 'hash\|submission' saved.html || complain "a file that claims to be no submission is told to lack a hash"
 for name in edited sealed bare; do
     refused 2 "$name.json: its sha256" report gpu.json $name.json --out refused.npy
     refused 2 'changed after' compare gpu.json $name.json
@@ -77,6 +83,16 @@ assert text.count("its hash fits") == 3 and "set standard 1 of 2026-11-27T08:00:
 marks = [a for tag, a in tags if "data-op" in a]
 assert len(marks) == 3 * (4 + 3) + 3 and {a["data-kind"] for a in marks} == {"gpu", "cpu"}, len(marks) # cases, points, ratios
 assert said.count(" of FMA") == 6 and said.count(" of reading") == 3 and "16.0 GiB, float16, no float64, sub-groups" in said
+assert said.count(" of reading 33.6 MB (L3)") == 3 and said.count("contradict each other: FMA & <loads>.") == 2 * 2 and ", AMX <bfloat16> 5000.0" in said
+# The summary and the table come before all pictures, which scale; each point is a link to its row, with its number and its case in words.
+places = [text.index(x) for x in ('id="summary"', 'id="cases"', 'id="ratios"', 'id="devices"', '<svg class="roofline"')]
+assert places == sorted(places) and not any("width" in a for tag, a in tags if tag == "svg" and a["class"] != "plain"), places
+rows = {a["id"]: a["data-name"] for tag, a in tags if tag == "tr" and "id" in a}
+points = [a for tag, a in tags if a.get("class") == "mark"]
+assert len(rows) == 12 and len(points) == 9 and text.count('class="tip"') == 9, (rows, points)
+for a in points:
+    number = a["href"].removeprefix("#case-")
+    assert rows["case-" + number] == a["data-name"] and a["aria-label"].startswith(number + ": ") and a["aria-label"].split(": ")[1] in a["data-name"], a
 assert all(a.get("aria-label") for tag, a in tags if tag == "svg" or a.get("role") == "region" or tag == "table")
 PYTHON
 if [ "${2:-}" = quick ]; then
@@ -160,7 +176,7 @@ for name, files in ("page.html", ["first.json", "second.json", "third.json"]), (
 page, text = Page("page.html"), open("page.html").read()
 assert "\n".join(page.words).count("second") >= 4 + 1, "a ratio of each case that both files hold"
 assert text.count("prefers-color-scheme: dark") == 1 and text.count("<circle") == 9 + 4, text.count("<circle") # cases; ratios
-assert text.count("<figure>") == 2 and text.count("\u2192") == 2 * 6, "two heads; a NaN and a zero are the panel's grey"
+assert text.count("<figure>") == 2 and text.count("\u2192") == 2 * (6 + 1), "two heads with their greatest; a NaN and a zero are the panel's grey"
 words = "\n".join(Page("hostile.html").words)
 assert 'A <b> & "c"' in words and "<s> \u2192 word &: 0.25" in words and "fail: " in words, "names"
 PYTHON
@@ -185,7 +201,7 @@ while at < len(data):
     at += size + 12
 assert len(set(zlib.decompress(pixels))) > 50, "an empty picture"
 PYTHON
-    # The pages in frames of 1200 and 360 pixels, asked from outside; light, then dark.
+    # The pages in frames of 1280, 390 and 360 pixels, asked from outside; light, then dark.
     cat >ask.js <<'JS'
 const luminance = c => c.match(/\d+/g).slice(0, 3).map(x => x / 255).map(x => x <= .04045 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4)
     .reduce((sum, x, i) => sum + x * [.2126, .7152, .0722][i], 0);
@@ -199,11 +215,11 @@ window.addEventListener('load', () => {
         const column = name => [...page.querySelectorAll('#cases ~ .wide thead th')].find(h => h.textContent === name);
         const value = cell => cell && cell.colSpan === 1 ? cell.dataset.v ?? cell.textContent : null;
         const values = at => [...body.rows].map(row => value(row.cells[at]));
-        t.sorted = ['case', 'ms', 'GB/s'].map(name => { const h = column(name), button = h.querySelector('button'); button.focus();
+        t.sorted = ['case', 'ms', 'of limit'].map(name => { const h = column(name), button = h.querySelector('button'); button.focus();
             const focused = page.activeElement === button && button.tabIndex === 0;
             return [name, focused, ...[1, 2].map(() => { button.click(); return [h.getAttribute('aria-sort'), values(h.cellIndex)]; })]; });
         const form = page.forms.filter, seen = s => [...page.querySelectorAll(s)].filter(x => x.getClientRects().length);
-        const shown = () => [form.querySelector('output').textContent, ...['tbody tr', 'circle', '.devices section'].map(s => seen(s).length)];
+        const shown = () => [form.querySelector('output').textContent, ...['#cases ~ .wide tbody tr', '.mark circle', '.devices section'].map(s => seen(s).length)];
         const say = (name, value) => { form.elements[name].value = value; form.dispatchEvent(new Event('input')); };
         const choose = (name, value) => { say(name, value); const n = shown(); say(name, ''); return n; };
         t.all = shown();
@@ -211,6 +227,16 @@ window.addEventListener('load', () => {
             ['text', 'none of it']].map(x => choose(...x));
         t.choices = [...form.elements.kind.options].map(o => o.textContent);
         t.wide = page.documentElement.scrollWidth;
+        t.cut = Math.max(...seen('.wide').map(x => x.scrollWidth - x.clientWidth)); // of tables that do not fit
+        t.charts = seen('svg.roofline').map(x => x.getBoundingClientRect()).map(r => [r.left, r.right, r.width]);
+        t.table_first = body.getBoundingClientRect().top < Math.min(...seen('svg').map(x => x.getBoundingClientRect().top)) || !seen('svg.roofline').length;
+        t.tips = [...page.querySelectorAll('.mark')].map(mark => { // what the keyboard, or a finger, makes a point tell
+            const before = seen('.tip').length; mark.focus(); const now = seen('.tip'); mark.blur();
+            const row = page.querySelector(mark.getAttribute('href')), name = row.querySelector('td').dataset.v;
+            return [before, now.length, now.length === 1 && now[0].textContent.includes(name.slice(0, 20)), mark.tabIndex]; });
+        page.querySelectorAll('details').forEach(x => x.open = true);
+        t.told = seen('#cases ~ .wide dd').length && page.documentElement.scrollWidth;
+        page.querySelectorAll('details').forEach(x => x.open = false);
         const drawn = svg => svg ? svg.getBoundingClientRect().width / svg.viewBox.baseVal.width : 1;
         t.letters = Math.min(...seen('svg:not(.plain) text, td, p, li, button, label').filter(x => x.textContent.trim())
             .map(x => parseFloat(look(x, 'fontSize')) * drawn(x.ownerSVGElement)));
@@ -227,7 +253,7 @@ JS
 import html
 with open("frames.html", "w") as to:
     to.write("<!DOCTYPE html><meta charset=utf-8><script>" + open("ask.js").read() + "</script>")
-    for name, page, wide in ("wide", "devices", 1200), ("narrow", "devices", 360), ("old", "page", 1200):
+    for name, page, wide in ("wide", "devices", 1280), ("narrow", "devices", 390), ("small", "devices", 360), ("old", "page", 1280), ("phone", "page", 390):
         to.write(f'<iframe id={name} width={wide} height=900 srcdoc="{html.escape(open(page + ".html").read())}"></iframe>')
 PYTHON
     see --dump-dom "file://$work/frames.html" >light.txt || complain "the browser: $(tail -n 1 browser.log)"
@@ -242,17 +268,20 @@ for told in light, dark:
             assert focused and (up, down) == ("ascending", "descending"), (name, column, focused, up, down)
             key = str if column == "case" else float
             kept = [[key(x) for x in values if x is not None] for values in (first, second)]
-            assert len(kept[0]) == (12 if column == "case" else 9) if name != "old" else 9, (name, column, first)
+            assert len(kept[0]) == (12 if column == "case" else 9) if name not in ("old", "phone") else 9, (name, column, first)
             assert kept[0] == sorted(kept[0]) and kept[1] == sorted(kept[1], reverse=True), (name, column, first, second)
             assert all(None not in values[:len(kept[0])] for values in (first, second)), (name, column, "what failed is last", first, second)
         assert t["contrast"] >= 4.5, (name, t["contrast"])
         assert t["letters"] >= 11, (name, "small letters", t["letters"])
-    for name in "wide", "narrow":  # of three files, of which two are one: cases and ratios; points of both; devices
+        width = {"wide": 1280, "old": 1280, "small": 360}.get(name, 390)
+        assert t["cut"] == 0 and t["table_first"] and t["wide"] <= width and 0 < t["told"] <= width, (name, t["cut"], t["wide"], t["told"])
+        assert t["charts"] and all(0 <= left and right <= width and wide >= min(480, width) * 0.8 for left, right, wide in t["charts"]), (name, t["charts"])
+        assert len(t["tips"]) == 9 and all(tip == [0, 1, True, 0] for tip in t["tips"]), (name, t["tips"])
+    for name in "wide", "narrow", "small":  # of three files, of which two are one: cases and ratios; points; devices
         t = told[name]
-        assert t["all"] == ["12 of 12 cases", 12 + 3, 9 + 3, 3] and t["choices"] == ["all", "cpu", "gpu"], (t["all"], t["choices"])
-        assert t["filtered"] == [["4 of 12 cases", 4, 3, 1], ["3 of 12 cases", 4, 4, 3], ["3 of 12 cases", 4, 4, 3], ["4 of 12 cases", 4, 3, 1],
-                                 ["8 of 12 cases", 11, 9, 2], ["0 of 12 cases", 0, 0, 0]], (name, t["filtered"])
-    assert told["narrow"]["wide"] <= 360, ("wider than a phone", told["narrow"]["wide"])
+        assert t["all"] == ["12 of 12 cases", 12 + 3, 9, 3] and t["choices"] == ["all", "cpu", "gpu"], (t["all"], t["choices"])
+        assert t["filtered"] == [["4 of 12 cases", 4, 3, 1], ["3 of 12 cases", 4, 3, 3], ["3 of 12 cases", 4, 3, 3], ["4 of 12 cases", 4, 3, 1],
+                                 ["8 of 12 cases", 11, 6, 2], ["0 of 12 cases", 0, 0, 0]], (name, t["filtered"])
 assert all(light[name]["paper"] > 0.9 and dark[name]["paper"] < 0.05 for name in light), "light and dark"
 PYTHON
 else

@@ -90,8 +90,22 @@ def shortened(line):
     return line.replace("4k", "1k"), cut  # of 4,096 rows a call takes a second
 
 
+def check_table():
+    """The README's block has the columns that a bench prints, and rows that name their limit as a bench does."""
+    done = subprocess.run("clattn bench -n 9 -d 16 --heads 2 --max-ms 1 --cache-dir off -o md 2>/dev/null", shell=True, capture_output=True,
+                          text=True, check=True, env={**environment, **plain})
+    printed = [x for x in done.stdout.splitlines() if x.startswith("|")]
+    shown = re.findall(r"^    (\|.*)$", readme, re.M)
+    assert len(shown) >= 3 and shown[:2] == printed[:2], ("README's table is another one", shown[:2], printed[:2])
+    limit = shown[0].split("|").index(" of limit ")
+    for row in shown[2:] + printed[2:3]:
+        assert row.count("|") == shown[0].count("|") and re.fullmatch(r" \d+ % of (float32 FMA|[a-zA-Z]+ [a-z0-9 ]*|reading [0-9.]+ [kM]B \(\w+\)) ",
+                                                                     row.split("|")[limit]), row
+
+
 def main():
     lines = []
+    check_table()
     commands = re.findall(r"^  ([a-z]+) ", subprocess.run([build + "/clattn", "--help"], capture_output=True, text=True).stdout, re.M)
     assert len(commands) >= 11, commands
     for command in commands:

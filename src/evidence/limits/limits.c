@@ -7,6 +7,7 @@
 
 #include "evidence/device/measure.h"
 #include "evidence/device/opencl.h"
+#include "evidence/limits/limits_share.h"
 
 #define CHAINS 12 // independent accumulators: latency times issue width of what is common, below 16 registers
 
@@ -71,9 +72,11 @@ static const struct tile { int keys, vectors; } tiles[] = {{6, 4}, {4, 3}};
 #define TILES ((int)(sizeof tiles / sizeof tiles[0]))
 
 static const char read_source[] =
-    "__kernel void read_peak(__global const float4 *x, __global float *out, int own, int jump) {\n"
+    "__kernel void read_peak(__global const float4 *x, __global float *out, int own, int jump, int rounds) "
+    "{\n"
     "  size_t at = own ? get_global_id(0) * (size_t)own : get_global_id(0);\n"
-    "  size_t end = at + (own ? (size_t)own : (size_t)jump * ROUNDS), step = own ? 1 : (size_t)jump;\n"
+    "  size_t end = at + (own ? (size_t)own : (size_t)jump * (size_t)rounds), step = own ? 1 : "
+    "(size_t)jump;\n"
     "  float4 a = 0, b = 0, c = 0, d = 0;\n"
     "  for (; at < end; at += 4 * step) {\n"
     "    a += x[at]; b += x[at + step]; c += x[at + 2 * step]; d += x[at + 3 * step];\n"
@@ -200,23 +203,23 @@ static bool grow(struct limit *l, limit_kind kind, double flops) {
     }
 }
 
-// An eighth of the memory at most, and 256 MiB: above every last-level cache but a few, of which a GPU gets 1
-// GiB.
-static size_t read_bytes(const clattn_capabilities *c) {
+// 256 MiB, of a GPU 1 GiB, or three times the last-level cache, which some CPUs have of 300 MiB; an eighth of the memory at most.
+static size_t read_bytes(const struct place *place, const clattn_capabilities *c) {
     uint64_t bytes = c->is_cpu ? (uint64_t)256 << 20 : (uint64_t)1 << 30;
+    const uint64_t cache = limits_largest_cache(place);
+    if (bytes < 3 * cache) bytes = 3 * cache;
     if (bytes > c->global_memory_bytes / 8) bytes = c->global_memory_bytes / 8;
     return (size_t)(bytes < c->max_allocation_bytes ? bytes : c->max_allocation_bytes);
 }
 
 static bool start_read(struct limit *l, size_t wanted) {
     const clattn_capabilities *c = facts(l);
-    const size_t rounds = (wanted ? wanted : read_bytes(c)) / 16 / l->items / 4 * 4,
+    const size_t rounds = (wanted ? wanted : read_bytes(l->place, c)) / 16 / l->items / 4 * 4,
                  bytes = rounds * l->items * 16;
     const cl_int own = c->is_cpu ? (cl_int)rounds : 0, jump = (cl_int)l->items;
+    const cl_int turns = (cl_int)rounds;
     const cl_float one = 1.0f;
-    char options[64];
-    snprintf(options, sizeof options, "-DROUNDS=%zu", rounds);
-    if (!rounds || !build(l, read_source, options, "read_peak")) return false;
+    if (!rounds || rounds > INT32_MAX || !build(l, read_source, "", "read_peak")) return false;
     l->source = clCreateBuffer(l->place->opencl, CL_MEM_READ_WRITE, bytes, NULL, NULL);
     l->work = (double)bytes;
     return l->source &&
@@ -225,7 +228,8 @@ static bool start_read(struct limit *l, size_t wanted) {
            clSetKernelArg(l->kernel, 0, sizeof l->source, &l->source) == CL_SUCCESS &&
            clSetKernelArg(l->kernel, 1, sizeof l->out, &l->out) == CL_SUCCESS &&
            clSetKernelArg(l->kernel, 2, sizeof own, &own) == CL_SUCCESS &&
-           clSetKernelArg(l->kernel, 3, sizeof jump, &jump) == CL_SUCCESS;
+           clSetKernelArg(l->kernel, 3, sizeof jump, &jump) == CL_SUCCESS &&
+           clSetKernelArg(l->kernel, 4, sizeof turns, &turns) == CL_SUCCESS;
 }
 
 // Operations of a loop of this kind in one turn.
@@ -326,22 +330,9 @@ static void raise_to(double *most, double found) {
     if (found > *most) *most = found;
 }
 
-#define CONTENDED 1.15       // median by least time of a loop that nobody disturbs is a few percent above 1
-#define FEW_INSTRUCTIONS 3.5 // a cycle: a core that serves one thread takes four or more
-
-const char *limits_contended(const struct limits *found) {
-    if (found->instructions > 0.0 && found->instructions < FEW_INSTRUCTIONS)
-        return "The machine is contended: its cores give this program a part of their instructions, as where "
-               "another "
-               "thread runs on the same core.";
-    if (found->disturbed > CONTENDED)
-        return "The machine is contended: the same loop took much longer at times.";
-    return "";
-}
-
-void limits_measure(struct place *place, double max_ms, struct limits *found) {
+static void measure_all(struct place *place, double max_ms, struct limits *found) {
     const clattn_capabilities *c = clattn_context_capabilities(place->context);
-    double disturbed, unused;
+    double disturbed, unused, share;
     raise_to(&found->fma_gflops, best_rate(place, LIMIT_FMA, max_ms, &disturbed));
     if (disturbed > 0.0 && (found->disturbed == 0.0 || disturbed < found->disturbed))
         found->disturbed = disturbed;
@@ -349,6 +340,27 @@ void limits_measure(struct place *place, double max_ms, struct limits *found) {
     limits_levels(place, max_ms, found);
     if (!c->is_cpu) return;
     raise_to(&found->fma_loads_gflops, best_rate(place, LIMIT_FMA_LOADS, max_ms, &unused));
-    raise_to(&found->native_fma_gflops, limits_native_fma_gflops(c->compute_units, max_ms));
+    raise_to(&found->engine_gflops[LIMIT_ENGINE_DOT_BF16], best_rate(place, LIMIT_BF16, max_ms, &unused));
+    raise_to(&found->native_fma_gflops, limits_native_fma_gflops(c->compute_units, max_ms, &share));
+    if (share > 0.0 && (found->cores_share == 0.0 || share < found->cores_share)) found->cores_share = share;
     raise_to(&found->instructions, limits_native_instructions(c->compute_units));
+}
+
+void limits_measure(struct place *place, double max_ms, struct limits *found) {
+    char line[LIMIT_LINE];
+    measure_all(place, max_ms, found);
+    if (*limits_contradiction(found, line)) measure_all(place, max_ms, found);
+}
+
+double limits_read(struct place *place, size_t bytes, double max_ms) {
+    struct place own = *place; // an error here is not the case's
+    const measure_settings settings = {.repeat = 12, .max_ms = max_ms};
+    struct limit *l = limit_create(&own, LIMIT_READ, bytes);
+    measure_times times;
+    double rate = 0.0, wall = 0.0;
+    if (l && measure_once(&own, enqueue, l, &wall) && measure_run(&own, &settings, enqueue, l, &times) &&
+        times.time_ns_min > 0.0)
+        rate = l->work / times.time_ns_min;
+    limit_destroy(l);
+    return rate;
 }

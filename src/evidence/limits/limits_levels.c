@@ -169,10 +169,25 @@ static int caches_of(const struct place *place, const clattn_capabilities *c, st
     return 1;
 }
 
+// What all cores have of a cache.
+static double capacity_of(const struct cache *cache, unsigned cores) {
+    const unsigned sharers = cache->sharers > cores ? cores : cache->sharers < 1 ? 1 : cache->sharers;
+    return (double)cache->bytes / sharers * cores;
+}
+
+uint64_t limits_largest_cache(const struct place *place) {
+    const clattn_capabilities *c = clattn_context_capabilities(place->context);
+    struct cache caches[LIMIT_LEVELS];
+    double most = 0.0;
+    for (int i = caches_of(place, c, caches) - 1; i >= 0; i--)
+        if (capacity_of(&caches[i], c->compute_units) > most)
+            most = capacity_of(&caches[i], c->compute_units);
+    return (uint64_t)most;
+}
+
 // All cores read half of what they have of a cache, or as much as its inner one cannot hold. 0: it has not that much.
 static double bytes_read(const struct cache *cache, double inner, unsigned cores) {
-    const unsigned sharers = cache->sharers > cores ? cores : cache->sharers < 1 ? 1 : cache->sharers;
-    const double own = (double)cache->bytes / sharers * cores, half = own / 2.0;
+    const double own = capacity_of(cache, cores), half = own / 2.0;
     const double least = 2.0 * inner;
     return half >= least ? half : own >= 1.5 * least ? least : 0.0;
 }
@@ -204,6 +219,9 @@ void limits_levels(struct place *place, double max_ms, struct limits *found) {
         if (rate <= 0.0) continue;
         struct limit_level *l = level_named(found, &caches[i]);
         if (l && rate > l->gbytes_per_s) l->gbytes_per_s = rate;
+        if (l)
+            l->capacity = (uint64_t)capacity_of(&caches[i], c->compute_units),
+            l->read_bytes = (uint64_t)bytes;
         inner = bytes;
     }
 }

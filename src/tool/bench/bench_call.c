@@ -124,7 +124,11 @@ static bench_status plan_call(bench_call *p, char kernel[32], char why[256]) {
                   : op == CASE_BACKWARD ? clattn_attention_backward_plan(context, &p->arrays.backward, &plan)
                                         : clattn_attention_plan(context, &p->arrays.params, &plan),
                   why);
-    snprintf(kernel, 32, "%s", op == CASE_LINEAR ? choice.kernel_name : plan.kernel_name);
+    const struct test_case *t = &p->c.test;
+    const bool projects = op == CASE_LINEAR;
+    snprintf(kernel, 32, "%s", projects ? choice.kernel_name : plan.kernel_name);
+    p->engine =
+        limits_engine(kernel, plan.matrix_instructions, t->q_type, projects ? t->matrix_type : t->kv_type);
     return status;
 }
 

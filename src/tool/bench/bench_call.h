@@ -4,7 +4,7 @@
 #define CLATTN_TOOL_BENCH_BENCH_CALL_H
 #include "evidence/case/case_check.h"
 #include "evidence/device/measure.h"
-#include "evidence/limits/limits.h"
+#include "evidence/limits/limits_share.h"
 #include "tool/cli/session.h"
 
 typedef enum bench_mask {
@@ -82,6 +82,7 @@ typedef struct bench_call {
     double build_ns;                 // of what clattn does not count
     struct composition *composition; // CLBlast's, in place of clattn (bench_baseline.h); NULL elsewhere
     bench_status status;             // of the last enqueue
+    limit_engine engine;             // of the kernel's products
     char why[256];
     clattn_progress progress; // of a watched call
     double watched_ms, share; // since `start_ns`, what was done when it was looked at last
@@ -109,6 +110,7 @@ typedef struct bench_settings {
     int64_t warmup; // runs before, the first of which is verified; 0: one
     double
         fma_gflops; // what the device reaches at most, by which a case that would take too long is known; 0: not known
+    const struct limits *limits; // measured before the cases; NULL: reading is not measured beside them
 } bench_settings;
 
 // A run that takes longer is given up: ten times --max-ms, and two seconds at least, so that one case or one slow device does not
@@ -121,8 +123,11 @@ typedef struct bench_row {
     char why[256];   // where the status is not ok
     char kernel[32]; // "" where no plan was made
     measure_times times;
-    double gflops, gbytes_per_s, limit_percent;
-    double error_nmse; // -1: not verified
+    double gflops, gbytes_per_s;
+    limit_engine engine;
+    double read_gbytes_per_s; // reading as many bytes as the case has, measured beside it; 0: not measured
+    struct limit_share limit; // the one that the case meets
+    double error_nmse;        // -1: not verified
     double build_ms, peak_bytes;
     bool cold; // some kernel came from its source and not from the cache
 } bench_row;
@@ -140,6 +145,6 @@ bench_status bench_warm_up(bench_call *call, const bench_settings *settings, dou
 // Times of a run into its row.
 void bench_take_times(bench_row *row, const measure_times *times);
 
-// Percent of the device's limit: reading for decode, multiply-adds for the rest.
+// The limit that a measured row meets, and its share of it (limits_share.h).
 void bench_measure_percent(bench_row *row, const struct limits *of_device);
 #endif

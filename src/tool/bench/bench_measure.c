@@ -41,6 +41,27 @@ static double watched_ms(const bench_call *p, const bench_settings *settings) {
     return is_short ? 0.0 : patience_ms;
 }
 
+// At most, of reading beside a case, before it and after it; on a quiet machine it takes some 20 ms.
+#define READ_MS 150.0
+
+static struct limit_demand demand_of(const bench_row *row) {
+    const struct test_case c = case_complete(&row->c.test);
+    return (struct limit_demand){.flops = model_flops(&c),
+                                 .bytes = model_bytes(&c),
+                                 .time_ns = row->times.time_ns,
+                                 .engine = row->engine,
+                                 .read_gbytes_per_s = row->read_gbytes_per_s};
+}
+
+// Reading as many bytes as the case has, where that may be its limit.
+static void read_beside(bench_call *p, const bench_settings *settings, bench_row *row) {
+    const struct limit_demand d = demand_of(row);
+    if (!settings->limits || !limits_may_read(settings->limits, &d)) return;
+    const double most = settings->measure.max_ms / 4.0, ms = most > 0.0 && most < READ_MS ? most : READ_MS;
+    const double rate = limits_read(&p->place, (size_t)d.bytes, ms);
+    if (rate > row->read_gbytes_per_s) row->read_gbytes_per_s = rate;
+}
+
 bench_status bench_warm_up(bench_call *p, const bench_settings *settings, double *wall_ns, bench_row *row) {
     struct case_verdict verdict;
     double again_ns;
@@ -56,6 +77,8 @@ bench_status bench_warm_up(bench_call *p, const bench_settings *settings, double
             return BENCH_FAIL;
         }
     }
+    row->engine = p->engine;
+    read_beside(p, settings, row);
     for (int64_t n = 1; n < settings->warmup; n++)
         if (!measure_once(&p->place, bench_call_enqueue, p, &again_ns)) return failed(p, row->why);
     return BENCH_OK;
@@ -92,7 +115,7 @@ static bench_status measure(session *s, const bench_settings *settings, bench_ro
         bench_take_times(row, &times);
     else if (status == BENCH_OK)
         status = failed(&p, row->why);
-    if (status == BENCH_OK) add_first_call(first_ns, row);
+    if (status == BENCH_OK) add_first_call(first_ns, row), read_beside(&p, settings, row);
     bench_call_destroy(&p);
     return status;
 }
@@ -112,7 +135,6 @@ void bench_measure(session *s, const bench_case *c, const bench_settings *settin
 }
 
 void bench_measure_percent(bench_row *row, const struct limits *of_device) {
-    const bool reads = row->c.test.op == CASE_DECODE;
-    const double limit = reads ? of_device->read_gbytes_per_s : of_device->fma_gflops;
-    if (limit > 0.0) row->limit_percent = 100.0 * (reads ? row->gbytes_per_s : row->gflops) / limit;
+    const struct limit_demand d = demand_of(row);
+    row->limit = limits_share(of_device, &d);
 }

@@ -33,11 +33,32 @@ void bench_count(bench *b, const bench_row *row) {
     b->rows++;
 }
 
+#define MOST_ENGINES 32
+
+// Peaks of the engines beyond float32 FMA, where a case has types that they are for: their probes run once a device.
+static void take_engines(const bench *b, session *s, struct limits *found) {
+    clattn_engine engines[MOST_ENGINES];
+    size_t count = 0;
+    bool wanted = false;
+    for (int i = 0; i < b->case_count; i++) {
+        const struct test_case *t = &b->cases[i].test;
+        wanted = wanted || t->q_type != CLATTN_TYPE_F32 || t->kv_type != CLATTN_TYPE_F32 ||
+                 (case_projects(t) && t->matrix_type != CLATTN_TYPE_F32);
+    }
+    if (!wanted || !s->capabilities->is_cpu ||
+        clattn_context_engines(s->context, engines, MOST_ENGINES, &count) != CLATTN_OK)
+        return;
+    limits_take_engines(engines, count < MOST_ENGINES ? count : MOST_ENGINES, s->capabilities->compute_units,
+                        found);
+}
+
 static void measure_place(bench *b, session *s, struct limits *found) {
     struct place place = session_place(s);
     limits_measure(&place, b->settings.measure.max_ms > 0.0 ? b->settings.measure.max_ms : 1000.0, found);
     const bool native = found->native_fma_gflops > found->fma_gflops;
     b->settings.fma_gflops = native ? found->native_fma_gflops : found->fma_gflops;
+    b->settings.limits = found;
+    take_engines(b, s, found);
     if (b->other) b->other->settings.fma_gflops = b->settings.fma_gflops;
 }
 
@@ -50,6 +71,14 @@ static int measure_limits(bench *b, session *s, struct limits *found) {
     progress_more(&b->progress, LIMITS_MS, NULL);
     progress_wipe(&b->progress);
     return status;
+}
+
+// On stderr, of a device with rows: its limits cannot be trusted.
+static void tell_contended(const bench *b, const clattn_capabilities *capabilities,
+                           const struct limits *found) {
+    char line[LIMIT_LINE];
+    const char *contended = limits_contended(found, line);
+    if (*contended && b->measured > 0 && !b->common.quiet) tool_note("%s: %s", capabilities->name, contended);
 }
 
 // Measures who projects where a case leaves it open: once a device, for the cache folder, before a row is measured.
@@ -111,6 +140,7 @@ static int run_options(bench *b, session *s, const clattn_capabilities *capabili
         for (int n = 0; n < bench_option_count(); n++) bench_measure_percent(&options[n].row, &found);
         add_options(b, options);
     }
+    if (status < 0) tell_contended(b, capabilities, &found);
     free(options);
     return status;
 }
@@ -133,6 +163,7 @@ static int run_against(bench *b, session *s, const clattn_capabilities *capabili
         bench_count(b, &pair.row);
         bench_table_add_pair(b->table, b->against, &pair);
     }
+    tell_contended(b, capabilities, &found);
     return -1;
 }
 
@@ -158,6 +189,7 @@ static int run_device(bench *b, session *s) {
         bench_measure_percent(&rows[i], &found);
         bench_table_add_row(b->table, &rows[i]);
     }
+    if (status < 0) tell_contended(b, &capabilities, &found);
     free(rows);
     return status;
 }

@@ -33,13 +33,25 @@ static json_t *caches_json(const struct limits *found) {
     return caches;
 }
 
+static json_t *engines_json(const struct limits *found) {
+    json_t *engines = json_array();
+    for (int e = 0; e < LIMIT_ENGINES; e++)
+        if (found->engine_gflops[e] > 0.0)
+            json_array_append_new(engines,
+                                  json_pack("{s:s, s:f}", "name", limits_engine_name((limit_engine)e),
+                                            "gflops", found->engine_gflops[e]));
+    return engines;
+}
+
 void bench_table_add_device(json_t *table, const clattn_capabilities *c, const struct limits *found) {
+    char line[LIMIT_LINE];
     json_t *device = report_device(c);
-    json_t *limits = json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:s}", "fma_gflops", positive(found->fma_gflops), "fma_loads_gflops",
-        positive(found->fma_loads_gflops), "read_gbytes_per_s", positive(found->read_gbytes_per_s), "caches",
-        caches_json(found), "native_fma_gflops", positive(found->native_fma_gflops), "instructions_per_cycle",
-        positive(found->instructions), "contended", limits_contended(found));
+    json_t *limits =
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s}", "fma_gflops", positive(found->fma_gflops),
+                  "fma_loads_gflops", positive(found->fma_loads_gflops), "read_gbytes_per_s",
+                  positive(found->read_gbytes_per_s), "caches", caches_json(found), "native_fma_gflops",
+                  positive(found->native_fma_gflops), "instructions_per_cycle", positive(found->instructions),
+                  "engine_peaks", engines_json(found), "contended", limits_contended(found, line));
     json_object_update(device, limits);
     json_decref(limits);
     json_array_append_new(json_object_get(table, "devices"), device);
@@ -75,13 +87,17 @@ void bench_table_add_row(json_t *table, const bench_row *row) {
     // An error that is not finite has no number in JSON; the status says that it is one.
     json_t *error = row->error_nmse < 0.0 ? json_null() : json_real(row->error_nmse);
     json_t *rest = json_pack(
-        "{s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:s?, s:o}", "status",
+        "{s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:s?, s:o, s:f, s:s?, s:o}", "status",
         status_names[row->status], "why", row->why, "repeats", (json_int_t)row->times.repeats, "time_ns",
         whole(row->times.time_ns), "time_ns_min", whole(row->times.time_ns_min), "time_ns_spread",
         row->times.time_ns > 0.0 ? json_integer((json_int_t)row->times.time_ns_spread) : json_null(),
         "wall_ns", whole(row->times.wall_ns), "gflops", positive(row->gflops), "gbytes_per_s",
-        positive(row->gbytes_per_s), "limit_percent", positive(row->limit_percent), "error_nmse",
-        error ? error : json_null(), "build_ms", row->build_ms, "cache", cache, "peak_bytes",
+        positive(row->gbytes_per_s), "limit_percent", positive(row->limit.percent), "limit_name",
+        row->limit.name, "limit", positive(row->limit.rate), "limit_unit",
+        !row->limit.name[0] ? NULL
+        : row->limit.reads  ? "GB/s"
+                            : "GFLOP/s",
+        "error_nmse", error ? error : json_null(), "build_ms", row->build_ms, "cache", cache, "peak_bytes",
         whole(row->peak_bytes));
     json_object_update(object, rest);
     json_decref(rest);
@@ -212,9 +228,13 @@ static bool is_of(const json_t *row, size_t device) {
 
 static void print_md_row(FILE *to, const json_t *row) {
     if (!begin_md_row(to, row, "case", 8)) return;
-    fprintf(to, " %.3f | %.1f %% | %.1f | %.1f | %.0f %% |", row_number(row, "time_ns") / 1e6,
+    fprintf(to, " %.3f | %.1f %% | %.1f | %.1f |", row_number(row, "time_ns") / 1e6,
             100.0 * row_number(row, "time_ns_spread") / row_number(row, "time_ns"), row_number(row, "gflops"),
-            row_number(row, "gbytes_per_s"), row_number(row, "limit_percent"));
+            row_number(row, "gbytes_per_s"));
+    if (row_text(row, "limit_name")[0])
+        fprintf(to, " %.0f %% of %s |", row_number(row, "limit_percent"), row_text(row, "limit_name"));
+    else
+        fputs(" - |", to);
     print_md_error(to, row);
     fprintf(to, " %.1f %s | %.1f |\n", row_number(row, "build_ms"), row_text(row, "cache"),
             row_number(row, "peak_bytes") / 0x1p20);
@@ -227,7 +247,7 @@ static double pairs_of(const json_t *row) {
 
 static void print_md_limits(FILE *to, const json_t *device) {
     const char *contended = row_text(device, "contended");
-    json_t *cache;
+    json_t *cache, *engine;
     size_t i;
     if (row_number(device, "fma_gflops") <= 0.0) return; // of a group, whose devices have theirs
     fprintf(to, "Limits measured in this run: FMA %.1f GFLOP/s", row_number(device, "fma_gflops"));
@@ -238,6 +258,9 @@ static void print_md_limits(FILE *to, const json_t *device) {
     json_array_foreach(json_object_get(device, "caches"), i, cache) {
         fprintf(to, ", from %s of %.0f KiB %.1f GB/s", row_text(cache, "name"),
                 row_number(cache, "bytes") / 1024.0, row_number(cache, "read_gbytes_per_s"));
+    }
+    json_array_foreach(json_object_get(device, "engine_peaks"), i, engine) {
+        fprintf(to, "; %s %.1f GFLOP/s", row_text(engine, "name"), row_number(engine, "gflops"));
     }
     if (row_number(device, "native_fma_gflops") > 0.0)
         fprintf(to, "; FMA by a loop in C %.1f GFLOP/s", row_number(device, "native_fma_gflops"));
@@ -318,7 +341,8 @@ static void print_md_noise(FILE *to, const json_t *rows, size_t device) {
 static void print_md_cases(FILE *to, const json_t *rows, size_t device) {
     json_t *row;
     size_t i;
-    fputs("\nThe limit of decode is reading, of the rest FMA in fp32, which 16-bit products may pass.\n\n"
+    fputs("\nThe limit of a case is the peak of its engine, or reading from the cache or memory that its "
+          "bytes fit.\n\n"
           "| case | kernel | ms | spread | GFLOP/s | GB/s | of limit | NMSE | build ms | peak MiB |\n"
           "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|\n",
           to);

@@ -18,38 +18,53 @@ static void write_abilities(const page *p, const json_t *device) {
         page_put(p->to, json_is_true(json_object_get(device, names[i])) ? ", %s" : ", no %s", words[i]);
 }
 
+static void write_limits(const page *p, const json_t *device) {
+    json_t *cache, *engine;
+    size_t i;
+    page_put(p->to, "Measured in that run: FMA %.1f GFLOP/s", row_number(device, "fma_gflops"));
+    if (row_number(device, "fma_loads_gflops") > 0.0)
+        page_put(p->to, ", %.1f with the loads of a matrix product out of the first-level cache",
+                 row_number(device, "fma_loads_gflops"));
+    json_array_foreach(json_object_get(device, "engine_peaks"), i, engine) {
+        page_put(p->to, ", %s %.1f", row_text(engine, "name"), row_number(engine, "gflops"));
+    }
+    page_put(p->to, "; reading");
+    json_array_foreach(json_object_get(device, "caches"), i, cache) {
+        page_put(p->to, " from %s (%.0f KiB) %.1f GB/s,", row_text(cache, "name"),
+                 row_number(cache, "bytes") / 1024.0, row_number(cache, "read_gbytes_per_s"));
+    }
+    page_put(p->to,
+             row_number(device, "read_gbytes_per_s") > 0.0 ? " past the caches %.1f GB/s." : " not measured.",
+             row_number(device, "read_gbytes_per_s"));
+}
+
 static void write_devices(const page *p, int file) {
-    json_t *device, *cache;
-    size_t d, i;
+    json_t *device;
+    size_t d;
     char name[256];
     json_array_foreach(json_object_get(p->files[file], "devices"), d, device) {
         page_put(p->to, p->file_count > 1 ? "<section><h3>%s in %s</h3>\n" : "<section><h3>%s</h3>\n",
                  row_text(device, "device"), page_file_name(p, file, name));
+        page_roofline(p, file, (int)d);
         page_put(p->to, "<p class=\"soft\">%s: %s, driver %s, %lld compute units", page_kind(device),
                  row_text(device, "platform"), row_text(device, "driver"),
                  (long long)json_integer_value(json_object_get(device, "compute_units")));
         write_abilities(p, device);
-        page_put(p->to, ". Measured in that run: FMA %.1f GFLOP/s", row_number(device, "fma_gflops"));
-        if (row_number(device, "fma_loads_gflops") > 0.0)
-            page_put(p->to, ", %.1f with the loads of a matrix product out of the first-level cache",
-                     row_number(device, "fma_loads_gflops"));
-        page_put(p->to, "; reading");
-        json_array_foreach(json_object_get(device, "caches"), i, cache) {
-            page_put(p->to, " from %s (%.0f KiB) %.1f GB/s,", row_text(cache, "name"),
-                     row_number(cache, "bytes") / 1024.0, row_number(cache, "read_gbytes_per_s"));
-        }
-        page_put(p->to,
-                 row_number(device, "read_gbytes_per_s") > 0.0 ? " past the caches %.1f GB/s"
-                                                               : " not measured",
-                 row_number(device, "read_gbytes_per_s"));
-        page_put(p->to, ". %s</p>\n", row_text(device, "contended"));
-        page_roofline(p, file, (int)d);
+        page_put(p->to, ". ");
+        write_limits(p, device);
+        page_put(p->to, "</p>\n");
+        if (row_text(device, "contended")[0])
+            page_put(p->to, "<p class=\"bad\">%s</p>\n", row_text(device, "contended"));
         fputs("</section>\n", p->to);
     }
 }
 
-// A column's number, and how it is told: the value that a click sorts by comes first.
+// A column's number, and how it is told: the value that a click sorts by comes first. 0 is none.
 static void write_number(const page *p, const char *format, double x) {
+    if (x <= 0.0) {
+        fputs("<td>-</td>", p->to);
+        return;
+    }
     page_put(p->to, "<td data-v=\"%.9g\">", x);
     page_put(p->to, format, x);
     page_put(p->to, "</td>");
@@ -58,98 +73,168 @@ static void write_number(const page *p, const char *format, double x) {
 // Of a row that may lack it.
 static void write_field(const page *p, const json_t *row, const char *key) {
     if (json_is_number(json_object_get(row, key)))
-        write_number(p, "%.1f", row_number(row, key));
+        page_put(p->to, "<td class=\"x2\" data-v=\"%.9g\">%.1f</td>", row_number(row, key),
+                 row_number(row, key));
     else
+        fputs("<td class=\"x2\">-</td>", p->to);
+}
+
+// The percentage with a bar, and the limit's name. Files of earlier versions do not name it.
+static void write_share(const page *p, const json_t *row) {
+    const double percent = row_number(row, "limit_percent");
+    const char *name = row_text(row, "limit_name");
+    if (!*name) name = strcmp(row_text(row, "op"), "decode") ? "FMA" : "reading";
+    if (!json_is_number(json_object_get(row, "limit_percent"))) {
         fputs("<td>-</td>", p->to);
+        return;
+    }
+    page_put(p->to,
+             "<td class=\"share\" data-v=\"%.6g\">%.0f %%<span class=\"bar\"><i style=\"width:%.0f%%\"></i>"
+             "</span><small class=\"soft\"> of %s</small></td>",
+             percent, percent, fmin(fmax(percent, 0.0), 100.0), name);
 }
 
-// With a bar of so many percent, and words after the number.
-static void write_bar(const page *p, const char *format, double x, const char *words, double percent) {
-    page_put(p->to, "<td data-v=\"%.6g\">", x);
-    page_put(p->to, format, x);
-    page_put(p->to, "%s<span class=\"bar\"><i style=\"width:%.0f%%\"></i></span></td>", words,
-             fmin(fmax(percent, 0.0), 100.0));
+static void write_detail(const page *p, const char *name, const char *text) {
+    if (*text) page_put(p->to, "<dt>%s</dt><dd>%s</dd>", name, text);
 }
 
-static void write_words(const page *p, const json_t *row, const json_t *device) {
-    page_put(p->to, "<td class=\"text\">%s</td><td class=\"text\">%s</td><td class=\"text\">%s</td>",
-             row_text(row, "case"), row_text(row, "device"), page_kind(device));
-    page_put(p->to, "<td class=\"text\">%s</td><td class=\"text\">%s</td><td class=\"text\">%s</td>",
-             row_text(row, "op"), row_text(row, "dtype"), row_text(row, "kernel"));
+static void write_measure(const page *p, const json_t *row, const char *key, const char *name,
+                          const char *unit) {
+    char rate[32];
+    if (json_is_number(json_object_get(row, key)))
+        page_put(p->to, "<dt>%s</dt><dd>%s %s</dd>", name, page_rate(row_number(row, key), rate), unit);
 }
 
-static void write_case(const page *p, int file, const json_t *row) {
+// What has no column, or none on a narrow page.
+static void write_details(const page *p, int file, const json_t *row) {
     char name[256];
-    fputs("<tr", p->to);
+    fputs("<dl>", p->to);
+    write_detail(p, "device", row_text(row, "device"));
+    write_detail(p, "kind", page_kind(page_device(p, file, row)));
+    write_detail(p, "op", row_text(row, "op"));
+    write_detail(p, "type", row_text(row, "dtype"));
+    write_detail(p, "kernel", row_text(row, "kernel"));
+    write_detail(p, "file", page_file_name(p, file, name));
+    if (row_ok(row)) {
+        page_put(p->to, "<dt>time</dt><dd>%.3f ms, spread %.1f %%</dd>", row_number(row, "time_ns") / 1e6,
+                 100.0 * row_number(row, "time_ns_spread") / row_number(row, "time_ns"));
+        write_measure(p, row, "gflops", "operations", "GFLOP/s");
+        write_measure(p, row, "gbytes_per_s", "tensors", "GB/s");
+        write_measure(p, row, "limit", "limit", row_text(row, "limit_unit"));
+        if (json_is_number(json_object_get(row, "error_nmse")))
+            page_put(p->to, "<dt>error</dt><dd>%.1e (NMSE)</dd>", row_number(row, "error_nmse"));
+        else
+            write_detail(p, "error", "not checked");
+        write_measure(p, row, "build_ms", "build", "ms");
+    }
+    fputs("</dl>", p->to);
+}
+
+// Whether a case's name alone leaves open where it was measured.
+static bool has_devices(const page *p) {
+    return p->file_count > 1 || json_array_size(json_object_get(p->files[0], "devices")) > 1;
+}
+
+static void write_case(const page *p, int file, size_t at, const json_t *row) {
+    char name[256];
+    const int number = page_number(p, file, at);
+    page_put(p->to, "<tr id=\"case-%d\"", number);
     page_facts(p, file, row);
-    fputs(">", p->to);
-    write_words(p, row, page_device(p, file, row));
-    if (p->file_count > 1) page_put(p->to, "<td class=\"text\">%s</td>", page_file_name(p, file, name));
+    page_put(p->to,
+             "><td class=\"text case\" data-v=\"%s\"><details><summary><span class=\"soft\">%d</span> %s",
+             row_text(row, "case"), number, row_text(row, "case"));
+    if (has_devices(p))
+        page_put(p->to, "<small class=\"soft phone\"> on %s</small>", row_text(row, "device"));
+    if (p->file_count > 1)
+        page_put(p->to, "<small class=\"soft phone\"> in %s</small>", page_file_name(p, file, name));
+    fputs("</summary>", p->to);
+    write_details(p, file, row);
+    page_put(p->to, "</details></td><td class=\"text x1\">%s", row_text(row, "device"));
+    if (p->file_count > 1)
+        page_put(p->to, "<small class=\"soft\"> in %s</small>", page_file_name(p, file, name));
+    page_put(p->to, "</td><td class=\"text kernel x2\">%s</td>", row_text(row, "kernel"));
     if (!row_ok(row)) {
-        page_put(p->to, "<td class=\"text bad\" colspan=\"7\">%s: %s</td></tr>\n", row_text(row, "status"),
+        page_put(p->to, "<td class=\"text bad\" colspan=\"5\">%s: %s</td></tr>\n", row_text(row, "status"),
                  row_text(row, "why"));
         return;
     }
     const double spread = 100.0 * row_number(row, "time_ns_spread") / row_number(row, "time_ns");
     write_number(p, "%.3f", row_number(row, "time_ns") / 1e6);
-    page_put(p->to,
-             spread > 10.0 ? "<td data-v=\"%.6g\" class=\"bad\">%.1f %%</td>"
-                           : "<td data-v=\"%.6g\">%.1f %%</td>",
-             spread, spread);
-    write_number(p, "%.1f", row_number(row, "gflops"));
+    page_put(p->to, "<td class=\"x2%s\" data-v=\"%.6g\">%.1f %%</td>", spread > 10.0 ? " bad" : "", spread,
+             spread);
+    page_put(p->to, "<td class=\"x1\" data-v=\"%.9g\">%.1f</td>", row_number(row, "gflops"),
+             row_number(row, "gflops"));
     write_field(p, row, "gbytes_per_s");
-    write_bar(p, "%.0f %%", row_number(row, "limit_percent"),
-              strcmp(row_text(row, "op"), "decode") ? " of FMA" : " of reading",
-              row_number(row, "limit_percent"));
-    const double nmse = row_number(row, "error_nmse");
-    if (json_is_real(
-            json_object_get(row, "error_nmse"))) // errors far below one: the bar goes by powers of ten
-        write_bar(p, "%.1e", nmse, "", nmse > 0.0 ? (16.0 + log10(nmse)) / 0.16 : 0.0);
-    else
-        page_put(p->to, "<td>not checked</td>");
-    write_field(p, row, "build_ms");
+    write_share(p, row);
     page_put(p->to, "</tr>\n");
 }
 
 static const char table_end[] = "</tbody></table></div>\n";
 
-// Columns by their names, NULL at the end; what stands before a name: ':' text, '-' a picture, '+' text and there where the page has
-// several files alone.
+// Columns by their names, NULL at the end; what stands before a name: ':' text, '-' a picture; and before that '1' not on a phone, '2'
+// only on a wide page.
 static void begin_table(const page *p, const char *name, const char *const *columns) {
     page_put(p->to,
              "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"%s, can be scrolled\">"
              "<table aria-label=\"%s\">\n<thead><tr>",
              name, name);
     for (; *columns; columns++) {
-        const char kind = **columns;
-        if (kind == '+' && p->file_count < 2) continue;
-        page_put(p->to,
-                 kind == '-'                  ? "<th scope=\"col\">%s</th>"
-                 : kind == ':' || kind == '+' ? "<th scope=\"col\" class=\"text\" data-sort>%s</th>"
-                                              : "<th scope=\"col\" data-sort>%s</th>",
-                 *columns + (strchr("-:+", kind) != NULL));
+        const char *column = *columns, *level = *column == '1' ? " x1" : *column == '2' ? " x2" : "";
+        if (*level) column++;
+        const bool text = *column == ':', sorts = *column != '-';
+        page_put(p->to, "<th scope=\"col\" class=\"%s%s\"", text ? "text" : "", level);
+        page_put(p->to, sorts ? " data-sort>%s</th>" : ">%s</th>", column + (text || !sorts));
     }
     fputs("</tr></thead>\n<tbody>\n", p->to);
 }
 
 static void write_cases(const page *p) {
-    static const char *const columns[] = {":case",        ":device",  ":kind", ":op",
-                                          ":type",        ":kernel",  "+file", "ms",
-                                          "spread",       "GFLOP/s",  "GB/s",  "of the device's limit",
-                                          "error (NMSE)", "build ms", NULL};
+    static const char *const columns[] = {":case",    "1:device", "2:kernel", "ms", "2spread",
+                                          "1GFLOP/s", "2GB/s",    "of limit", NULL};
     json_t *row;
     size_t i;
     page_put(p->to,
-             "<h2 id=\"cases\">Cases</h2>\n<p class=\"soft\">All cases of all devices. The limit is that "
-             "of the device, measured in the same run: of decode reading past the caches, of the rest "
-             "multiply-adds (FMA) in float32, and the percentage is of it. The spread is the "
-             "interquartile range by the median; above 10 %% it is red: the machine was busy with other "
-             "work. A column's name sorts by it.</p>\n");
+             "<h2 id=\"cases\">Cases</h2>\n<p class=\"soft\">The limit is the device's, measured in the same "
+             "run: the peak of the engine that multiplies, or reading from the cache or memory that the "
+             "case's bytes fit. A spread (interquartile range by median) above 10 %% is red: the machine had "
+             "other work. A case opens for the rest of its numbers; a column's name sorts by it.</p>\n");
     begin_table(p, "cases", columns);
     for (int file = 0; file < p->file_count; file++)
         json_array_foreach(json_object_get(p->files[file], "rows"), i, row) {
             progress_more(p->progress, 1.0, "cases");
-            write_case(p, file, row);
+            write_case(p, file, i, row);
+        }
+    fputs(table_end, p->to);
+}
+
+// Of each device how many cases were measured, and its limits.
+static void write_summary(const page *p) {
+    static const char *const columns[] = {":device", "cases", "FMA, GFLOP/s", "reading, GB/s", NULL};
+    json_t *device, *row;
+    size_t d, i;
+    char name[256];
+    page_put(p->to, "<h2 id=\"summary\">Summary</h2>\n");
+    begin_table(p, "summary", columns);
+    for (int file = 0; file < p->file_count; file++)
+        json_array_foreach(json_object_get(p->files[file], "devices"), d, device) {
+            int measured = 0, all = 0;
+            json_array_foreach(json_object_get(p->files[file], "rows"), i, row) {
+                const bool own = page_device(p, file, row) == device;
+                all += own, measured += own && row_ok(row);
+            }
+            page_put(p->to, "<tr><td class=\"text\" data-v=\"%s\">%s", row_text(device, "device"),
+                     row_text(device, "device"));
+            if (p->file_count > 1)
+                page_put(p->to, "<small class=\"soft\"> in %s</small>", page_file_name(p, file, name));
+            if (row_text(device, "contended")[0])
+                page_put(p->to, "<small class=\"bad\"> %s</small>", row_text(device, "contended"));
+            page_put(p->to,
+                     measured < all ? "</td><td data-v=\"%d\">%d of %d</td>"
+                                    : "</td><td data-v=\"%d\">%d</td>",
+                     measured, measured, all);
+            write_number(p, "%.1f", row_number(device, "fma_gflops"));
+            write_number(p, "%.1f", row_number(device, "read_gbytes_per_s"));
+            fputs("</tr>\n", p->to);
         }
     fputs(table_end, p->to);
 }
@@ -175,12 +260,15 @@ static int write_ratio(const page *p, int file, const json_t *row) {
     free(times);
     fputs("<tr", p->to);
     page_facts(p, file, row);
-    page_put(p->to, "><td class=\"text\">%s</td><td class=\"text\">%s</td><td class=\"text\">%s</td>",
-             row_text(row, "case"), row_text(row, "device"), page_file_name(p, file, name));
-    write_number(p, "%.3f", row_number(first, "time_ns") / 1e6);
-    write_number(p, "%.3f", row_number(row, "time_ns") / 1e6);
-    write_number(p, "%.3f", r.ratio);
-    page_put(p->to, "<td>");
+    page_put(
+        p->to, "><td class=\"text case\" data-v=\"%s\">%s<small class=\"soft\"> on %s, in %s</small></td>",
+        row_text(row, "case"), row_text(row, "case"), row_text(row, "device"), page_file_name(p, file, name));
+    page_put(p->to, "<td class=\"x1\" data-v=\"%.9g\">%.3f</td><td class=\"x1\" data-v=\"%.9g\">%.3f</td>",
+             row_number(first, "time_ns"), row_number(first, "time_ns") / 1e6, row_number(row, "time_ns"),
+             row_number(row, "time_ns") / 1e6);
+    page_put(p->to,
+             "<td data-v=\"%.9g\">%.3f<small class=\"soft\"> %.3f to %.3f</small></td><td class=\"x1\">",
+             r.ratio, r.ratio, r.low, r.high);
     page_interval(p->to, r.ratio, r.low, r.high);
     page_put(p->to, "</td><td class=\"text%s\">%s</td></tr>\n",
              r.verdict == COMPARE_FASTER   ? " good"
@@ -191,9 +279,8 @@ static int write_ratio(const page *p, int file, const json_t *row) {
 }
 
 static void write_ratios(const page *p) {
-    static const char *const columns[] = {":case",          ":device",   ":file",
-                                          "first file, ms", "ms",        "ratio to the first file",
-                                          "-half to twice", ":so it is", NULL};
+    static const char *const columns[] = {":case",           "1first file, ms", "1ms", "ratio",
+                                          "1-half to twice", ":so it is",       NULL};
     json_t *row;
     size_t i;
     char name[256];
@@ -215,7 +302,7 @@ static void write_ratios(const page *p) {
         page_put(p->to, "<p>No case was measured on one device in the first file and in another.</p>\n");
 }
 
-// Where a file is from, and whether its hash was there to be looked at: one that does not fit was refused.
+// Where a file is from; of one that claims to be a submission, that its hash fits: one whose hash does not was refused.
 static void write_source(const page *p, int file) {
     const json_t *of = p->files[file], *submission = json_object_get(of, "submission");
     page_put(p->to, "<li>%s: clattn %s", p->paths[file], row_text(of, "clattn"));
@@ -224,29 +311,36 @@ static void write_source(const page *p, int file) {
                  row_text(submission, "set"),
                  (long long)json_integer_value(json_object_get(submission, "set_version")),
                  row_text(submission, "date"), row_number(submission, "max_ms"));
-    fputs(submission ? "</li>\n" : ", no submission: without a hash</li>\n", p->to);
+    fputs("</li>\n", p->to);
+}
+
+static void write_head(const page *p) {
+    page_put(p->to, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<title>%s</title>\n", p->title);
+    fputs(page_head, p->to), fputs(page_style, p->to);
+    page_put(p->to, "</head>\n<body>\n<h1>%s</h1>\n<ul class=\"soft\">\n", p->title);
+    for (int file = 0; file < p->file_count; file++) write_source(p, file);
+    page_put(p->to, "</ul>\n<nav><a href=\"#cases\">Cases</a>");
+    if (p->file_count > 1) page_put(p->to, "<a href=\"#ratios\">Ratios</a>");
+    page_put(p->to, "<a href=\"#devices\">Rooflines</a>");
+    if (p->weights) page_put(p->to, "<a href=\"#heads\">Heads</a>");
+    fputs("</nav>\n", p->to);
 }
 
 static int write_page(const page *p) {
-    page_put(p->to, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<title>%s</title>\n", p->title);
-    fputs(page_head, p->to);
-    page_put(p->to, "</head>\n<body>\n<h1>%s</h1>\n<ul class=\"soft\">\n", p->title);
-    for (int file = 0; file < p->file_count; file++) write_source(p, file);
-    page_put(p->to, "</ul>\n<nav><a href=\"#devices\">Devices</a><a href=\"#cases\">Cases</a>");
-    if (p->file_count > 1) page_put(p->to, "<a href=\"#ratios\">Ratios</a>");
-    if (p->weights) page_put(p->to, "<a href=\"#heads\">Heads</a>");
-    fprintf(p->to, "</nav>\n%s", page_filter);
-    page_put(p->to, "<h2 id=\"devices\">Devices</h2>\n<p class=\"soft\">Of each device its roofline: "
-                    "the slope is reading a buffer "
-                    "larger than the caches, the level is multiply-adds in float32, which products of 16-bit "
-                    "numbers may pass; what the caches "
-                    "hold is read faster than the slope. Blue: prefill, layers and projections; red: decode. "
-                    "A point tells its case on hover."
-                    "</p>\n<div class=\"devices\">\n");
-    for (int file = 0; file < p->file_count; file++) write_devices(p, file);
-    fputs("</div>\n", p->to);
+    write_head(p);
+    write_summary(p);
+    fputs(page_filter, p->to);
     write_cases(p);
     write_ratios(p);
+    page_put(
+        p->to,
+        "<h2 id=\"devices\">Rooflines</h2>\n<p class=\"soft\">The slope is reading a buffer larger than the "
+        "caches, dotted slopes are the caches, and levels are the peaks of multiply-adds. Blue: prefill, "
+        "layers and projections; red: decode. A point has its case's number in the table above; when it is "
+        "tapped or focused, the line above the chart has its case, and Enter goes to the table's row."
+        "</p>\n<div class=\"devices\">\n");
+    for (int file = 0; file < p->file_count; file++) write_devices(p, file);
+    fputs("</div>\n", p->to);
     const int status = page_heads(p);
     fprintf(p->to, "%s</body>\n</html>\n", page_script);
     return status;

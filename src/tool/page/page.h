@@ -21,20 +21,26 @@ typedef struct page {
 // page_html.c: fprintf of %s, %d, %lld and real numbers; the format is HTML, a text of %s gets its signs told and loses control
 // characters.
 void page_put(FILE *to, const char *format, ...) TOOL_PRINTF(2);
-extern const char page_head[], page_filter[], page_script[];
+extern const char page_head[], page_style[], page_filter[], page_script[];
+// Four digits, or the whole number.
+const char *page_rate(double x, char text[32]);
 // A file's name for a person, without folder and ending; a row's device; and its kind: cpu, gpu, other or unknown.
 const char *page_file_name(const page *p, int file, char name[256]);
 const json_t *page_device(const page *p, int file, const json_t *row);
 const char *page_kind(const json_t *device);
+// A case's number on the page, from 1: that of its row, of its point, and of the row's id, case-NUMBER.
+int page_number(const page *p, int file, size_t row);
 // What the filters ask of a case, as attributes of its mark: data-kind (of device), data-dtype, data-op, data-name.
 void page_facts(const page *p, int file, const json_t *row);
 
-// page_charts.c: a device's roofline with the cases of a file that were measured on it, as a picture that tells each on hover.
+// page_charts.c: a device's roofline with the cases of a file that were measured on it: each a link to its row, with its number, that
+// shows its case where it is pointed at, tapped or focused.
 void page_roofline(const page *p, int file, int device);
 // A ratio's interval on a scale from half to twice.
 void page_interval(FILE *to, double ratio, double low, double high);
 
-// page_heads.c: the heads of attention weights, [H, Nq, Nkv] or [B, H, Nq, Nkv]; each cell says its tokens and weight on hover.
+// page_heads.c: the heads of attention weights, [H, Nq, Nkv] or [B, H, Nq, Nkv]; each cell has its tokens and weight as a title,
+// and a head the greatest in words.
 // -1, or an exit status with its line.
 int page_heads(const page *p);
 #endif

@@ -77,6 +77,19 @@ static void draw_cell(const page *p, const heads *h, int64_t i, int64_t j, float
         (int)j * cell, (int)i * cell, cell, cell, cell, fill, token(h, i, row), token(h, j, key), (double)w);
 }
 
+// The greatest weight of a head, in words.
+static void write_greatest(const page *p, const heads *h, const float *w, int64_t row) {
+    int64_t at_i = -1, at_j = -1;
+    char query[24], key[24];
+    for (int64_t i = 0; i < h->rows; i++)
+        for (int64_t j = 0; j < h->keys; j++)
+            if (isfinite(w[i * row + j]) && (at_i < 0 || w[i * row + j] > w[at_i * row + at_j]))
+                at_i = i, at_j = j;
+    if (at_i >= 0)
+        page_put(p->to, ", greatest %.3g: %s \xe2\x86\x92 %s", (double)w[at_i * row + at_j],
+                 token(h, at_i, query), token(h, at_j, key));
+}
+
 static void draw_head(const page *p, const heads *h, int64_t n) {
     const int64_t row = h->weights.shape[h->weights.rank - 1],
                   head = h->weights.shape[h->weights.rank - 2] * row;
@@ -90,7 +103,9 @@ static void draw_head(const page *p, const heads *h, int64_t n) {
              (long long)wide, (long long)high, (long long)wide, (long long)high, (long long)n);
     for (int64_t i = 0; i < h->rows; i++)
         for (int64_t j = 0; j < h->keys; j++) draw_cell(p, h, i, j, h->first[n * head + i * row + j], cell);
-    page_put(p->to, "</svg><figcaption>head %lld</figcaption></figure>\n", (long long)n);
+    page_put(p->to, "</svg><figcaption>head %lld", (long long)n);
+    write_greatest(p, h, h->first + n * head, row);
+    fputs("</figcaption></figure>\n", p->to);
 }
 
 int page_heads(const page *p) {
@@ -102,9 +117,9 @@ int page_heads(const page *p) {
         page_put(p->to,
                  "<h2 id=\"heads\">Heads</h2>\n<p>%s: rows are queries, columns are keys; colours go by "
                  "powers of ten, from yellow at "
-                 "the greatest weight, %.3g, to a ten-thousandth of it; grey is exactly 0. A cell tells its "
-                 "tokens and weight on "
-                 "hover.</p>\n<div class=\"heads\">\n",
+                 "the greatest weight, %.3g, to a ten-thousandth of it; grey is exactly 0. The title of a "
+                 "cell has its "
+                 "tokens and weight; below a head is its greatest.</p>\n<div class=\"heads\">\n",
                  p->weights, (double)h.most);
         const double each = (double)(h.rows * h.keys) / PAGE_CELLS_ROW;
         p->progress->all += each * (double)h.count;
