@@ -224,7 +224,7 @@ static int parse(bench *b, int argc, char **argv) {
                          .summary = "measure attention, verified first, against what the device can do",
                          .example =
                              "clattn bench -n 512,1k..4k*2 -d 64 --heads 12 --causal both --dtype f32,bf16\n"
-                             "  clattn bench --submit my-machine.json",
+                             "clattn bench --submit my-machine.json",
                          .groups = groups,
                          .group_count = 3};
     int status = options_parse(&line, argc, argv);
@@ -272,7 +272,7 @@ static int measure_all(bench *b) {
     json_decref(b->table);
     if (status >= 0) return status;
     if (interrupt_asked())
-        return tool_failed("interrupted: the table holds %d rows that were measured%s", b->measured,
+        return tool_interrupted("interrupted: the table holds %d rows that were measured%s", b->measured,
                            b->submit ? "; --submit writes the whole set or nothing" : "");
     if (b->measured + b->failures == 0)
         return tool_failed("nothing was measured: no device takes any of the %d cases; --verbose tells why",

@@ -28,7 +28,8 @@ static bool take_window(void *target, const char *value, char why[256]) {
     int64_t left = 0, right = 0;
     const bool two = number_whole_at(&value, &left) && *value++ == ',' && number_whole(value, &right);
     if (!two || left < -1 || right < -1 || left > INT32_MAX || right > INT32_MAX) {
-        snprintf(why, 256, "two whole numbers L,R up to %d are needed, -1 for an open side", INT32_MAX);
+        snprintf(why, 256, "two whole numbers L,R from -1 to %d are needed, such as 127,0; -1 leaves a side open",
+                 INT32_MAX);
         return false;
     }
     p->window = true;
@@ -144,12 +145,16 @@ int score_options_integers(const char *option, const char *spec, int64_t count, 
     return status;
 }
 
+static bool is_float(array_type type) {
+    return type == ARRAY_F32 || type == ARRAY_F16 || type == ARRAY_BF16;
+}
+
 static int load_floats(const char *option, const char *spec, int64_t count, float **result) {
     array a;
     if (!spec) return -1;
     int status = tensors_load(option, spec, 1, &a);
     if (status >= 0) return status;
-    if ((a.type != ARRAY_F32 && a.type != ARRAY_F16 && a.type != ARRAY_BF16) || a.shape[0] != count)
+    if (!is_float(a.type) || a.shape[0] != count)
         status = tool_wrong("--%s: holds %s of size %lld: floats of size H = %lld are needed", option,
                             array_type_name(a.type), (long long)a.shape[0], (long long)count);
     else if (!array_to_f32(&a, result))
@@ -219,10 +224,13 @@ int score_options_load(score_options *o, int64_t batch, int64_t heads) {
 
 int score_options_types(const score_options *o) {
     if (o->mask && o->mask_array.type != ARRAY_BOOL)
-        return tool_wrong("--mask: holds %s: bool is needed (true keeps)",
-                          array_type_name(o->mask_array.type));
-    if (o->bias && o->bias_array.type == ARRAY_BOOL)
-        return tool_wrong("--bias: holds bool: floats are needed; --mask takes a boolean mask");
+        return tool_wrong("--mask: holds %s: bool is needed, true keeps a key%s",
+                          array_type_name(o->mask_array.type),
+                          is_float(o->mask_array.type) ? "; --bias takes floats, which are added to the scores"
+                                                       : " (numpy: x.astype(bool))");
+    if (o->bias && !is_float(o->bias_array.type))
+        return tool_wrong("--bias: holds %s: floats are needed, which are added to the scores; --mask takes bool",
+                          array_type_name(o->bias_array.type));
     return -1;
 }
 

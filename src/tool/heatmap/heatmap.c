@@ -375,7 +375,7 @@ static int run(int argc, char **argv, heatmap_request *r) {
                    "FILE.safetensors#TENSOR, a panel for each head: rows are queries, columns are keys; "
                    "without a file which keys each row sees by the masks given",
         .example = "clattn heatmap weights.npy --tokens tokens.txt --out heads.png\n"
-                   "    clattn heatmap --mask-mod 'j <= i && i - j < 8' --n 32 --out mask.png",
+                   "clattn heatmap --mask-mod 'j <= i && i - j < 8' --n 32 --out mask.png",
         .groups = groups,
         .group_count = sizeof groups / sizeof groups[0],
         .positional_max = 1};

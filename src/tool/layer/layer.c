@@ -59,8 +59,8 @@ static const option_row layer_rows[] = {
     {"gate", "TENSOR", "[H, M], a gate a head, or [H*Dv, M]: the heads' result times its sigmoid",
      AS_TENSOR(LAYER_GATE)},
     {"gate-bias", "TENSOR", "[H] or [H*Dv]", AS_TENSOR(LAYER_GATE_BIAS)},
-    {"norm", "MODE", "RMSNorm of q and k before RoPE: none, heads or width", AS_CALL(take_norm)},
-    {"qk-norm", "MODE", "the same as --norm", AS_CALL(take_norm)},
+    {"norm", "MODE", "RMSNorm of q and k before RoPE: none, heads or width; also --qk-norm", AS_CALL(take_norm)},
+    {"qk-norm", "MODE", NULL, AS_CALL(take_norm)},
     {"norm-eps", "X", "default 1e-6", AS_CALL(take_epsilon)},
     {"norm-plus-one", NULL, "the norms' weights are 1 + those of the file",
      AS_SWITCH(layer_run, params.norm_plus_one)},
@@ -233,9 +233,9 @@ int tool_layer(int argc, char **argv) {
         .command = "layer",
         .summary = "multi-head attention with a model's weights",
         .example = "clattn layer --weights model.safetensors --names bert:encoder.layer.0.attention \\\n"
-                   "        --heads 12 --x x.npy --out y.npy\n"
-                   "    clattn layer --model SmolLM2-135M --layer 0 --x x.npy --out y.npy\n"
-                   "    clattn layer --model SmolLM2-135M --layer 0 --block --x x.npy --out y.npy",
+                   "    --heads 12 --x x.npy --out y.npy\n"
+                   "clattn layer --model SmolLM2-135M --layer 0 --x x.npy --out y.npy\n"
+                   "clattn layer --model SmolLM2-135M --layer 0 --block --x x.npy --out y.npy",
         .groups = groups,
         .group_count = sizeof groups / sizeof groups[0]};
     int status = options_parse(&line, argc, argv);

@@ -28,12 +28,11 @@ ranks_rows ranks_all(int64_t whole) {
 }
 
 int ranks_find(const char *option, const char *spec, int rank, load_place *place) {
-    char error[512], shape[128];
+    reason error;
     if (!load_find(spec, place, error)) return tool_wrong("--%s: %s", option, error);
-    if (rank < 0 || place->whole.rank == rank) return -1;
-    array_shape_text(&place->whole, shape);
-    load_leave(place);
-    return tool_wrong("--%s: %s has shape %s: rank %d is needed", option, spec, shape, rank);
+    const int status = tensors_rank(option, spec, &place->whole, rank);
+    if (status >= 0) load_leave(place);
+    return status;
 }
 
 int ranks_read(ranks *r, const char *option, const load_place *place, int axis, const ranks_rows *rows,

@@ -430,7 +430,7 @@ static int run_tune(tune *t) {
         status = tune_projection(t, "linear-f32-b1-h1-n256-d512-m512-full");
     if (status < 0 && t->projection && !interrupt_asked()) status = tune_large(t);
     if (status >= 0) return status;
-    if (!t->row_count && interrupt_asked()) return tool_failed("interrupted before the first row");
+    if (!t->row_count && interrupt_asked()) return tool_interrupted("interrupted before the first row");
     if (!t->row_count) return tool_failed("no candidate ran and was right: there is no row");
     if (!t->common.json) fputs(t->text, stdout);
     if (t->out && !file_write_whole(t->out, t->text, t->used, error)) return tool_failed("%s", error);
@@ -440,7 +440,7 @@ static int run_tune(tune *t) {
     if (status < 0 && t->common.json) status = print_json(t, keeps);
     if (status == EXIT_DONE) status = -1;
     if (status < 0 && interrupt_asked())
-        return tool_failed("interrupted: %d rows were found before", t->row_count);
+        return tool_interrupted("interrupted: %d rows were found before", t->row_count);
     return status < 0 ? EXIT_DONE : status;
 }
 
