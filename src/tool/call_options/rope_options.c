@@ -159,18 +159,24 @@ static bool take_scaling(void *target, const char *value, char why[256]) {
 
 option_group rope_group(rope_options *o) {
     static const option_row rows[] = {
-        {"rope", "LAYOUT", "rotary embedding: none, half or interleaved", AS_CALL(take_layout)},
-        {"rope-base", "X", "default 10000", AS_CALL(take_base)},
-        {"rope-dim", "R", "rotary width; default the head size",
+        {"rope", "LAYOUT",
+         "which columns make a pair: half (d and d + R/2, as GPT-NeoX and Llama), interleaved (2d and 2d + "
+         "1, as GPT-J), or none",
+         AS_CALL(take_layout)},
+        {"rope-base", "X", "base of the frequencies (theta); default 10000", AS_CALL(take_base)},
+        {"rope-dim", "R", "columns of a head that RoPE is applied to; default: all",
          AS_INTEGER(rope_options, rope.rotary_dim, 1, 65536)},
         {"rope-scaling", "SPEC", ROPE_SCALING_HELP, AS_CALL(take_scaling)},
         {"positions", "FILE",
-         "integers [B or 1,Nq], with --rope-sections [3,B or 1,Nq]: where rows stand for --rope",
+         "position of each query row for --rope: integers [B or 1,Nq], with --rope-sections [3,B or 1,Nq]",
          AS_TEXT(rope_options, files[0])},
-        {"k-positions", "FILE", "likewise of keys; default those of --positions",
+        {"k-positions", "FILE",
+         "position of each key, [B or 1,Nkv], with --rope-sections [3,B or 1,Nkv]; default: those of "
+         "--positions",
          AS_TEXT(rope_options, files[1])},
         {"rope-sections", "T,H,W",
-         "pairs that turn by each axis of --positions, as 16,24,24; 24,20,20,interleaved takes them in turn",
+         "how many pairs use each of the three axes of --positions: 16,24,24, or with alternating axes "
+         "24,20,20,interleaved",
          AS_CALL(take_sections)},
     };
     return (option_group){"rotary embedding", OPTION_ROWS(rows), o};

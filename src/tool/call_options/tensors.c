@@ -46,8 +46,9 @@ int tensors_rank(const char *option, const char *spec, const array *a, int rank)
     if (rank < 0 || a->rank == rank) return -1;
     array_shape_text(a, shape);
     options_axes(option, rank, axes);
-    return tool_wrong("--%s: %s has shape %s: rank %d is needed%s%s%s", option, spec, shape, rank, axes[0] ? ", " : "",
-                      axes, a->rank < rank ? " (numpy: x[None] adds an axis of 1 in front)" : "");
+    return tool_wrong("--%s: %s has shape %s: rank %d is needed%s%s%s", option, spec, shape, rank,
+                      axes[0] ? ", " : "", axes,
+                      a->rank < rank ? " (numpy: x[None] adds an axis of 1 in front)" : "");
 }
 
 int tensors_load(const char *option, const char *spec, int rank, array *a) {

@@ -225,13 +225,17 @@ static int refuse_unknown(const command_line *line, const char *given) {
     const bool is_long = given[0] == '-' && given[1] == '-' && given[2];
     const int count = is_long && given[2] != '=' ? count_begun(line, given + 2, begun) : 0;
     if (count == 1 && strchr(given, '='))
-        return tool_wrong("%s: is a switch, which takes no value; see clattn %s --help", given, line->command);
+        return tool_wrong("%s: is a switch, which takes no value; see clattn %s --help", given,
+                          line->command);
     if (count > 1)
         return tool_wrong("%s: begins %s: one must be written out; see clattn %s --help", given, begun,
                           line->command);
     const char *meant = options_meant(line, given, text);
     const bool asks = meant && strchr(meant, '?');
-    return tool_wrong("%s: no such option%s%s%s clattn %s --help", given, !meant ? "" : asks ? "; " : ": ",
+    return tool_wrong("%s: no such option%s%s%s clattn %s --help", given,
+                      !meant ? ""
+                      : asks ? "; "
+                             : ": ",
                       meant ? meant : "", asks ? " See" : "; see", line->command);
 }
 
@@ -245,9 +249,7 @@ static const char *unknown_of(char **argv, int argc) {
 }
 
 // Names and help of the last command line's options: texts that last as long as the program.
-static struct {
-    const char *name, *help;
-} parsed[OPTIONS_MOST];
+static struct { const char *name, *help; } parsed[OPTIONS_MOST];
 static int parsed_count;
 
 static void keep_help(const command_line *line) {
@@ -338,20 +340,20 @@ bool option_choice(const char *text, const char *const *names, int *index, char 
 option_group common_group(common_options *o) {
     static const option_row rows[] = {
         {"device", "SPEC",
-         "a number from clattn devices, gpu, cpu, or part of a name; default $CLATTN_DEVICE, else the first "
-         "GPU, else the first CPU",
+         "a number from clattn devices, gpu, cpu, or part of a device's or platform's name; default: "
+         "$CLATTN_DEVICE, else the first GPU, else the first CPU",
          AS_TEXT(common_options, device)},
         {"cache-dir", "DIR|off",
-         "where compiled kernels are kept, or off: nowhere; default the user's cache folder",
+         "folder that keeps compiled kernels, or off for none; default: the user's cache folder",
          AS_TEXT(common_options, cache_dir)},
         {"tuned", "FILE|off",
-         "tuned rows for the planner, as clattn tune --out writes them; default those that clattn tune has "
-         "kept in the cache folder for this device, driver and version",
+         "file of tuned rows, which choose kernels, as clattn tune --out writes it; default: the rows that "
+         "clattn tune has kept in the cache folder for this device, driver and version",
          AS_TEXT(common_options, tuned)},
         {"json", NULL, "print the report as JSON, and an error as one object on stderr",
          AS_SWITCH(common_options, json)},
         {"quiet", NULL, "print no report", AS_SWITCH(common_options, quiet)},
-        {"verbose", NULL, "tell on stderr what is compiled, and build logs",
+        {"verbose", NULL, "print on stderr what is compiled, with build logs",
          AS_SWITCH(common_options, verbose)},
     };
     return (option_group){"common options", OPTION_ROWS(rows), o};

@@ -3,7 +3,7 @@
 #define CLATTN_TOOL_CLI_OPTIONS_H
 #include "tool/cli/tool.h"
 
-// What an unknown option means here: "did you mean --scale X?", or a sentence; NULL: nothing is known. `given` has its dashes, and may have
+// What an unknown option means here: "did you mean --scale?", or a sentence; NULL: nothing is known. `given` has its dashes, and may have
 // =VALUE.
 const char *options_meant(const command_line *line, const char *given, char text[256]);
 // The same of a value of `length` letters that is none of `names`, which end with NULL.

@@ -134,7 +134,7 @@ static void print_bash(const command_line *line, FILE *to) {
     }
     fputs("        esac\n        case $word in\n        -*) mapfile -t COMPREPLY < <(compgen -W '", to);
     EACH_OPTION(line, group, row, n)
-        if (row->help) fprintf(to, "%s%s ", option_dashes(row), row->name);
+    if (row->help) fprintf(to, "%s%s ", option_dashes(row), row->name);
     fprintf(to, "--help' -- \"$word\") ;;\n        *) %s ;;\n        esac ;;\n",
             line->positional_max ? "mapfile -t COMPREPLY < <(compgen -f -- \"$word\")" : ":");
 }

@@ -13,25 +13,37 @@ typedef struct usual_option {
 
 #define SHAPE_NOTE(of) "the shape of " of " says it"
 static const usual_option usual_options[] = {
-    {"softmax-scale sm-scale attn-scale attention-scale qk-scale scaling scale-factor scale-value", "scale", NULL},
+    {"softmax-scale sm-scale attn-scale attention-scale qk-scale scaling scale-factor scale-value", "scale",
+     NULL},
     {"is-causal causal-mask use-causal-mask unidirectional autoregressive mask-type", "causal", NULL},
     {"causal-offset diagonal-offset start-pos cache-position", "offset", NULL},
-    {"attn-mask attention-mask bool-mask mask-file mask-index key-padding-mask padding-mask src-mask", "mask", " A mask of floats is --bias FILE."},
-    {"attn-bias attention-bias bias-mask additive-mask float-mask bias-file position-bias rel-pos-bias relative-position-bias", "bias", NULL},
-    {"window-size sliding-window sliding-window-size sliding-window-length local-window-size local-window attention-window window-left "
+    {"attn-mask attention-mask bool-mask mask-file mask-index key-padding-mask padding-mask src-mask", "mask",
+     " A mask of floats is --bias FILE."},
+    {"attn-bias attention-bias bias-mask additive-mask float-mask bias-file position-bias rel-pos-bias "
+     "relative-position-bias",
+     "bias", NULL},
+    {"window-size sliding-window sliding-window-size sliding-window-length local-window-size local-window "
+     "attention-window window-left "
      "window-right left-window-size right-window-size",
      "window", NULL},
-    {"logits-soft-cap logit-softcapping attn-logit-softcapping attn-logits-soft-cap logit-cap logits-cap soft-cap tanh-scale", "softcap", NULL},
-    {"dropout-p p-dropout dropout-prob dropout-rate drop-rate attn-dropout attention-dropout attn-pdrop attention-probs-dropout-prob",
+    {"logits-soft-cap logit-softcapping attn-logit-softcapping attn-logits-soft-cap logit-cap logits-cap "
+     "soft-cap tanh-scale",
+     "softcap", NULL},
+    {"dropout-p p-dropout dropout-prob dropout-rate drop-rate attn-dropout attention-dropout attn-pdrop "
+     "attention-probs-dropout-prob",
      "dropout", NULL},
     {"dropout-seed rng-seed random-seed philox-seed rng-state manual-seed", "seed", NULL},
     {"alibi-slopes alibi-bias slopes", "alibi", NULL},
     {"s-aux learnable-sink sink-token sink-logits attention-sinks attn-sinks head-sink", "sinks", NULL},
-    {"cu-seqlens-q cu-seq-len-q cu-seq-lens cu-q-lens cu-seqlens-x q-offsets qo-indptr indptr ragged-offset seq-offsets", "cu-seqlens", NULL},
+    {"cu-seqlens-q cu-seq-len-q cu-seq-lens cu-q-lens cu-seqlens-x q-offsets qo-indptr indptr ragged-offset "
+     "seq-offsets",
+     "cu-seqlens", NULL},
     {"cu-seqlens-k cu-seq-len-kv cu-kv-lens kv-indptr kv-offsets", "cu-seqlens-kv", NULL},
-    {"max-seqlen max-seqlen-q max-seqlen-k max-seqlen-kv max-q max-kv", "", "it is found from --cu-seqlens FILE"},
+    {"max-seqlen max-seqlen-q max-seqlen-k max-seqlen-kv max-q max-kv", "",
+     "it is found from --cu-seqlens FILE"},
     {"seqused-q q-seq-lens q-seqlens seq-lens-q seq-len-q actual-seq-lengths q-lens", "q-lengths", NULL},
-    {"seqused-k seqlens-k seqlen-k-file cache-seqlens context-lens context-lengths kv-seq-lens kv-seqlens seq-lens-kv seq-len-kv kv-len "
+    {"seqused-k seqlens-k seqlen-k-file cache-seqlens context-lens context-lengths kv-seq-lens kv-seqlens "
+     "seq-lens-kv seq-len-kv kv-len "
      "kv-lens seq-lens nonpad-kv-seqlen total-sequence-length actual-seq-lengths-kv",
      "kv-lengths n-kv", NULL},
     {"page-table block-tables block-indices block-list page-indices", "block-table", NULL},
@@ -44,32 +56,43 @@ static const usual_option usual_options[] = {
     {"new-k new-key present-key key-new", "k-new", NULL},
     {"new-v new-value present-value value-new", "v-new", NULL},
     {"return-lse return-softmax-lse softmax-lse logsumexp log-sum-exp lse-out out-lse", "lse", NULL},
-    {"need-weights return-attn-probs return-attn-weights return-weights output-attentions attn-weights attention-probs attn-probs probs "
+    {"need-weights return-attn-probs return-attn-weights return-weights output-attentions attn-weights "
+     "attention-probs attn-probs probs "
      "average-attn-weights attention-weights",
      "attention-weights weights", NULL},
     {"qk-matmul-output return-scores logits attn-scores attention-scores", "scores", NULL},
     {"qk-matmul-output-mode scores-mode", "scores-at", NULL},
-    {"theta rope-theta rotary-base rotary-emb-base rotary-theta freq-base rope-freq-base base", "rope-base", NULL},
-    {"rotary rotary-emb rotary-interleaved rope-interleaved interleaved rope-type rope-style rope-layout rope-mode is-neox is-neox-style "
+    {"theta rope-theta rotary-base rotary-emb-base rotary-theta freq-base rope-freq-base base", "rope-base",
+     NULL},
+    {"rotary rotary-emb rotary-interleaved rope-interleaved interleaved rope-type rope-style rope-layout "
+     "rope-mode is-neox is-neox-style "
      "apply-rope",
      "rope", NULL},
-    {"rotary-dim rotary-width rotary-ndims rope-head-dim rotary-emb-dim rotary-embedding-dim rope-dims partial-rotary-factor", "rope-dim",
-     NULL},
-    {"rope-factor rope-scale rope-freq-scale rope-scaling-type rope-scaling-factor rope-parameters scaling-factor yarn", "rope-scaling",
-     NULL},
+    {"rotary-dim rotary-width rotary-ndims rope-head-dim rotary-emb-dim rotary-embedding-dim rope-dims "
+     "partial-rotary-factor",
+     "rope-dim", NULL},
+    {"rope-factor rope-scale rope-freq-scale rope-scaling-type rope-scaling-factor rope-parameters "
+     "scaling-factor yarn",
+     "rope-scaling", NULL},
     {"position-ids pos-ids pos position-id rotary-seqlens", "positions", NULL},
-    {"num-heads n-heads n-head nheads num-attention-heads num-q-heads num-query-heads num-qo-heads q-num-heads num-heads-q head-count "
+    {"num-heads n-heads n-head nheads num-attention-heads num-q-heads num-query-heads num-qo-heads "
+     "q-num-heads num-heads-q head-count "
      "h heads",
      "heads", SHAPE_NOTE("--q, [B,H,Nq,D],")},
-    {"num-kv-heads n-kv-heads n-head-kv num-key-value-heads num-heads-kv num-heads-k kv-num-heads kv-head-count num-k-heads hkv "
+    {"num-kv-heads n-kv-heads n-head-kv num-key-value-heads num-heads-kv num-heads-k kv-num-heads "
+     "kv-head-count num-k-heads hkv "
      "enable-gqa kv-heads",
      "kv-heads", SHAPE_NOTE("--k, [B,Hkv,Nkv,D],")},
-    {"head-dim head-size d-head headdim head-dim-qk size-per-head d dim", "-d", "the shapes of the inputs say it"},
+    {"head-dim head-size d-head headdim head-dim-qk size-per-head d dim", "-d",
+     "the shapes of the inputs say it"},
     {"head-dim-v v-head-dim head-dim-vo d-v value-dim", "dv", SHAPE_NOTE("--v, [B,Hkv,Nkv,Dv],")},
     {"batch-size batchsize bs batches", "-b", "the shapes of the inputs say it"},
-    {"seq-len seqlen seqlen-q seq-length sequence-length q-len n-q queries-count rows", "-n n", "the shapes of the inputs say it"},
-    {"seqlen-k seqlen-kv kv-seq-len kv-seqlen k-len keys-count columns context-length ctx-size n-ctx", "n-kv", "the shapes of the inputs say it"},
-    {"hidden-size embed-dim embedding-dim n-embd model-dim-size width model-width", "d-model", SHAPE_NOTE("--x, [B,N,M],")},
+    {"seq-len seqlen seqlen-q seq-length sequence-length q-len n-q queries-count rows", "-n n",
+     "the shapes of the inputs say it"},
+    {"seqlen-k seqlen-kv kv-seq-len kv-seqlen k-len keys-count columns context-length ctx-size n-ctx", "n-kv",
+     "the shapes of the inputs say it"},
+    {"hidden-size embed-dim embedding-dim n-embd model-dim-size width model-width", "d-model",
+     SHAPE_NOTE("--x, [B,N,M],")},
     {"query queries query-states query-layer q-file", "q x", NULL},
     {"key keys key-states key-layer k-file", "k y", NULL},
     {"value values value-states value-layer v-file", "v y", NULL},
@@ -77,7 +100,8 @@ static const usual_option usual_options[] = {
     {"encoder-hidden-states cross-attention-states memory kv-input encoder-output", "y k", NULL},
     {"output o output-file out-file outfile", "out save", NULL},
     {"data-type type storage-type torch-dtype compute-type precision", "dtype", NULL},
-    {"kv-cache-dtype kv-dtype kv-cache-type cache-type cache-type-k kv-quant ctk k-type quantize-kv", "kv-type", NULL},
+    {"kv-cache-dtype kv-dtype kv-cache-type cache-type cache-type-k kv-quant ctk k-type quantize-kv",
+     "kv-type", NULL},
     {"cache-type-v ctv v-dtype v-cache-type", "v-type", NULL},
     {"k-scale v-scale k-descale v-descale", "kv-scales", NULL},
     {"weight-dtype weights-type quantize quantization weight-quant", "weight-type", NULL},
@@ -88,7 +112,8 @@ static const usual_option usual_options[] = {
     {"score-mod-bwd score-mod-backward", "score-mod-gradient", NULL},
     {"aux-tensors aux buffers", "buffer", NULL},
     {"deterministic", "", "gradients are always deterministic: they are summed in one order"},
-    {"backend implementation kernel-name attn-implementation attention-backend algorithm flash-attn", "kernel", NULL},
+    {"backend implementation kernel-name attn-implementation attention-backend algorithm flash-attn",
+     "kernel", NULL},
     {"gpu cuda cpu device-id dev device-index platform gpu-id", "device", NULL},
     {"atol rtol tol eps-tol allclose", "tolerance fail-above", NULL},
     {"threshold fail-on max-regression", "fail-above tolerance", NULL},
@@ -113,7 +138,8 @@ static const usual_option usual_options[] = {
     {"layer-idx layer-index layer-id layer-number", "layer", NULL},
     {"safetensors checkpoint weight-file weights-file state-dict", "weights", NULL},
     {"prefix name-prefix tensor-prefix scheme", "names", NULL},
-    {"iters iterations num-iters n-iters n-iter reps repeats num-runs runs repetitions samples", "repeat", NULL},
+    {"iters iterations num-iters n-iters n-iter reps repeats num-runs runs repetitions samples", "repeat",
+     NULL},
     {"warm-up warmups warmup-iters num-warmup n-warmup", "warmup", NULL},
     {"time duration timeout min-run-time max-time seconds", "max-ms", NULL},
     {"verify no-check skip-check", "check", NULL},
@@ -159,7 +185,8 @@ static const usual_value usual_values[] = {
     {"4 4bit nf4", "q4", NULL},
     {"bhnd bnsd bhld bhtd", "bhsd", NULL},
     {"bsnh bsnd bnhd blhd bthd bsh thd", "bshd", NULL},
-    {"flash-attention flash-attn flash-attention-2 fa fa2 fa3 fused sdpa tiled efficient mem-efficient", "flash", NULL},
+    {"flash-attention flash-attn flash-attention-2 fa fa2 fa3 fused sdpa tiled efficient mem-efficient",
+     "flash", NULL},
     {"naive math reference eager standard composed", "unfused", NULL},
     {"flash-decoding flash-decode splitkv split-kv paged gqa", "decode", NULL},
     {"neox gpt-neox rotate-half llama hf split", "half", NULL},
@@ -194,7 +221,7 @@ static bool has_word(const char *words, const char *text, size_t length) {
 
 static const option_row *row_named(const command_line *line, const char *name, size_t length) {
     EACH_OPTION(line, group, row, n)
-        if (strlen(row->name) == length && !strncmp(row->name, name, length)) return row;
+    if (strlen(row->name) == length && !strncmp(row->name, name, length)) return row;
     return NULL;
 }
 
@@ -210,8 +237,8 @@ static const option_row *first_of(const command_line *line, const char *names) {
 }
 
 static const char *name_row(const option_row *row, const char *note, char text[256]) {
-    snprintf(text, 256, "did you mean %s%s%s%s?%s", option_dashes(row), row->name, row->value ? " " : "",
-             row->value ? row->value : "", note && note[0] == ' ' ? note : "");
+    snprintf(text, 256, "did you mean %s%s?%s", option_dashes(row), row->name,
+             note && note[0] == ' ' ? note : "");
     return text;
 }
 
@@ -221,7 +248,7 @@ static const option_row *nearest_row(const command_line *line, const char *name,
     char wanted[128];
     size_t count = 0, i = 0;
     EACH_OPTION(line, group, row, n)
-        if (row->name[0] != '-' && count < OPTIONS_MOST) names[count++] = row->name;
+    if (row->name[0] != '-' && count < OPTIONS_MOST) names[count++] = row->name;
     for (; i < length && i + 1 < sizeof wanted; i++) wanted[i] = small(name[i]);
     wanted[i] = '\0';
     near = nearest_name(wanted, names, count);

@@ -116,9 +116,10 @@ static void list_devices(const clattn_device *devices, size_t count, char *text,
 int session_no_device(const char *option, const char *spec, const clattn_device *devices, size_t count) {
     char all[1024];
     list_devices(devices, count, all, sizeof all);
-    return tool_wrong("%s %s: no such device: none of the %zu here matches: %s; a number, gpu, cpu, or part of "
-                      "a device's or platform's name is accepted",
-                      option, spec, count, all);
+    return tool_wrong(
+        "%s %s: no such device: none of the %zu here matches: %s; a number, gpu, cpu, or part of "
+        "a device's or platform's name is accepted",
+        option, spec, count, all);
 }
 
 static int find_device(session *s) {

@@ -1,6 +1,5 @@
 // devices.c: clattn devices: every platform and device, what it can do, and which kernel the planner would take. devices_page.c prints it.
 #include <jansson.h>
-#include <time.h>
 
 #include "evidence/device/choose_device.h"
 #include "tool/cli/progress.h"
@@ -9,7 +8,10 @@
 
 static const devices_example examples[DEVICES_EXAMPLES] = {
     [DEVICES_PREFILL] = {.name = "prefill", .rows = "f32, 4096 rows", .type = CLATTN_TYPE_F32, .n_q = 4096},
-    [DEVICES_PREFILL_BF16] = {.name = "bf16", .rows = "bf16, 4096 rows", .type = CLATTN_TYPE_BF16, .n_q = 4096},
+    [DEVICES_PREFILL_BF16] = {.name = "bf16",
+                              .rows = "bf16, 4096 rows",
+                              .type = CLATTN_TYPE_BF16,
+                              .n_q = 4096},
     [DEVICES_DECODE] = {.name = "decode", .rows = "f32, 1 row", .type = CLATTN_TYPE_F32, .n_q = 1},
 };
 
@@ -17,13 +19,6 @@ static void ask_engines(session *s, devices_engines *list) {
     if (clattn_context_engines(s->context, list->engines, DEVICES_ENGINES, &list->count) != CLATTN_OK)
         list->count = 0;
     if (list->count > DEVICES_ENGINES) list->count = DEVICES_ENGINES;
-}
-
-const char *devices_date(const clattn_engine *e, const char *format, char text[32]) {
-    const time_t when = (time_t)e->measured;
-    const struct tm *parts = e->measured > 0 ? gmtime(&when) : NULL;
-    if (!parts || !strftime(text, 32, format, parts)) text[0] = '\0';
-    return text;
 }
 
 static json_t *engines_json(const devices_engines *list) {
@@ -66,17 +61,19 @@ static json_t *plan_json(const devices_example *e) {
 static json_t *device_json(size_t index, const clattn_capabilities *c, const devices_engines *engines,
                            const devices_example e[DEVICES_EXAMPLES]) {
     json_t *device = report_device(c);
-    json_t *own = json_pack("{s:I, s:b, s:o, s:o, s:o, s:o}", "index", (json_int_t)index,
-                            "matrix_instructions", e[DEVICES_PREFILL_BF16].plan.matrix_instructions, "prefill",
-                            plan_json(&e[DEVICES_PREFILL]), "decode", plan_json(&e[DEVICES_DECODE]), "prefill_bf16",
-                            plan_json(&e[DEVICES_PREFILL_BF16]), "engines", engines_json(engines));
+    json_t *own =
+        json_pack("{s:I, s:b, s:o, s:o, s:o, s:o}", "index", (json_int_t)index, "matrix_instructions",
+                  e[DEVICES_PREFILL_BF16].plan.matrix_instructions, "prefill", plan_json(&e[DEVICES_PREFILL]),
+                  "decode", plan_json(&e[DEVICES_DECODE]), "prefill_bf16",
+                  plan_json(&e[DEVICES_PREFILL_BF16]), "engines", engines_json(engines));
     json_object_update(device, own);
     json_decref(own);
     return device;
 }
 
 // Whether --device means this one, and it tells of itself.
-static bool tell_device(session *s, devices_page page, const clattn_device *device, json_t *all, progress *asked) {
+static bool tell_device(session *s, devices_page page, const clattn_device *device, json_t *all,
+                        progress *asked) {
     const common_options *o = &s->options;
     const size_t index = page.index;
     page.verbose = o->verbose;
@@ -101,25 +98,28 @@ static bool tell_device(session *s, devices_page page, const clattn_device *devi
 // The place of the device that a command takes without --device, `count`: none.
 static size_t find_default(const clattn_device *devices, size_t count) {
     const char *named = getenv("CLATTN_DEVICE");
-    const clattn_device *other = NULL, *chosen = choose_device(devices, count, named && *named ? named : NULL, &other);
+    const clattn_device *other = NULL,
+                        *chosen = choose_device(devices, count, named && *named ? named : NULL, &other);
     if (!chosen && !other)
-        tool_note("warning: $CLATTN_DEVICE %s: names none of these devices, and commands will refuse it", named);
+        tool_note("warning: $CLATTN_DEVICE %s: names none of these devices, and commands will refuse it",
+                  named);
     return chosen ? (size_t)(chosen - devices) : count;
 }
 
-static const option_row rows[] = {
-    {"measure", NULL,
-     "measure the rates of the device's engines again, also those that the cache folder keeps, and keep the new "
-     "rates; a quiet machine gives the best ones",
-     AS_SWITCH(session, measures_again)}};
+static const option_row rows[] = {{"measure", NULL,
+                                   "measure the rates of the device's engines again, also those that the "
+                                   "cache folder keeps, and keep the new "
+                                   "rates; a quiet machine gives the best ones",
+                                   AS_SWITCH(session, measures_again)}};
 
 int tool_devices(int argc, char **argv) {
     common_options o = {0};
     session s = {.measures_again = false};
     const option_group groups[] = {{"devices", OPTION_ROWS(rows), &s}, common_group(&o)};
     command_line line = {.command = "devices",
-                         .summary = "list OpenCL devices, what they can do and which kernels clattn takes on them; "
-                                    "--verbose tells all engines and kernels",
+                         .summary =
+                             "list OpenCL devices, what they can do and which kernels clattn takes on them; "
+                             "--verbose tells all engines and kernels",
                          .example = "clattn devices\nclattn devices --json\nclattn devices --measure",
                          .groups = groups,
                          .group_count = 2};

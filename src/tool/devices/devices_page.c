@@ -2,6 +2,7 @@
 #include "tool/devices/devices_page.h"
 
 #include <stdarg.h>
+#include <time.h>
 
 #include "evidence/device/measure.h"
 #include "evidence/limits/limits.h"
@@ -30,6 +31,13 @@ void devices_measure(session *s, devices_page *page) {
     struct place place = session_place(s);
     page->fma_gflops = best_rate(&place, LIMIT_FMA);
     page->read_gbytes_per_s = best_rate(&place, LIMIT_READ);
+}
+
+const char *devices_date(const clattn_engine *e, const char *format, char text[32]) {
+    const time_t when = (time_t)e->measured;
+    const struct tm *parts = e->measured > 0 ? gmtime(&when) : NULL;
+    if (!parts || !strftime(text, 32, format, parts)) text[0] = '\0';
+    return text;
 }
 
 // A line of the page, of words; what does not fit stands below.
@@ -105,15 +113,17 @@ static const char *matrix_text(const devices_page *page, char text[512]) {
     if (!page->engines.count) return "not asked";
     if (plan->matrix_instructions) {
         snprintf(text, 512, "%s (self-tested)",
-                 !strcmp(plan->kernel_name, "flash_matrix")   ? "AMX"
-                 : strstr(plan->kernel_name, "_fragments")    ? "matrix fragments"
-                                                              : "bfloat16 dot product");
+                 !strcmp(plan->kernel_name, "flash_matrix") ? "AMX"
+                 : strstr(plan->kernel_name, "_fragments")  ? "matrix fragments"
+                                                            : "bfloat16 dot product");
         return text;
     }
     for (size_t i = 0; i < page->engines.count; i++)
-        if (page->engines.engines[i].works && !strncmp(page->engines.engines[i].name, "bfloat16", 8) && used < 400)
-            used += (size_t)snprintf(text + used, 512 - used, "%s%s",
-                                     used ? ", " : "(self-tested; not taken below): ", page->engines.engines[i].name);
+        if (page->engines.engines[i].works && !strncmp(page->engines.engines[i].name, "bfloat16", 8) &&
+            used < 400)
+            used += (size_t)snprintf(
+                text + used, 512 - used, "%s%s",
+                used ? ", " : "(self-tested; not taken below): ", page->engines.engines[i].name);
     return used ? text : "none found";
 }
 
@@ -129,15 +139,16 @@ static void print_rates(const devices_page *page) {
     const clattn_capabilities *c = &page->device;
     const clattn_engine *best = NULL;
     if (page->fma_gflops > 0.0)
-        line("rates", "%.4g GFLOP/s float32 multiply-adds and %.3g GB/s reading memory, of all %u compute units",
+        line("rates",
+             "%.4g GFLOP/s float32 multiply-adds and %.3g GB/s reading memory, of all %u compute units",
              page->fma_gflops, page->read_gbytes_per_s, c->compute_units);
     for (size_t i = 0; i < page->engines.count; i++) {
         const clattn_engine *e = &page->engines.engines[i];
         if (e->works && (!best || e->gflops > best->gflops)) best = e;
     }
     if (best)
-        line(page->fma_gflops > 0.0 ? "" : "rates", "fastest engine (%s): %.4g GFLOP/s a compute unit%s", best->name,
-             (double)best->gflops, best->sure ? "" : " (not sure: the machine had other work)");
+        line(page->fma_gflops > 0.0 ? "" : "rates", "fastest engine (%s): %.4g GFLOP/s a compute unit%s",
+             best->name, (double)best->gflops, best->sure ? "" : " (not sure: the machine had other work)");
     if (c->is_cpu && best && page->fma_gflops > 0.0 && page->fma_gflops < 0.4 * fma_of_units(page))
         line("", "the machine has other work: the rates of all compute units are too low");
 }
@@ -151,8 +162,7 @@ static const char *short_why(const clattn_plan *plan) {
 static void print_kernels(const devices_page *page) {
     for (int i = 0; i < DEVICES_EXAMPLES; i++) {
         const devices_example *e = &page->examples[i];
-        if (e->plan.why[0])
-            line(e->name, "%s (%s): %s", e->plan.kernel_name, e->rows, short_why(&e->plan));
+        if (e->plan.why[0]) line(e->name, "%s (%s): %s", e->plan.kernel_name, e->rows, short_why(&e->plan));
     }
     line("", "of calls with 32 query heads, 8 key/value heads of size 128, and 4096 keys");
 }
@@ -166,7 +176,8 @@ static void print_engines(const devices_engines *list) {
         if (!e->works) continue;
         runs[0] = '\0';
         if (e->spread < 1.0f)
-            snprintf(runs, sizeof runs, ", %d runs, the best two within %.2g %%", e->runs, 100.0 * (double)e->spread);
+            snprintf(runs, sizeof runs, ", %d runs, the best two within %.2g %%", e->runs,
+                     100.0 * (double)e->spread);
         line(told++ ? "" : "engines", "%s, %.4g GFLOP/s a work-item (%s%s)%s", e->name, (double)e->gflops,
              e->kept ? devices_date(e, "%Y-%m-%d %H:%M UTC", date) : "now", runs,
              e->sure ? "" : "; not sure: the machine had other work, it is not kept");
@@ -200,8 +211,8 @@ static void print_head(const devices_page *page) {
          (unsigned long long)c->local_memory_bytes / 1024,
          c->local_memory_is_local ? "" : ", which is a part of the global");
     if (page->verbose) line("limits", "%llu work-items a group", (unsigned long long)c->max_work_group);
-    line("types", "f32, f16, bf16; half arithmetic %s, double %s, sub-groups %s", c->half_arithmetic ? "yes" : "no",
-         c->double_arithmetic ? "yes" : "no", c->subgroups ? "yes" : "no");
+    line("types", "f32, f16, bf16; half arithmetic %s, double %s, sub-groups %s",
+         c->half_arithmetic ? "yes" : "no", c->double_arithmetic ? "yes" : "no", c->subgroups ? "yes" : "no");
     line("", "matrix instructions %s", matrix_text(page, matrix));
 }
 

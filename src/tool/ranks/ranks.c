@@ -5,12 +5,13 @@ static const char *const way_names[] = {"auto", "ring", "all_to_all", "all_gathe
 
 static const option_row ranks_rows_table[] = {
     {"mpi", NULL,
-     "under mpirun: each rank reads its rows alone, and writes its part of the one output (a build with "
-     "-Dmpi); not with weights, scores, dropout, --k-new or --splits",
+     "run under mpirun (a build with -Dmpi): each rank reads only its own rows and writes its part of the "
+     "one output; not with weights, scores, dropout, --k-new or --splits",
      AS_SWITCH(ranks, wanted)},
     {"mpi-way", "NAME",
-     "how keys reach the rows that see them: auto, ring, all_to_all or all_gather; for attend also decode: "
-     "queries on all ranks, keys shared; for layer also heads: heads shared, and the weights with them",
+     "how keys reach the ranks that need them: auto, ring, all_to_all or all_gather; for attend also decode "
+     "(all ranks have the queries, keys are partitioned); for layer also heads (heads and their weights are "
+     "partitioned)",
      AS_WORD(ranks, way, way_names)},
 };
 
