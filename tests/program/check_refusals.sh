@@ -351,8 +351,10 @@ for type in fp32 float float32 bf16 bfloat16; do attend --out o16.npy --dtype $t
 for type in half int8 fp8_e4m3 bfloat16; do attend --out o16.npy --kv-type $type --v-type $type || complain "--kv-type $type"; done
 "$clattn" bench -n 8 -d 8 --heads 1 --dtype half,float --max-ms 1 --check off --cache-dir off -o csv >o.csv && grep -q attend-f16 o.csv &&
     grep -q attend-f32 o.csv || complain "bench --dtype half,float"
-# A cache folder that cannot be written is one line, and no failure.
+# A cache folder that cannot be written is one line, and no failure. PoCL's own is elsewhere: without one it has no device.
 : >plain_file
+POCL_CACHE_DIR=${POCL_CACHE_DIR:-$PWD/pocl}
+export POCL_CACHE_DIR
 for name in XDG_CACHE_HOME HOME; do
     env -u XDG_CACHE_HOME "$name=$PWD/plain_file" "$clattn" attend --q x.npy --k x.npy --v x.npy --quiet --out o.npy 2>stderr ||
         complain "$name=FILE: exit status"
