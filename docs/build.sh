@@ -33,7 +33,14 @@ cp -R tests/examples "$work/pages/tests"
 rm -f "$work/pages/docs/build.sh" "$work/pages/docs/reference.py" "$work/pages/docs/mkdocs.yml"
 find "$work/pages" \( -name meson.build -o -name "*.pyc" \) -exec rm {} +
 python3 docs/reference.py include/clattn "$work/pages/reference"
-cp docs/mkdocs.yml "$work"
+# The list of pages: the project's own, then those of docs/README.md in its order, then the reference, a page a header.
+{
+    cat docs/mkdocs.yml
+    printf 'nav:\n- README.md\n- docs/README.md\n'
+    sed -n '/^## /q; s/^| \(\[.*\)/\1/p' docs/README.md | grep -o '([a-z./A-Z]*\.md)' | sed 's|^(|docs/|; s|)$||; s|^docs/\.\./||; s|^|- |'
+    printf -- '- %s\n' CONTRIBUTING.md CHANGELOG.md
+    (cd "$work/pages" && printf -- '- reference/index.md\n' && ls reference/*.md | sed '/index\.md/d; s|^|- |')
+} >"$work/mkdocs.yml"
 # Not --quiet, with which a link that leads nowhere is no failure.
 "$tools/bin/mkdocs" build --strict --clean -f "$work/mkdocs.yml" -d "$out" >"$work/log" 2>&1 || { cat "$work/log" >&2 && exit 1; }
 # A page of a folder loads a script, and no JSON.

@@ -19,7 +19,22 @@ rope --positions moved.npy 2>stderr && complain "--positions: are not read"
 rope --positions counted.npy --k-positions moved.npy 2>stderr && complain "--k-positions: are not read"
 
 [ "$("$clattn" help attend)" = "$("$clattn" attend --help)" ] || complain "help attend"
-"$clattn" devices --device 0 | grep -q '^0  ' || complain "devices --device 0"
+"$clattn" devices --device 0 >page && grep -q '^0  ' page || complain "devices --device 0"
+[ "$(wc -l <page)" -le 24 ] && [ "$(LC_ALL=C.UTF-8 awk 'length > 100' page | wc -l)" = 0 ] || complain "devices: no page: $(cat page)"
+for word in type platform driver memory types rates prefill bf16 decode off more; do
+    grep -q "^   $word " page || complain "devices has no line $word: $(cat page)"
+done
+"$clattn" devices --device 0 --verbose 2>/dev/null >page && [ "$(grep -c '^ *not ' page)" -ge 20 ] && grep -q '^ *not: ' page ||
+    complain "devices --verbose: $(cat page)"
+CLATTN_DEVICE=foo "$clattn" devices >page 2>stderr && grep -q 'CLATTN_DEVICE foo: names none' stderr && [ "$(wc -l <stderr)" = 1 ] ||
+    complain "devices with a CLATTN_DEVICE that names none: $(cat stderr)"
+# A mask has two colours and no scale of them, drawn or read, also one that hides nothing.
+"$clattn" heatmap --causal top-left --n 4 --out m.svg >stdout && grep -q '>seen<' m.svg && grep -q '>hidden<' m.svg || complain "a mask's two colours"
+grep -q '>0.5<' m.svg && complain "a mask has a scale of colours"
+"$clattn" heatmap --causal none --n 4 --out m.svg >stdout && [ "$(grep -c 'fill="#fde725"' m.svg)" -gt 1 ] || complain "a mask that hides nothing"
+"$clattn" heatmap --causal top-left --n 4 | grep -q 'is seen, blank is hidden' || complain "a mask on the terminal"
+attend --dropout 0.5 --seed 1 --dropout-mask keep.npy --out d.npy && "$clattn" heatmap keep.npy --out m.svg >stdout && grep -q '>true<' m.svg &&
+    grep -q '>false<' m.svg || complain "a mask of a file"
 attend --out a.npy --align bottom-right --window 1,1 || complain "--align with a window"
 
 # Past rows and pages: rows 0 to 2 of x and row 3, and pages of two rows in another order, are the same keys.

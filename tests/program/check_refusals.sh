@@ -207,6 +207,165 @@ no_model 'heads: is not for --model' whole --layer 0 --heads 9
 no_model 'causal: is not for --model' whole --layer 0 --causal none
 no_model 'wq: is not for --model' whole --layer 0 --wq k
 
-[ $refusals -ge 150 ] || complain "$refusals refusals were asked for: too few"
+# Words that users of torch, FlashAttention, ONNX, numpy and other programs try: the line names the option that is meant. Each row has the
+# arguments and, behind the bar, what the line must have.
+while IFS='|' read -r arguments word; do
+    # shellcheck disable=SC2086
+    refused 2 "$word" $arguments
+done <<'END'
+attend --softmax-scale 1|mean --scale?
+attend --softmax_scale=1|mean --scale?
+attend -softmax_scale 1|mean --scale?
+attend --sm-scale 1|mean --scale?
+attend --scaling 1|mean --scale?
+attend --is-causal|mean --causal?
+attend --is_causal=True|mean --causal?
+attend --attn-mask m.npy|mean --mask? A mask of floats is --bias FILE
+attend --attention_mask m.npy|mean --mask?
+attend --attn-bias m.npy|mean --bias?
+attend --window-size 3|mean --window?
+attend --sliding-window 3|mean --window?
+attend --left_window_size 3|mean --window?
+attend --logits-soft-cap 3|mean --softcap?
+attend --attn_logit_softcapping 3|mean --softcap?
+attend --dropout-p 0.5|mean --dropout?
+attend --dropout-seed 1|mean --seed?
+attend --alibi-slopes a.npy|mean --alibi?
+attend --s_aux a.npy|mean --sinks?
+attend --learnable-sink a.npy|mean --sinks?
+attend --cu-seqlens-q a.npy|mean --cu-seqlens?
+attend --cu_seqlens_k a.npy|mean --cu-seqlens-kv?
+attend --max-seqlen-q 3|it is found from --cu-seqlens
+attend --cache-seqlens a.npy|mean --kv-lengths?
+attend --seqused_k a.npy|mean --kv-lengths?
+attend --nonpad-kv-seqlen a.npy|mean --kv-lengths?
+attend --seqused_q a.npy|mean --q-lengths?
+attend --page-table a.npy|mean --block-table?
+attend --block_size 16|mean --page-size?
+attend --num-splits 2|mean --splits?
+attend --past-key a.npy|mean --past-k?
+attend --past_value a.npy|mean --past-v?
+attend --return-lse|mean --lse?
+attend --need-weights|mean --weights?
+attend --output_attentions|mean --weights?
+layer --need-weights|mean --attention-weights?
+attend --qk-matmul-output a.npy|mean --scores?
+attend --theta 10000|mean --rope-base?
+attend --rope-theta 10000|mean --rope-base?
+layer --rope_theta 10000|mean --rope-base?
+attend --rotary-interleaved|mean --rope?
+attend --rotary-dim 8|mean --rope-dim?
+attend --rope-factor 4|mean --rope-scaling?
+attend --position-ids a.npy|mean --positions?
+attend --num-heads 8|the shape of --q, .B,H,Nq,D.
+attend --heads 8|the shape of --q
+attend --num-kv-heads 8|the shape of --k
+attend --enable-gqa|the shape of --k
+attend --head-dim 64|the shapes of the inputs
+layer --num-heads 8|mean --heads?
+layer --num_attention_heads 8|mean --heads?
+layer --num-key-value-heads 8|mean --kv-heads?
+layer --kv_num_heads 8|mean --kv-heads?
+layer --rms-norm-eps 1|mean --norm-eps?
+layer --hidden-states x.npy|mean --x?
+layer --q-proj w|mean --wq?
+layer --layer-idx 0|mean --layer?
+bench --num-heads 8|mean --heads?
+bench --n-head 8|mean --heads?
+bench --num-kv-heads 8|mean --kv-heads?
+bench --head-dim 64|mean -d?
+bench --seq-len 64|mean -n?
+bench --batch-size 2|mean -b?
+bench --iters 3|mean --repeat?
+bench --is-causal|mean --causal?
+heatmap --num-heads 2|mean --heads?
+heatmap --seqlen 8|mean --n?
+heatmap --colormap viridis|mean --color?
+attend --query q.npy|mean --q?
+attend --key k.npy|mean --k?
+attend --value v.npy|mean --v?
+attend -q q.npy|mean --q?
+attend --output o.npy|mean --out?
+attend -o o.npy|mean --out?
+report --output r.html|mean --out?
+attend --torch-dtype f16|mean --dtype?
+attend --kv-cache-dtype q8|mean --kv-type?
+attend --cache-type-v q8|mean --v-type?
+attend --qkv-format bshd|mean --layout?
+attend --attn-implementation flash|mean --kernel?
+attend --backend flash|mean --kernel?
+attend --gpu|mean --device?
+verify --cuda|mean --device?
+attend --atol 1|mean --tolerance?
+attend --dout d.npy|mean --grad-out?
+attend --deterministic|always deterministic
+attend --threads 2|POCL_MAX_PTHREAD_COUNT
+attend --kv_type q8|mean --kv-type?
+attend --rope_bsae 1|mean --rope-base?
+attend --drop 1|--dropout: one must be written out
+attend --json=1|is a switch, which takes no value
+attend --causal true|top-left is torch's is_causal=True, bottom-right FlashAttention's
+attend --causal 1|top-left is torch's
+attend --causal lower_right|mean bottom-right
+attend --kernel flash_attention|mean flash?
+attend --kernel math|mean unfused?
+attend --kernel flsh|mean flash?
+attend --rope neox|mean half?
+attend --rope gptj|mean interleaved?
+attend --layout bnsd|mean bhsd?
+attend --dtype float64|must be one of f32, f16, bf16 (did you mean f32?)
+attend --kv-type fp8|mean f8e4m3?
+bench --dtype fp16,double|f32, f16, bf16 (did you mean f32?)
+bench --causal True|mean yes?
+attend --scale None|without the option its default holds
+attend --splits auto|without the option its default holds
+attend --window 3|L,R from -1
+attend --window -5|L,R from -1
+attend --window -2,0|-1 leaves a side open
+attend --rope-scaling yarn|factor=X, which is 1 or more, is missing, as in --rope-scaling yarn,factor=4,original=4096
+attend --rope-scaling linear|factor=X.*linear,factor=4
+attend --rope-scaling llama3,factor=8|original=N .*llama3,factor=8,original=8192
+attend --rope-scaling dynamic,factor=8,original=9|length=N .*length=4096
+attend --rope-scaling yarn,beta=3|KEY one of factor, original
+attend --rope-scaling su|linear, ntk, yarn, llama3 or dynamic
+devices --device tpu|no such device: none of the .*0: .*; a number, gpu, cpu, or part of
+verify --device nonesuch|no such device.*0: .*; a number, gpu, cpu, or part of
+END
+CLATTN_DEVICE=foo no '.CLATTN_DEVICE foo: no such device.*0: ' --kernel flash
+refused 2 'q: t.npy has shape .1, 3, 4.: rank 4 is needed, .B,H,Nq,D. ' attend --q t.npy --k x.npy --v x.npy --out refused.npy
+refused 2 'x: x.npy .*rank 3 is needed, .B,N,M.' layer --x x.npy --out refused.npy --heads 1 --wq eye.npy --wk eye.npy --wv eye.npy \
+    --wo eye.npy
+no 'alibi: t.npy .*rank 1 is needed, .H.' --alibi t.npy
+no 'mask: holds f32: bool is needed.*--bias' --mask slopes2.npy
+no 'mask: holds i32: bool is needed.*astype(bool)' --mask moved.npy
+no 'bias: holds i32: floats are needed' --bias moved.npy
+no "'and': is no word of an expression: write &&" --mask-mod 'i and j'
+no "'or': is no word of an expression: write ||" --score-mod '(i or j) * score'
+no "'kv_idx': is no word of an expression: write j" --mask-mod 'kv_idx < 3'
+# Spellings of types that are taken, everywhere alike; types that others have beside.
+attend --out f16.npy --dtype f16 || complain "--dtype f16"
+for type in fp16 half float16 FP16 torch.float16; do
+    attend --out o16.npy --dtype $type && cmp -s o16.npy f16.npy || complain "--dtype $type"
+done
+for type in fp32 float float32 bf16 bfloat16; do attend --out o16.npy --dtype $type || complain "--dtype $type"; done
+for type in half int8 fp8_e4m3 bfloat16; do attend --out o16.npy --kv-type $type --v-type $type || complain "--kv-type $type"; done
+"$clattn" bench -n 8 -d 8 --heads 1 --dtype half,float --max-ms 1 --check off --cache-dir off -o csv >o.csv && grep -q attend-f16 o.csv &&
+    grep -q attend-f32 o.csv || complain "bench --dtype half,float"
+# A cache folder that cannot be written is one line, and no failure. PoCL's own is elsewhere: without one it has no device.
+: >plain_file
+POCL_CACHE_DIR=${POCL_CACHE_DIR:-$PWD/pocl}
+export POCL_CACHE_DIR
+for name in XDG_CACHE_HOME HOME; do
+    env -u XDG_CACHE_HOME "$name=$PWD/plain_file" "$clattn" attend --q x.npy --k x.npy --v x.npy --quiet --out o.npy 2>stderr ||
+        complain "$name=FILE: exit status"
+    [ "$(wc -l <stderr)" = 1 ] && grep -q "warning: the cache folder .*\$$name.* cannot be written" stderr ||
+        complain "$name: $(cat stderr)"
+done
+if [ -d /proc/self ]; then
+    attend --out o.npy --cache-dir /proc 2>stderr || complain "--cache-dir /proc: exit status"
+    [ "$(wc -l <stderr)" = 1 ] && grep -q 'warning: the cache folder /proc ' stderr || complain "--cache-dir /proc: $(cat stderr)"
+fi
+
+[ $refusals -ge 250 ] || complain "$refusals refusals were asked for: too few"
 [ $bad = 0 ] && echo "$refusals refusals, 0 failed"
 exit $bad

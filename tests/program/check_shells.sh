@@ -14,7 +14,11 @@ for command in $commands; do
     "$clattn" "$command" --help >help || complain "$command --help"
     grep -q '^example:$' help || complain "$command --help has no example"
     [ "$(LC_ALL=C.UTF-8 awk 'length > 100' help | wc -l)" -eq 0 ] || complain "$command --help is wider than 100 columns"
+    twice=$(sed -n 's/^  \(--*[-a-z0-9]*\) .*/\1/p' help | sort | uniq -d)
+    [ -z "$twice" ] || complain "$command --help has twice: $twice"
+    sed -n '/^example:$/,/^$/p' help | sed '1d;$d' | grep -vq '^    ' && complain "$command --help: an example is not indented"
     "$clattn" manual "$command" >page.1 || complain "manual $command"
+    grep -q '^130$' page.1 || complain "manual $command does not know exit status 130"
     for word in NAME SYNOPSIS EXAMPLE OPTIONS 'EXIT STATUS'; do
         [ "$word" = OPTIONS ] && ! grep -q '^  -' help && continue
         grep -q "^.SH $word" page.1 || complain "manual $command has no $word"
@@ -27,6 +31,9 @@ for command in $commands; do
     [ -s "$build/clattn-$command.1" ] || complain "no page clattn-$command.1 is installed"
 done
 "$clattn" manual >page.1 && grep -q '^\\fBattend' page.1 || complain "manual"
+
+for word in --version -V version; do [ "$("$clattn" $word)" = "clattn $("$clattn" --version | cut -d ' ' -f 2)" ] || complain "clattn $word"; done
+"$clattn" layer --help | grep -q 'also --qk-norm' || complain "layer --help does not name --qk-norm"
 
 # bash: what it would offer for the words so far.
 "$clattn" completion bash >clattn.bash || complain "completion bash"

@@ -49,7 +49,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         write_zeros(os.path.join(folder, "x.npy"))
         said, status, there = attend(program, folder, interrupt=True)
-        assert status == 1 and "cancelled" in said and not there, (status, said, there)
+        assert status == -signal.SIGINT and "cancelled" in said and not there, (status, said, there)
         said, status, there = attend(program, folder, interrupt=False)
         assert status == 0 and "100 %" in said and there, (status, said, there)
         told = [int(x.split(" %")[0]) for x in said.split("attend: ")[1:]]

@@ -320,12 +320,22 @@ def check_browser(site, pages):
         faults.append(f"a name that is typed on a page does not lead to {right}: {console} {page[-300:]}")
 
 
+def check_menu(site):
+    """The menu has the pages in the order of docs/README.md."""
+    wanted = re.findall(r"\(([a-z]+)\.md\)", text_of(of("docs/README.md")).split("\n## ")[0])
+    menu = re.findall(r'<li class="toctree-l1[^>]*><a[^>]*href="docs/([a-z]+)\.html"', text_of(site + "/index.html"))
+    found = [x for x in menu if x != "index"]
+    if len(wanted) < 10 or found != wanted:
+        faults.append(f"the menu has {found}, docs/README.md {wanted}")
+
+
 def main():
     if sys.argv[2:] == ["start"]:
         check_start()
     elif sys.argv[2:] == ["site"]:
         out = os.path.abspath("site")
         if ended_well(["sh", of("docs/build.sh"), out], "docs/build.sh"):
+            check_menu(out)
             check_browser(out, check_links(out))
     else:
         if subprocess.run(["clattn", "devices", "--quiet"], capture_output=True, env=walk.environment).returncode:

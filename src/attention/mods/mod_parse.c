@@ -33,9 +33,16 @@ static int length_here(const char *at) {
     const int word = cla_mod_word_length(at), sign = cla_mod_operator_length(at);
     return word ? word : sign ? sign : *at != '\0';
 }
+// Python's operators are no words of C, and // begins a comment, behind which the text ends.
 static int refuse_here(parser *p, const char *why) {
     skip(p);
-    return cla_mod_refuse(p, p->at, length_here(p->at), "%s%s", *p->at ? "" : "the text ends here: ", why);
+    const char *at = p->at, *meant = cla_mod_word_meant(at, cla_mod_word_length(at));
+    const bool ends = *at == '\0', power = *at == '*' && at > p->source->text && at[-1] == '*';
+    if (meant || power)
+        return cla_mod_refuse(p, at, length_here(at), "is no word of an expression: write %s",
+                              power ? "pow(x, y) in place of **" : meant);
+    return cla_mod_refuse(p, at, length_here(at), "%s%s%s", ends ? "the text ends here: " : "", why,
+                          ends && strstr(p->source->text, "//") ? " (// begins a comment: / divides)" : "");
 }
 
 static int add(parser *p, mod_kind kind, const char *at, int length) {
@@ -139,6 +146,8 @@ static int call(parser *p, const char *at, int length, const mod_word *f, const 
 }
 
 static int unknown(parser *p, const char *at, int length) {
+    const char *meant = cla_mod_word_meant(at, length);
+    if (meant) return cla_mod_refuse(p, at, length, "is no word of an expression: write %s", meant);
     const char *near = cla_mod_word_near(at, length, p->source->is_mask);
     return cla_mod_refuse(p, at, length,
                           "is no word of an expression%s%s%s: it has %sb, h, i, j, row, q_length, kv_length, "

@@ -158,3 +158,31 @@ const char *cla_mod_word_near(const char *at, int length, bool is_mask) {
     }
     return best;
 }
+
+const char *cla_mod_word_meant(const char *at, int length) {
+    static const struct {
+        const char *word, *meant;
+    } meanings[] = {{"and", "&&"},
+                    {"or", "||"},
+                    {"not", "!"},
+                    {"True", "true"},
+                    {"False", "false"},
+                    {"if", "a ? b : c"},
+                    {"else", "a ? b : c"},
+                    {"where", "a ? b : c"},
+                    {"q_idx", "i"},
+                    {"kv_idx", "j"},
+                    {"batch", "b"},
+                    {"head", "h"},
+                    {"inf", "INFINITY"},
+                    {"double", "float"},
+                    {"lambda", "the expression alone"},
+                    {"return", "the expression alone"},
+                    {"math", "the function alone, such as exp(x)"},
+                    {"np", "the function alone, such as exp(x)"},
+                    {"numpy", "the function alone, such as exp(x)"},
+                    {"torch", "the function alone, such as exp(x)"}};
+    for (size_t n = 0; n < sizeof meanings / sizeof meanings[0]; n++)
+        if (is(at, length, meanings[n].word)) return meanings[n].meant;
+    return NULL;
+}

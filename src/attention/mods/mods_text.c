@@ -122,7 +122,9 @@ clattn_status cla_mods_check_text(clattn_context *context, const mod_source *sou
     TRY(check_characters(context, name, text));
     while (!why && *s.at)
         if (!skip(&s, &why) && !why) why = take(&s);
-    if (!why && s.depth > 0) why = "the text ends and brackets are open";
+    if (!why && s.depth > 0)
+        why = strstr(text, "//") ? "the text ends and brackets are open (// begins a comment: / divides)"
+                                 : "the text ends and brackets are open";
     if (!why && !s.seen) why = "has no expression";
     if (why) return refuse(context, CLATTN_INVALID_ARGUMENT, source, s.at, 1, why);
     return source->checked ? check_language(context, name, source) : CLATTN_OK;

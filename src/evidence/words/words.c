@@ -39,6 +39,52 @@ int names_find(const char *const *names, const char *text, size_t length) {
     return -1;
 }
 
+static bool same_letters(const char *a, const char *b, size_t length) {
+    for (size_t i = 0; i < length; i++)
+        if ((a[i] >= 'A' && a[i] <= 'Z' ? a[i] + 32 : a[i]) != b[i]) return false;
+    return true;
+}
+
+const char *names_type_short(const char *text, size_t length) {
+    static const struct {
+        const char *usual, *name;
+    } types[] = {{"f32", "f32"},
+                 {"fp32", "f32"},
+                 {"float32", "f32"},
+                 {"float", "f32"},
+                 {"single", "f32"},
+                 {"f4", "f32"},
+                 {"f16", "f16"},
+                 {"fp16", "f16"},
+                 {"float16", "f16"},
+                 {"half", "f16"},
+                 {"f2", "f16"},
+                 {"bf16", "bf16"},
+                 {"bfloat16", "bf16"},
+                 {"bfloat", "bf16"},
+                 {"q8", "q8"},
+                 {"int8", "q8"},
+                 {"i8", "q8"},
+                 {"int4", "i4"},
+                 {"uint4", "u4"},
+                 {"f8e4m3", "f8e4m3"},
+                 {"fp8_e4m3", "f8e4m3"},
+                 {"float8_e4m3", "f8e4m3"},
+                 {"float8_e4m3fn", "f8e4m3"},
+                 {"f8e5m2", "f8e5m2"},
+                 {"fp8_e5m2", "f8e5m2"},
+                 {"float8_e5m2", "f8e5m2"}};
+    static const char *const modules[] = {"torch.", "np.", "numpy.", "jnp."};
+    for (size_t n = 0; n < sizeof modules / sizeof modules[0]; n++) {
+        const size_t size = strlen(modules[n]);
+        if (length > size && !strncmp(text, modules[n], size)) text += size, length -= size;
+    }
+    for (size_t n = 0; n < sizeof types / sizeof types[0]; n++)
+        if (strlen(types[n].usual) == length && same_letters(text, types[n].usual, length))
+            return types[n].name;
+    return NULL;
+}
+
 const char *names_all(const char *const *names, char *text, size_t size) {
     size_t used = 0;
     text[0] = '\0';

@@ -29,6 +29,10 @@ extern const char *const names_contents[];    // enum case_contents
 // The index of the first `length` characters of text in a list, or -1.
 int names_find(const char *const *names, const char *text, size_t length);
 
+// The short name of a storage type that is spelled as in torch or numpy, in any case: "f16" of "half", "fp16" and "torch.float16".
+// NULL: it is no such spelling.
+const char *names_type_short(const char *text, size_t length);
+
 // "f32, f16, bf16" in text[size], cut to fit; returns text.
 const char *names_all(const char *const *names, char *text, size_t size);
 

@@ -19,9 +19,11 @@ static const struct {
 #define RESULT(name, n, help)                                                                                \
     { name, "FILE", help, AS_OUTPUT(attend_gradients, paths[n]) }
 static const option_row rows[] = {
-    {"grad-out", "FILE", "of the output, [B,H,Nq,Dv]: gradients of the call are made of it",
+    {"grad-out", "FILE",
+     "[B,H,Nq,Dv] gradient with respect to the output, from which the gradients below are computed",
      AS_TEXT(attend_gradients, out)},
-    {"grad-lse", "FILE", "of the log-sum-exp, [B,H,Nq], beside --grad-out", AS_TEXT(attend_gradients, lse)},
+    {"grad-lse", "FILE", "[B,H,Nq] gradient with respect to the log-sum-exp, beside --grad-out",
+     AS_TEXT(attend_gradients, lse)},
     RESULT("grad-q", 0, "gradient of q, as q"),
     RESULT("grad-k", 1, "gradient of k, as k"),
     RESULT("grad-v", 2, "gradient of v, as v"),

@@ -16,9 +16,10 @@ static bool take_tolerance(void *target, const char *value, char why[256]) {
 
 option_group expect_group(expect *e) {
     static const option_row rows[] = {
-        {"expect", "FILE", "compare the output with this; exit status 1 when it is further off than allowed",
+        {"expect", "FILE",
+         "compare the output with this file; exit status 1 when the difference is larger than --tolerance",
          AS_TEXT(expect, file)},
-        {"expect-rows", "FILE", "[B]: rows of each batch item to compare (padding left out)",
+        {"expect-rows", "FILE", "[B] how many rows of each batch item are compared; the rest is padding",
          AS_TEXT(expect, rows_file)},
         {"tolerance", "X", "largest absolute difference that passes, 0 for none; default 1e-5",
          AS_CALL(take_tolerance)},

@@ -44,36 +44,36 @@ static const char *const bench_ops[] = {"attend",   "decode",          "layer", 
 #define AS_AXIS(axis) AS_NUMBERS(bench, lists[BENCH_AXIS_##axis])
 #define AS_WORDS(axis, names) AS_NAMES(bench, lists[BENCH_AXIS_##axis], names)
 static const option_row bench_rows[] = {
-    {"-b", "LIST", "batches; a list is 1,4 or 1k..16k*2 (k is 1024), lists multiply", AS_AXIS(B)},
+    {"-b", "LIST", "batch sizes; a list is 1,4 or 1k..16k*2 (k is 1024), and lists multiply", AS_AXIS(B)},
     {"-n", "LIST", "query rows", AS_AXIS(N)},
-    {"n-kv", "LIST", "key rows; default as -n", AS_AXIS(N_KV)},
+    {"n-kv", "LIST", "key rows; default: as -n", AS_AXIS(N_KV)},
     {"-d", "LIST", "head size", AS_AXIS(D)},
-    {"dv", "LIST", "head size of V; default as -d", AS_AXIS(DV)},
+    {"dv", "LIST", "head size of V; default: as -d", AS_AXIS(DV)},
     {"heads", "LIST", "query heads", AS_AXIS(HEADS)},
-    {"kv-heads", "LIST", "key/value heads; default as --heads", AS_AXIS(KV_HEADS)},
-    {"d-model", "LIST", "model width of a layer, inner size of a linear; default heads * head size",
+    {"kv-heads", "LIST", "key/value heads; default: as --heads", AS_AXIS(KV_HEADS)},
+    {"d-model", "LIST", "model width of a layer, inner size of a linear; default: heads * head size",
      AS_AXIS(MODEL)},
-    {"causal", "LIST", "no, yes or both; aligned bottom-right", AS_WORDS(CAUSAL, no_yes_both)},
-    {"dtype", "LIST", "f32, f16, bf16", AS_WORDS(DTYPE, names_types)},
-    {"kernel", "LIST", "auto, unfused, flash, decode", AS_WORDS(KERNEL, names_kernels)},
-    {"projection", "LIST", "auto, clblast, native: who multiplies in layer and linear",
+    {"causal", "LIST", "causal mask: no, yes or both; it is aligned bottom-right",
+     AS_WORDS(CAUSAL, no_yes_both)},
+    {"dtype", "LIST", "types of the tensors: f32, f16, bf16", AS_WORDS(DTYPE, names_types)},
+    {"kernel", "LIST", "kernels: auto, unfused, flash, decode", AS_WORDS(KERNEL, names_kernels)},
+    {"projection", "LIST", "matrix multiplication of layer and linear: auto, clblast, native",
      AS_WORDS(PROJECTION, names_projections)},
-    {"precision", "LIST", "exact, split: how the projections of layer and linear multiply float32",
+    {"precision", "LIST", "how layer and linear multiply float32: exact, or split in terms of bfloat16",
      AS_WORDS(PRECISION, names_precisions)},
-    {"packed", "LIST", "no, yes or both: whether their weights are packed before",
+    {"packed", "LIST", "whether the weights of layer and linear are packed beforehand: no, yes or both",
      AS_WORDS(PACKED, no_yes_both)},
     {"op", "LIST",
-     "attend, decode, layer, linear (the query projection of such a layer alone), backward or "
-     "attend-backward (the gradients "
-     "of attend, which count as 2.5 times its operations: five products for two)",
+     "attend, decode, layer, linear (the query projection of a layer alone), backward or attend-backward "
+     "(the gradients of attend, counted as 2.5 times its operations: five products for two)",
      AS_WORDS(OP, bench_ops)},
     {"baselines", "LIST",
-     "none, unfused, clblast (float32, Q K^T and P V as its products): a row more for each case they can do; "
-     "default none, and with no list at all both for one case",
+     "rows beside each case for comparison: none, unfused, clblast (float32, Q K^T and P V as CLBlast's "
+     "products); default: none, and with no list at all both for one case",
      AS_NAMES(bench, baselines, bench_baselines)},
     {"preset", "LIST",
-     "bert-base, gpt2, gpt3, llama3-8b, decode, mla-decode: sizes that the options above override; or a "
-     "published model's attention with its RoPE, masks and (--op layer) norms, as clattn layer "
+     "sizes of bert-base, gpt2, gpt3, llama3-8b, decode or mla-decode, which the options above override; or "
+     "the attention of a published model with its RoPE, masks and (--op layer) norms: clattn layer "
      "--list-presets names them",
      AS_WORDS(PRESET, bench_presets)},
     {"case", "NAME[,NAME]",
@@ -81,38 +81,37 @@ static const option_row bench_rows[] = {
      "and tune name them: attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3-alibi (all of them: "
      "src/evidence/case/case.h)",
      AS_TEXT(bench, named)},
-    {"batch", "FILE", "cases by name, one a line, as --case takes them; what follows a # is a remark",
+    {"batch", "FILE", "a file of case names, one a line, as --case takes them; a # begins a remark",
      AS_TEXT(bench, batch)},
     {"against", "OPTIONS",
-     "the same cases with these options changed, in turns, and how much slower they are: 'dtype', 'kernel' "
-     "and other lists of one value, --case, --tuned: clattn bench -n 1k --against '--dtype bf16'",
+     "measure each case interleaved with the same case under these options, and print the ratio of their "
+     "times: lists of one value, --case, --tuned: clattn bench -n 1k --against '--dtype bf16'",
      AS_TEXT(bench, against)},
     {"mpi", NULL, "under mpirun: scaling over ranks, with options of its own: clattn bench --mpi --help",
      AS_CALL(refuse_mpi)},
-    {"warmup", "N", "runs before those that are timed; default 1, the one that is verified",
+    {"warmup", "N", "runs before the timed ones; default 1, which is verified",
      AS_INTEGER(bench, settings.warmup, 1, 1000)},
-    {"repeat", "N", "runs that are timed; default as many as --max-ms allows",
+    {"repeat", "N", "timed runs; default: as many as --max-ms allows",
      AS_INTEGER(bench, settings.measure.repeat, 1, 1000)},
     {"max-ms", "X",
-     "time for the runs of one case, and for each limit of a device; default 1000, or ten times that where "
-     "it is not enough for 5 runs; a case of which one run takes more than ten times that (and two seconds) "
-     "is given up, and told as unsupported",
+     "time for the runs of one case, and for each limit of a device, in milliseconds; default 1000, or ten "
+     "times that where it is not enough for 5 runs; a case of which one run takes more than ten times that "
+     "(and two seconds) is stopped and reported as unsupported",
      AS_CALL(take_max_ms)},
     {"options", NULL,
-     "what each option of an attention call costs, beside the plain call in turns: of a prefill and a decode "
-     "shape, or of the shapes of --case",
+     "measure what each option of an attention call costs, interleaved with the plain call: for a prefill "
+     "and a decode shape, or for the shapes of --case",
      AS_SWITCH(bench, options)},
     {"check", "on|off", "verify each case before it is timed; default on",
      AS_YES(bench, settings.check, off_on)},
     {"-o", "FORMAT", "md, csv, json, jsonl or sql on stdout; default md",
      AS_CHOICE(bench, format, bench_formats)},
-    {"save", "FILE", "write a file too: JSON for clattn compare, or by its ending .md, .csv, .jsonl or .sql",
+    {"save", "FILE", "also write a file: JSON for clattn compare, or by its ending .md, .csv, .jsonl or .sql",
      AS_OUTPUT_IF(bench, save, check_save)},
     {"submit", "FILE",
-     "write a file to share, whose cases and way of measuring are the same everywhere, so that machines "
-     "compare (clattn report): every sample, devices with what they can do and their limits, version, date "
-     "in "
-     "UTC, and a SHA-256 by which an edited file is told; some minutes on a CPU; --max-ms is told in it",
+     "measure a fixed set of cases and write a file to share, which clattn report compares with other "
+     "machines': every sample, the devices with their limits, version, date in UTC, --max-ms, and a SHA-256 "
+     "that shows later edits; some minutes on a CPU",
      AS_OUTPUT_IF(bench, submit, check_submit)},
 };
 
@@ -224,7 +223,7 @@ static int parse(bench *b, int argc, char **argv) {
                          .summary = "measure attention, verified first, against what the device can do",
                          .example =
                              "clattn bench -n 512,1k..4k*2 -d 64 --heads 12 --causal both --dtype f32,bf16\n"
-                             "  clattn bench --submit my-machine.json",
+                             "clattn bench --submit my-machine.json",
                          .groups = groups,
                          .group_count = 3};
     int status = options_parse(&line, argc, argv);
@@ -272,8 +271,8 @@ static int measure_all(bench *b) {
     json_decref(b->table);
     if (status >= 0) return status;
     if (interrupt_asked())
-        return tool_failed("interrupted: the table holds %d rows that were measured%s", b->measured,
-                           b->submit ? "; --submit writes the whole set or nothing" : "");
+        return tool_interrupted("interrupted: the table holds %d rows that were measured%s", b->measured,
+                                b->submit ? "; --submit writes the whole set or nothing" : "");
     if (b->measured + b->failures == 0)
         return tool_failed("nothing was measured: no device takes any of the %d cases; --verbose tells why",
                            b->case_count);

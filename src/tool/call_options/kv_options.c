@@ -5,19 +5,22 @@
 
 static const option_row kv_rows[] = {
     {"past-k", "FILE",
-     "[B or 1,Hkv,P,D] keys before the call's own, which a size of 1 shares; --causal bottom-right, or "
-     "--align, lets rows stand behind them",
+     "[B or 1,Hkv,P,D] keys before the call's own; all items share an axis of 1; --causal bottom-right, or "
+     "--align, places the query rows after them",
      AS_TEXT(kv_options, past_k)},
     {"past-v", "FILE", "[B or 1,Hkv,P,Dv] their values", AS_TEXT(kv_options, past_v)},
     {"prefix-k", "FILE",
-     "[1,Hkv,P,D] keys before the call's own that all batch items share: read once for all, where that pays",
+     "[1,Hkv,P,D] keys before the call's own that all batch items share; they are read once where that is "
+     "faster",
      AS_TEXT(kv_options, prefix_k)},
     {"prefix-v", "FILE", "[1,Hkv,P,Dv] their values", AS_TEXT(kv_options, prefix_v)},
-    {"past-lengths", "FILE", "[B] past rows of each item; default all", AS_TEXT(kv_options, past_lengths)},
+    {"past-lengths", "FILE", "[B] how many past rows each item has; default: all",
+     AS_TEXT(kv_options, past_lengths)},
     {"block-table", "FILE",
-     "[B,blocks] pages of each item: --k and --v are then pools [pages,Hkv,page size,D]; --kv-lengths count",
+     "[B,blocks] page numbers of each item; --k and --v are then pools [pages,Hkv,page size,D], and "
+     "--kv-lengths counts each item's keys",
      AS_TEXT(kv_options, block_table)},
-    {"page-size", "N", "rows of a page; default those of --k",
+    {"page-size", "N", "rows of a page; default: as --k has",
      AS_INTEGER(kv_options, page_size, 1, INT32_MAX)},
 };
 
@@ -110,12 +113,12 @@ int64_t kv_width(const clattn_tensor *t) {
 option_group append_group(append_options *o) {
     static const option_row rows[] = {
         {"k-new", "FILE",
-         "[B,Hkv,n,D] rows that are written into --k, a cache, before the call: the last n of the keys that "
-         "--kv-lengths count; with --cu-seqlens packed as q is",
+         "[B,Hkv,n,D] new keys, which are written into the cache --k before the call; they are the last n of "
+         "the keys that --kv-lengths counts; with --cu-seqlens they are packed as q",
          AS_TEXT(append_options, k_new)},
-        {"v-new", "FILE", "[B,Hkv,n,Dv] likewise into --v", AS_TEXT(append_options, v_new)},
-        {"out-k", "FILE", "the cache of keys afterwards, .npy", AS_OUTPUT(append_options, out_k)},
-        {"out-v", "FILE", "that of values", AS_OUTPUT(append_options, out_v)},
+        {"v-new", "FILE", "[B,Hkv,n,Dv] new values, for --v", AS_TEXT(append_options, v_new)},
+        {"out-k", "FILE", "write the cache of keys after the call, .npy", AS_OUTPUT(append_options, out_k)},
+        {"out-v", "FILE", "write the cache of values, .npy", AS_OUTPUT(append_options, out_v)},
     };
     return (option_group){"appended rows", OPTION_ROWS(rows), o};
 }
@@ -157,10 +160,10 @@ void append_options_free(append_options *o) {
 option_group ragged_group(ragged_options *o) {
     static const option_row rows[] = {
         {"cu-seqlens", "FILE",
-         "[B+1] integers, 0 first: sequence b has the rows FILE[b] to FILE[b+1] - 1 of q, which is "
-         "[1,H,T,D], or x [1,T,M]; those of k and v, or y, too, unless theirs are a batch of B, or a cache",
+         "[B+1] integers from 0: sequence b has rows FILE[b] to FILE[b+1] - 1 of q, which is [1,H,T,D], or "
+         "of x, [1,T,M]; k and v, or y, are packed alike unless they are a batch of B or a cache",
          AS_TEXT(ragged_options, file)},
-        {"cu-seqlens-kv", "FILE", "the same of k and v, or y, where theirs are others",
+        {"cu-seqlens-kv", "FILE", "[B+1] the same for k and v, or y, where their lengths differ",
          AS_TEXT(ragged_options, kv_file)},
     };
     return (option_group){"sequences of different lengths", OPTION_ROWS(rows), o};

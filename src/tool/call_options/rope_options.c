@@ -36,8 +36,33 @@ static bool take_number(const char *text, size_t length, clattn_rope *rope) {
     if (!number_real(value, &x)) return false;
     if (!strcmp(copy, "untruncated") && (x == 0.0 || x == 1.0)) return rope->untruncated = x == 1.0, true;
     for (size_t n = 0; n < NUMBERS; n++)
-        if (!strcmp(copy, numbers[n].word)) return set(rope, n, x), true;
+        if (!strcmp(copy, numbers[n].word) || (numbers[n].key && !strcmp(copy, numbers[n].key)))
+            return set(rope, n, x), true;
     return false;
+}
+
+// The numbers that each scaling needs.
+static const struct {
+    bool original, length;
+    const char *example;
+} needed[] = {[CLATTN_ROPE_SCALING_LINEAR] = {false, false, "linear,factor=4"},
+              [CLATTN_ROPE_SCALING_NTK] = {false, false, "ntk,factor=4"},
+              [CLATTN_ROPE_SCALING_YARN] = {true, false, "yarn,factor=4,original=4096"},
+              [CLATTN_ROPE_SCALING_LLAMA3] = {true, false, "llama3,factor=8,original=8192,low=1,high=4"},
+              [CLATTN_ROPE_SCALING_DYNAMIC] = {true, true, "dynamic,factor=2,original=2048,length=4096"}};
+
+// Numbers of 0 were not given.
+static bool is_complete(const clattn_rope *rope, int scaling, char why[256]) {
+    if (scaling >= (int)(sizeof needed / sizeof needed[0])) return true;
+    const char *missing = rope->factor == 0.0 ? "factor=X, which is 1 or more,"
+                          : needed[scaling].original && rope->original_length == 0.0
+                              ? "original=N (original_length, the context of the model's training)"
+                          : needed[scaling].length && rope->length == 0.0
+                              ? "length=N (the length of the sequence now)"
+                              : NULL;
+    if (missing)
+        snprintf(why, 256, "%s is missing, as in --rope-scaling %s", missing, needed[scaling].example);
+    return !missing;
 }
 
 bool rope_scaling_parse(const char *text, clattn_rope *rope, char why[256]) {
@@ -48,9 +73,14 @@ bool rope_scaling_parse(const char *text, clattn_rope *rope, char why[256]) {
     rope->scaling = (clattn_rope_scaling)scaling;
     for (text += length; *text; text += length) {
         length = strcspn(++text, ",");
-        if (!take_number(text, length, rope)) return false;
+        if (take_number(text, length, rope)) continue;
+        snprintf(why, 256,
+                 "%.*s: KEY=NUMBER is needed, KEY one of factor, original, length, low, high, fast, slow, "
+                 "attention and untruncated (0 or 1)",
+                 length > 40 ? 40 : (int)length, text);
+        return false;
     }
-    return true;
+    return is_complete(rope, scaling, why);
 }
 
 static double yarn_scale(double factor, double m) {
@@ -129,18 +159,24 @@ static bool take_scaling(void *target, const char *value, char why[256]) {
 
 option_group rope_group(rope_options *o) {
     static const option_row rows[] = {
-        {"rope", "LAYOUT", "rotary embedding: none, half or interleaved", AS_CALL(take_layout)},
-        {"rope-base", "X", "default 10000", AS_CALL(take_base)},
-        {"rope-dim", "R", "rotary width; default the head size",
+        {"rope", "LAYOUT",
+         "which columns make a pair: half (d and d + R/2, as GPT-NeoX and Llama), interleaved (2d and 2d + "
+         "1, as GPT-J), or none",
+         AS_CALL(take_layout)},
+        {"rope-base", "X", "base of the frequencies (theta); default 10000", AS_CALL(take_base)},
+        {"rope-dim", "R", "columns of a head that RoPE is applied to; default: all",
          AS_INTEGER(rope_options, rope.rotary_dim, 1, 65536)},
         {"rope-scaling", "SPEC", ROPE_SCALING_HELP, AS_CALL(take_scaling)},
         {"positions", "FILE",
-         "integers [B or 1,Nq], with --rope-sections [3,B or 1,Nq]: where rows stand for --rope",
+         "position of each query row for --rope: integers [B or 1,Nq], with --rope-sections [3,B or 1,Nq]",
          AS_TEXT(rope_options, files[0])},
-        {"k-positions", "FILE", "likewise of keys; default those of --positions",
+        {"k-positions", "FILE",
+         "position of each key, [B or 1,Nkv], with --rope-sections [3,B or 1,Nkv]; default: those of "
+         "--positions",
          AS_TEXT(rope_options, files[1])},
         {"rope-sections", "T,H,W",
-         "pairs that turn by each axis of --positions, as 16,24,24; 24,20,20,interleaved takes them in turn",
+         "how many pairs use each of the three axes of --positions: 16,24,24, or with alternating axes "
+         "24,20,20,interleaved",
          AS_CALL(take_sections)},
     };
     return (option_group){"rotary embedding", OPTION_ROWS(rows), o};

@@ -28,7 +28,9 @@ static bool take_window(void *target, const char *value, char why[256]) {
     int64_t left = 0, right = 0;
     const bool two = number_whole_at(&value, &left) && *value++ == ',' && number_whole(value, &right);
     if (!two || left < -1 || right < -1 || left > INT32_MAX || right > INT32_MAX) {
-        snprintf(why, 256, "two whole numbers L,R up to %d are needed, -1 for an open side", INT32_MAX);
+        snprintf(why, 256,
+                 "two whole numbers L,R from -1 to %d are needed, such as 127,0; -1 leaves a side open",
+                 INT32_MAX);
         return false;
     }
     p->window = true;
@@ -55,36 +57,48 @@ static bool take_buffer(void *target, const char *value, char why[256]) {
 }
 
 static const option_row plain_rows[] = {
-    {"scale", "X", "factor of the scores; 0, the default, is 1/sqrt(D)",
+    {"scale", "X", "factor of the scores (softmax_scale); 0, the default, is 1/sqrt(D)",
      AS_NUMBER(score_options, score.scale)},
-    {"softcap", "X", "s = X tanh(s / X), before bias and masks; 0, the default, is none",
+    {"softcap", "X", "limit scores s to X tanh(s / X), before bias and masks; 0, the default, does not",
      AS_NUMBER(score_options, score.softcap)},
-    {"causal", "MODE", "none, top-left, bottom-right or offset",
+    {"causal", "MODE",
+     "alignment of the causal mask: none (no mask), top-left (as torch), bottom-right (as FlashAttention), "
+     "or offset",
      AS_WORD(score_options, causal, causal_names)},
-    {"offset", "N|FILE", "position of row 0 among the keys: one integer, or [B] in a file",
+    {"offset", "N|FILE",
+     "position of query row 0 among the keys, for --causal offset: one integer, or [B] in a file",
      AS_TEXT(score_options, offset)},
-    {"align", "MODE", "top-left, bottom-right or offset where --causal is none (window, ALiBi)",
+    {"align", "MODE",
+     "how --window and --alibi count positions where --causal is none: top-left, which is the default, "
+     "bottom-right or offset",
      AS_WORD(score_options, align, align_names)},
-    {"window", "L,R", "keys from position - L to position + R; -1 is open", AS_CALL(take_window)},
-    {"mask", "FILE", "bool, true keeps: [Nkv], [Nq,Nkv], [H,Nq,Nkv] or [B,H,Nq,Nkv]; a size of 1 repeats",
+    {"window", "L,R", "a row sees keys from its position - L to its position + R; -1 leaves a side open",
+     AS_CALL(take_window)},
+    {"mask", "FILE",
+     "bool mask, true keeps the key: [Nkv], [Nq,Nkv], [H,Nq,Nkv] or [B,H,Nq,Nkv]; a size of 1 is broadcast",
      AS_TEXT(score_options, mask)},
-    {"bias", "FILE", "float, added to the scores; shapes as --mask", AS_TEXT(score_options, bias)},
+    {"bias", "FILE", "floats that are added to the scores, shaped as --mask", AS_TEXT(score_options, bias)},
     {"score-mod", "EXPR",
-     "what becomes of a score: an OpenCL C expression over score, b, h, i, j, row, q_length, kv_length and "
-     "bufferN(...); example: 'score - 0.1f * abs(i - j)'",
+     "the new score: an OpenCL C expression over score, b, h, i (query), j (key), row, q_length, kv_length "
+     "and bufferN(...), such as 'score - 0.1f * abs(i - j)'",
      AS_TEXT(score_options, score.score_mod)},
-    {"mask-mod", "EXPR", "likewise, without score: 0 hides the key; example: 'j <= i && buffer0(b, j) != 0'",
+    {"mask-mod", "EXPR",
+     "an expression over the same words but score; where it is 0 the key is hidden: 'j <= i && buffer0(b, j) "
+     "!= 0'",
      AS_TEXT(score_options, score.mask_mod)},
     {"mods-unchecked", NULL,
-     "take any --score-mod and --mask-mod that the compiler takes: code that can read, write and end the "
-     "process, so not from somebody who is not trusted; without, an expression can at worst be slow or wrong",
+     "accept every --score-mod and --mask-mod that the compiler accepts. Such code can read and write memory "
+     "and end the process: use it for trusted expressions alone. Without this option an expression can only "
+     "be slow or wrong",
      AS_SWITCH(score_options, mods_unchecked)},
     {"buffer", "FILE...",
-     "of 1 to 4 axes, read by an expression as buffer0(x0, ...); up to four times, buffer0 to buffer3: f32, "
-     "f16, bf16, bool, i32 or i64",
+     "an array of 1 to 4 axes that an expression reads as buffer0(x0, ...); up to four times, for buffer0 to "
+     "buffer3; f32, f16, bf16, bool, i32 or i64",
      AS_CALL(take_buffer)},
     {"kernel", "NAME", "auto, unfused, flash or decode", AS_CHOICE(score_options, kernel, names_kernels)},
-    {"splits", "N", "key ranges of the decode kernel", AS_INTEGER(score_options, splits, 0, 65536)},
+    {"splits", "N",
+     "how many ranges of keys the decode kernel runs in parallel; 0, the default, is automatic",
+     AS_INTEGER(score_options, splits, 0, 65536)},
     {"dropout", "P", "drop each attention weight with this probability: 0 or more, below 1",
      AS_NUMBER(score_options, score.dropout)},
     {"seed", "S", "seed of --dropout; the same keeps the same weights on every device", AS_CALL(take_seed)},
@@ -144,12 +158,16 @@ int score_options_integers(const char *option, const char *spec, int64_t count, 
     return status;
 }
 
+static bool is_float(array_type type) {
+    return type == ARRAY_F32 || type == ARRAY_F16 || type == ARRAY_BF16;
+}
+
 static int load_floats(const char *option, const char *spec, int64_t count, float **result) {
     array a;
     if (!spec) return -1;
     int status = tensors_load(option, spec, 1, &a);
     if (status >= 0) return status;
-    if ((a.type != ARRAY_F32 && a.type != ARRAY_F16 && a.type != ARRAY_BF16) || a.shape[0] != count)
+    if (!is_float(a.type) || a.shape[0] != count)
         status = tool_wrong("--%s: holds %s of size %lld: floats of size H = %lld are needed", option,
                             array_type_name(a.type), (long long)a.shape[0], (long long)count);
     else if (!array_to_f32(&a, result))
@@ -219,10 +237,14 @@ int score_options_load(score_options *o, int64_t batch, int64_t heads) {
 
 int score_options_types(const score_options *o) {
     if (o->mask && o->mask_array.type != ARRAY_BOOL)
-        return tool_wrong("--mask: holds %s: bool is needed (true keeps)",
-                          array_type_name(o->mask_array.type));
-    if (o->bias && o->bias_array.type == ARRAY_BOOL)
-        return tool_wrong("--bias: holds bool: floats are needed; --mask takes a boolean mask");
+        return tool_wrong(
+            "--mask: holds %s: bool is needed, true keeps a key%s", array_type_name(o->mask_array.type),
+            is_float(o->mask_array.type) ? "; --bias takes floats, which are added to the scores"
+                                         : " (numpy: x.astype(bool))");
+    if (o->bias && !is_float(o->bias_array.type))
+        return tool_wrong(
+            "--bias: holds %s: floats are needed, which are added to the scores; --mask takes bool",
+            array_type_name(o->bias_array.type));
     return -1;
 }
 

@@ -41,14 +41,21 @@ int tensors_store(const char *option, array *a, int dtype) {
     return store_as(a, type, why) ? -1 : tool_wrong("--%s: %s", option, why);
 }
 
+int tensors_rank(const char *option, const char *spec, const array *a, int rank) {
+    char shape[128], axes[128];
+    if (rank < 0 || a->rank == rank) return -1;
+    array_shape_text(a, shape);
+    options_axes(option, rank, axes);
+    return tool_wrong("--%s: %s has shape %s: rank %d is needed%s%s%s", option, spec, shape, rank,
+                      axes[0] ? ", " : "", axes,
+                      a->rank < rank ? " (numpy: x[None] adds an axis of 1 in front)" : "");
+}
+
 int tensors_load(const char *option, const char *spec, int rank, array *a) {
     reason error;
     if (!load_array(spec, a, error)) return tool_wrong("--%s: %s", option, error);
-    if (rank < 0 || a->rank == rank) return -1;
-    char shape[128];
-    array_shape_text(a, shape);
-    const int status = tool_wrong("--%s: %s has shape %s: rank %d is needed", option, spec, shape, rank);
-    array_free(a);
+    const int status = tensors_rank(option, spec, a, rank);
+    if (status >= 0) array_free(a);
     return status;
 }
 

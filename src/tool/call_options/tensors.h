@@ -15,6 +15,9 @@ typedef struct tensors {
 
 void tensors_release(tensors *t);
 
+// EXIT_WRONG with a line that names the axes where the array has another rank, else -1. rank -1: any.
+int tensors_rank(const char *option, const char *spec, const array *a, int rank);
+
 // Load a file or FILE.safetensors#TENSOR, and check its rank (-1: any). Prints a line and returns EXIT_WRONG,
 // else -1.
 int tensors_load(const char *option, const char *spec, int rank, array *a);

@@ -47,9 +47,9 @@ static void begin_bash(FILE *to) {
             "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        mapfile -t COMPREPLY < <(compgen -W '",
             clattn_version());
     print_names(to);
-    fprintf(to,
-            " help --help --version' -- \"$word\")\n        return\n    fi\n    case ${COMP_WORDS[1]} in\n"
-            "    help) [ \"$COMP_CWORD\" -gt 2 ] || mapfile -t COMPREPLY < <(compgen -W '");
+    fprintf(to, " help version --help --version' -- \"$word\")\n        return\n    fi\n    case "
+                "${COMP_WORDS[1]} in\n"
+                "    help) [ \"$COMP_CWORD\" -gt 2 ] || mapfile -t COMPREPLY < <(compgen -W '");
     print_names(to);
     fprintf(to, "' -- \"$word\") ;;\n");
 }
@@ -147,7 +147,11 @@ static void print_end(const char *see) {
     printf(
         ".SH EXIT STATUS\n.TP\n0\ndone\n.TP\n1\nthe device or the run failed, or a check did\n.TP\n2\nthe "
         "request was wrong: one line says what, and what would be accepted; with \\fB\\-\\-json\\fR it is an "
-        "object on standard error, {\"error\": {\"status\", \"command\", \"message\"}}\n.SH SEE ALSO\n%s\n",
+        "object on standard error, {\"error\": {\"status\", \"command\", "
+        "\"message\"}}\n.TP\n130\ninterrupted "
+        "(Ctrl\\-C): the program ends by the signal SIGINT, of which a shell makes 130; what was measured "
+        "before is "
+        "written\n.SH SEE ALSO\n%s\n",
         see);
 }
 

@@ -83,6 +83,14 @@ int tool_failed(const char *format, ...) {
     return EXIT_FAILED;
 }
 
+int tool_interrupted(const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    tell(true, format, list);
+    va_end(list);
+    return EXIT_INTERRUPTED;
+}
+
 void tool_note(const char *format, ...) {
     va_list list;
     va_start(list, format);

@@ -8,6 +8,7 @@
 #endif
 
 #include "tool/cli/commands.h"
+#include "tool/cli/progress.h"
 #include "tool/files/file.h"
 #include "tool/cli/tool.h"
 
@@ -17,7 +18,8 @@ static void print_help(FILE *to) {
             clattn_version());
     for (size_t i = 0; i < tool_command_count; i++)
         fprintf(to, "  %-10s %s\n", tool_commands[i].name, tool_commands[i].summary);
-    fprintf(to, "\nclattn COMMAND --help tells its options, with an example.\n");
+    fprintf(to,
+            "\nclattn COMMAND --help prints its options, with an example; clattn --version the version.\n");
 }
 
 // Whatever was printed must have arrived: results go to stdout, and a full disk takes none of them. Nothing else looks.
@@ -60,7 +62,8 @@ static int run(int argc, char **argv) {
         return EXIT_WRONG;
     }
     const bool help = !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help");
-    const bool version = !strcmp(argv[1], "--version");
+    const bool version =
+        !strcmp(argv[1], "--version") || !strcmp(argv[1], "-V") || !strcmp(argv[1], "version");
     const bool json = argc == 3 && !strcmp(argv[2], "--json");
     if (!help && !version) return run_command(argc - 1, argv + 1);
     if (version && (argc == 2 || json)) return print_version(json);
@@ -102,5 +105,7 @@ int main(int argc, char **argv) {
     pin_workers();
     setlocale(LC_CTYPE, ""); // numbers stay in the C locale: files and JSON depend on it
     tool_errors_begin(argc, argv);
-    return tool_errors_end(finish_output(run(argc, argv)));
+    const int status = tool_errors_end(finish_output(run(argc, argv)));
+    if (status == EXIT_INTERRUPTED) interrupt_end();
+    return status;
 }

@@ -4,7 +4,7 @@
 #include <getopt.h>
 
 #include "evidence/words/words.h"
-#include "tool/cli/tool.h"
+#include "tool/cli/options.h"
 #include "tool/files/formats.h"
 
 #define CODE_HELP 100000
@@ -95,10 +95,23 @@ static bool store_numbers(const char *text, option_list *list, char why[256]) {
     }
 }
 
+// A type may be spelled as elsewhere: fp16 and half are f16.
 static int find_name(const char *text, size_t length, const char *const *names) {
-    for (int i = 0; names[i]; i++)
-        if (strlen(names[i]) == length && !strncmp(names[i], text, length)) return i;
-    return -1;
+    const int index = names_find(names, text, length);
+    const char *type = index < 0 ? names_type_short(text, length) : NULL;
+    return type ? names_find(names, type, strlen(type)) : index;
+}
+
+// What is accepted, and what the word meant.
+static void tell_names(const char *begin, const char *text, size_t length, const char *const *names,
+                       char why[256]) {
+    char meant[128];
+    const char *hint = options_value_meant(text, length, names, meant);
+    const size_t room = 256 - (hint ? strlen(hint) + 3 : 0);
+    size_t used = (size_t)snprintf(why, room, "%s", begin);
+    for (int i = 0; names[i] && used < room; i++)
+        used += (size_t)snprintf(why + used, room - used, "%s %s", i ? "," : "", names[i]);
+    if (hint) snprintf(why + strlen(why), 256 - strlen(why), " (%s)", hint);
 }
 
 static bool store_names(const char *text, const char *const *names, option_list *list, char why[256]) {
@@ -106,14 +119,13 @@ static bool store_names(const char *text, const char *const *names, option_list 
     for (const char *p = text;; p++) {
         const size_t length = strcspn(p, ",");
         const int index = find_name(p, length, names);
-        if (index < 0 || !add_item(list, index)) break;
+        if (index < 0 || !add_item(list, index)) {
+            tell_names("a list is needed of", p, length, names, why);
+            return false;
+        }
         p += length;
         if (*p == '\0') return true;
     }
-    int used = snprintf(why, 256, "a list is needed of");
-    for (int i = 0; names[i] && used < 256; i++)
-        used += snprintf(why + used, 256 - (size_t)used, "%s %s", i ? "," : "", names[i]);
-    return false;
 }
 
 // By its row; false: why[256] says what would be accepted.
@@ -145,6 +157,18 @@ static bool store(const option_row *row, void *target, const char *value, char w
     }
 }
 
+static bool is_number(const option_row *row) {
+    return row->kind == OPTION_INTEGER || row->kind == OPTION_INT32 || row->kind == OPTION_REAL ||
+           row->kind == OPTION_FLOAT || row->kind == OPTION_NUMBERS;
+}
+
+static bool means_default(const char *value) {
+    static const char *const words[] = {"None", "none", "null", "auto", "default"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (!strcmp(value, words[i])) return true;
+    return false;
+}
+
 // One option. Of two values for it one would be without effect.
 static int take_row(const option_group *group, const option_row *row, const char *value, const char **taken) {
     char why[256] = "";
@@ -155,7 +179,8 @@ static int take_row(const option_group *group, const option_row *row, const char
     *taken = value ? value : "";
     if (!strcmp(row->name, "json")) tool_errors_json(); // also where it was not written out
     if (store(row, group->target, value, why)) return -1;
-    return tool_wrong("%s%s%s%s: %s", dashes, row->name, value ? " " : "", value ? value : "", why);
+    return tool_wrong("%s%s%s%s: %s%s", dashes, row->name, value ? " " : "", value ? value : "", why,
+                      is_number(row) && means_default(value) ? "; without the option its default holds" : "");
 }
 
 // Another name of the same option is that option.
@@ -178,24 +203,87 @@ static int take(command_line *line, int code, const char *value) {
     return tool_wrong("unknown option; see clattn %s --help", line->command);
 }
 
-// `rows` end with a name of NULL.
-static int refuse_unknown(const command_line *line, const struct option *rows, const char *given) {
-    const char *names[OPTIONS_MOST], *name = given + strspn(given, "-");
-    char wanted[128];
-    size_t count = 0;
-    while (rows[count].name) names[count] = rows[count].name, count++;
-    snprintf(wanted, sizeof wanted, "%.*s", (int)strcspn(name, "="), name);
-    const char *near = given[0] == '-' && given[1] == '-' ? nearest_name(wanted, names, count) : NULL;
-    return tool_wrong("%s: no such option (or not written out, or given a value it does not take)%s%s%s; see "
-                      "clattn %s --help",
-                      given, near ? "; did you mean --" : "", near ? near : "", near ? "?" : "",
-                      line->command);
+// The names that begin with the word, separated by commas; returns how many, and 1 of one that is the word itself.
+static int count_begun(const command_line *line, const char *word, char text[256]) {
+    const size_t length = strcspn(word, "=");
+    int count = 0;
+    size_t used = 0;
+    text[0] = '\0';
+    EACH_OPTION(line, group, row, n) {
+        if (row->name[0] == '-' || strncmp(row->name, word, length) != 0) continue;
+        if (!row->name[length]) return 1;
+        if (used < 256)
+            used += (size_t)snprintf(text + used, 256 - used, "%s--%s", count ? ", " : "", row->name);
+        count++;
+    }
+    return count;
+}
+
+// getopt took no option of it: none is called so, several begin so, or a switch was given a value.
+static int refuse_unknown(const command_line *line, const char *given) {
+    char text[256], begun[256];
+    const bool is_long = given[0] == '-' && given[1] == '-' && given[2];
+    const int count = is_long && given[2] != '=' ? count_begun(line, given + 2, begun) : 0;
+    if (count == 1 && strchr(given, '='))
+        return tool_wrong("%s: is a switch, which takes no value; see clattn %s --help", given,
+                          line->command);
+    if (count > 1)
+        return tool_wrong("%s: begins %s: one must be written out; see clattn %s --help", given, begun,
+                          line->command);
+    const char *meant = options_meant(line, given, text);
+    const bool asks = meant && strchr(meant, '?');
+    return tool_wrong("%s: no such option%s%s%s clattn %s --help", given,
+                      !meant ? ""
+                      : asks ? "; "
+                             : ": ",
+                      meant ? meant : "", asks ? " See" : "; see", line->command);
+}
+
+// The word that getopt refused. A letter in the midst of others leaves optind at their word.
+static const char *unknown_of(char **argv, int argc) {
+    const char *before = argv[optind - 1];
+    const bool here = optopt && optopt < CODE_ROWS && optind < argc && argv[optind][0] == '-' &&
+                      argv[optind][1] != '-' && strchr(argv[optind], optopt) &&
+                      !(before[0] == '-' && before[1] != '-' && strchr(before, optopt));
+    return here ? argv[optind] : before;
+}
+
+// Names and help of the last command line's options: texts that last as long as the program.
+static struct { const char *name, *help; } parsed[OPTIONS_MOST];
+static int parsed_count;
+
+static void keep_help(const command_line *line) {
+    parsed_count = 0;
+    EACH_OPTION(line, group, row, n) {
+        if (parsed_count == OPTIONS_MOST || !row->help) continue;
+        parsed[parsed_count].name = row->name;
+        parsed[parsed_count++].help = row->help;
+    }
+}
+
+static void add_axes(const char *help, int rank, char text[128]) {
+    for (const char *at = strchr(help, '['); at; at = strchr(at + 1, '[')) {
+        const char *end = strchr(at, ']');
+        int commas = 0;
+        for (const char *c = at; end && c < end; c++) commas += *c == ',';
+        if (!end || commas + 1 != rank || (at > help && at[-1] != ' ')) continue;
+        const size_t used = strlen(text);
+        snprintf(text + used, 128 - used, "%s%.*s", used ? " or " : "", (int)(end - at) + 1, at);
+    }
+}
+
+const char *options_axes(const char *option, int rank, char text[128]) {
+    text[0] = '\0';
+    for (int n = 0; n < parsed_count; n++)
+        if (!strcmp(parsed[n].name, option)) add_axes(parsed[n].help, rank, text);
+    return text;
 }
 
 int options_parse(command_line *line, int argc, char **argv) {
     struct option rows[OPTIONS_MOST];
     char letters[2 * OPTIONS_MOST];
     make_tables(line, rows, letters);
+    keep_help(line);
     tool_begin(line->command);
     opterr = 0;
     optind = 1;
@@ -207,7 +295,7 @@ int options_parse(command_line *line, int argc, char **argv) {
             return EXIT_DONE;
         }
         if (code == ':') return tool_wrong("%s: needs a value", argv[optind - 1]);
-        if (code == '?') return refuse_unknown(line, rows, argv[optind - 1]);
+        if (code == '?') return refuse_unknown(line, unknown_of(argv, argc));
         const int status = take(line, code, optarg);
         if (status >= 0) return status;
     }
@@ -243,34 +331,29 @@ bool option_float(const char *text, float *value, char why[256]) {
 }
 
 bool option_choice(const char *text, const char *const *names, int *index, char why[256]) {
-    size_t used = (size_t)snprintf(why, 256, "must be one of");
-    for (int i = 0; names[i]; i++) {
-        if (!strcmp(text, names[i])) {
-            *index = i;
-            return true;
-        }
-        if (used < 256) used += (size_t)snprintf(why + used, 256 - used, "%s %s", i ? "," : "", names[i]);
-    }
-    return false;
+    const int found = find_name(text, strlen(text), names);
+    if (found < 0) tell_names("must be one of", text, strlen(text), names, why);
+    if (found >= 0) *index = found;
+    return found >= 0;
 }
 
 option_group common_group(common_options *o) {
     static const option_row rows[] = {
         {"device", "SPEC",
-         "a number from clattn devices, gpu, cpu, or part of a name; default $CLATTN_DEVICE, else the first "
-         "GPU, else the first CPU",
+         "a number from clattn devices, gpu, cpu, or part of a device's or platform's name; default: "
+         "$CLATTN_DEVICE, else the first GPU, else the first CPU",
          AS_TEXT(common_options, device)},
         {"cache-dir", "DIR|off",
-         "where compiled kernels are kept, or off: nowhere; default the user's cache folder",
+         "folder that keeps compiled kernels, or off for none; default: the user's cache folder",
          AS_TEXT(common_options, cache_dir)},
         {"tuned", "FILE|off",
-         "tuned rows for the planner, as clattn tune --out writes them; default those that clattn tune has "
-         "kept in the cache folder for this device, driver and version",
+         "file of tuned rows, which choose kernels, as clattn tune --out writes it; default: the rows that "
+         "clattn tune has kept in the cache folder for this device, driver and version",
          AS_TEXT(common_options, tuned)},
         {"json", NULL, "print the report as JSON, and an error as one object on stderr",
          AS_SWITCH(common_options, json)},
         {"quiet", NULL, "print no report", AS_SWITCH(common_options, quiet)},
-        {"verbose", NULL, "tell on stderr what is compiled, and build logs",
+        {"verbose", NULL, "print on stderr what is compiled, with build logs",
          AS_SWITCH(common_options, verbose)},
     };
     return (option_group){"common options", OPTION_ROWS(rows), o};

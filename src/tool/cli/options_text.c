@@ -26,8 +26,7 @@ json_t *options_text_json(void) {
     return taken;
 }
 
-// Words from column `at` on; lines that follow begin at `indent`.
-static void print_wrapped(const char *text, int at, int indent, FILE *to) {
+void options_text_wrapped(const char *text, int at, int indent, FILE *to) {
     while (*text) {
         const int length = (int)strcspn(text, " ");
         if (at > indent && at + 1 + length > COLUMNS) {
@@ -45,17 +44,24 @@ static void print_wrapped(const char *text, int at, int indent, FILE *to) {
     fputc('\n', to);
 }
 
+static void print_indented(const char *text, FILE *to) {
+    for (; *text; text += strcspn(text, "\n"), text += *text == '\n')
+        fprintf(to, "    %.*s\n", (int)strcspn(text, "\n"), text);
+}
+
 static void print_help(const command_line *line, FILE *to) {
     const int heading = fprintf(to, "clattn %s:", line->command);
     fputc(' ', to);
-    print_wrapped(line->summary, heading + 1, heading + 1, to);
-    fprintf(to, "\nexample:\n    %s\n", line->example);
+    options_text_wrapped(line->summary, heading + 1, heading + 1, to);
+    fprintf(to, "\nexample:\n");
+    print_indented(line->example, to);
     EACH_OPTION(line, group, row, n) {
         if (row == group->rows) fprintf(to, "\n%s:\n", group->title);
+        if (!row->help) continue;
         const int wide = fprintf(to, "  %s%s%s%s", option_dashes(row), row->name, row->value ? " " : "",
                                  row->value ? row->value : "");
         fprintf(to, "%*s", wide < LEFT + 3 ? LEFT + 3 - wide : 1, "");
-        print_wrapped(row->help, wide < LEFT + 3 ? LEFT + 3 : wide + 1, LEFT + 3, to);
+        options_text_wrapped(row->help, wide < LEFT + 3 ? LEFT + 3 : wide + 1, LEFT + 3, to);
     }
 }
 
@@ -81,6 +87,7 @@ static void print_manual(const command_line *line, FILE *to) {
     fputs("\n.EE\n.SH OPTIONS\n", to);
     EACH_OPTION(line, group, row, n) {
         if (row == group->rows) fputs(".SS ", to), options_text_roff(group->title, to), fputc('\n', to);
+        if (!row->help) continue;
         fputs(".TP\n\\fB", to);
         options_text_roff(option_dashes(row), to);
         options_text_roff(row->name, to);
@@ -126,7 +133,8 @@ static void print_bash(const command_line *line, FILE *to) {
             fprintf(to, "        %s%s) return ;;\n", option_dashes(row), row->name);
     }
     fputs("        esac\n        case $word in\n        -*) mapfile -t COMPREPLY < <(compgen -W '", to);
-    EACH_OPTION(line, group, row, n) fprintf(to, "%s%s ", option_dashes(row), row->name);
+    EACH_OPTION(line, group, row, n)
+    if (row->help) fprintf(to, "%s%s ", option_dashes(row), row->name);
     fprintf(to, "--help' -- \"$word\") ;;\n        *) %s ;;\n        esac ;;\n",
             line->positional_max ? "mapfile -t COMPREPLY < <(compgen -f -- \"$word\")" : ":");
 }
@@ -156,6 +164,7 @@ void options_text_zsh(const char *text, FILE *to) {
 static void print_zsh(const command_line *line, FILE *to) {
     fprintf(to, "    %s) _arguments", line->command);
     EACH_OPTION(line, group, row, n) {
+        if (!row->help) continue;
         fprintf(to, " \\\n        '%s%s%s[", row->value && strstr(row->value, "...") ? "*" : "",
                 option_dashes(row), row->name);
         options_text_zsh(row->help, to);
@@ -177,6 +186,7 @@ static void print_zsh(const command_line *line, FILE *to) {
 
 static void print_fish(const command_line *line, FILE *to) {
     EACH_OPTION(line, group, row, n) {
+        if (!row->help) continue;
         fprintf(to, "complete -c clattn -n '__fish_seen_subcommand_from %s'", line->command);
         if (row->name[0] == '-')
             fprintf(to, " -s %s", row->name + 1);
@@ -204,7 +214,8 @@ static void add_json(const command_line *line, FILE *to) {
     EACH_OPTION(line, group, row, n) {
         json_array_append_new(options, json_pack("{s:s, s:o, s:s?, s:s}", "group", group->title, "name",
                                                  json_sprintf("%s%s", option_dashes(row), row->name), "value",
-                                                 row->value, "help", row->help));
+                                                 row->value, "help",
+                                                 row->help ? row->help : "another name of an option above"));
     }
     json_array_append_new(tables, json_pack("{s:s, s:s, s:s, s:b, s:o}", "command", line->command, "summary",
                                             line->summary, "example", line->example, "takes_files",

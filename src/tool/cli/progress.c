@@ -105,6 +105,14 @@ static void let_go(void) {
 }
 #endif
 
+void interrupt_end(void) {
+    fflush(NULL);
+#ifndef _WIN32
+    signal(SIGINT, SIG_DFL);
+    raise(SIGINT);
+#endif
+}
+
 bool interrupt_asked(void) {
     return interrupted != 0;
 }

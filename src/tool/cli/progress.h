@@ -27,6 +27,8 @@ const char *progress_text(double share, double seconds, char text[48]);
 // once.
 void interrupt_catch(void);
 bool interrupt_asked(void);
+// Ends the program by the signal, when all is written: a shell that runs it in a loop then stops, too.
+void interrupt_end(void);
 
 // Somebody who watches a long call on a terminal: a line on stderr says how far it is and what time is left, and an interrupt cancels it
 // between two slices, so that nothing of it runs on when the program ends; a second one ends the program at once. A call that has one

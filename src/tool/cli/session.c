@@ -1,6 +1,8 @@
 // session.c: from --device to a context and a queue, and back to one error line and an exit status.
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "evidence/device/choose_device.h"
 #include "evidence/device/opencl.h"
@@ -20,7 +22,20 @@ clattn_log session_log(session *s) {
     return (clattn_log){keep_message, s, s->options.verbose ? CLATTN_LOG_INFO : CLATTN_LOG_ERROR};
 }
 
+// Once a process.
+static void warn_folder(const char *folder, const char *from, int failure) {
+    static bool told;
+    if (!told)
+        tool_note("warning: the cache folder %s (%s) cannot be written: %s; compiled kernels are not kept",
+                  folder, from, strerror(failure));
+    told = true;
+}
+
 #ifdef _WIN32
+static void check_folder(const common_options *o, const char *folder) {
+    (void)o, (void)folder, (void)warn_folder;
+}
+
 const char *tool_cache_dir(const common_options *o, char *text, size_t size) {
     const char *base = getenv("LOCALAPPDATA");
     if (o->cache_dir) return strcmp(o->cache_dir, "off") ? o->cache_dir : NULL;
@@ -46,13 +61,28 @@ const char *tool_cache_dir(const common_options *o, char *text, size_t size) {
     const bool own = base && base[0] == '/';
     if (!own && !(home && home[0] == '/')) return NULL;
     const int length = snprintf(text, size, own ? "%s/clattn" : "%s/.cache/clattn", own ? base : home);
-    if (length >= 0 && (size_t)length < size && make_parents(text)) return text;
-    if (o->verbose)
-        fprintf(stderr, "clattn: %s cannot hold compiled kernels: it cannot be created\n",
-                own ? "XDG_CACHE_HOME" : "HOME");
+    if (length < 0 || (size_t)length >= size) return NULL;
+    if (make_parents(text)) return text;
+    warn_folder(text, own ? "$XDG_CACHE_HOME" : "$HOME", errno);
     return NULL;
 }
 
+// The library makes the folder, and where it can keep nothing there it says so in its log alone.
+static void check_folder(const common_options *o, const char *folder) {
+    char path[4200];
+    if (folder && (mkdir(folder, 0700) == 0 || errno == EEXIST)) {
+        snprintf(path, sizeof path, "%s/.clattn-%lx", folder, (unsigned long)getpid());
+        const int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (file >= 0) (void)close(file), (void)unlink(path);
+        if (file >= 0 || errno == EEXIST) return;
+    }
+    if (folder)
+        warn_folder(folder,
+                    o->cache_dir               ? "--cache-dir"
+                    : getenv("XDG_CACHE_HOME") ? "$XDG_CACHE_HOME"
+                                               : "$HOME",
+                    errno);
+}
 #endif
 
 int session_devices(session *s, clattn_device **devices, size_t *count) {
@@ -69,28 +99,50 @@ int session_devices(session *s, clattn_device **devices, size_t *count) {
     return tool_failed("%s", s->message);
 }
 
+// "0: NAME (CPU), 1: NAME (GPU)"
+static void list_devices(const clattn_device *devices, size_t count, char *text, size_t size) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < count && used < size; i++) {
+        clattn_capabilities c;
+        if (clattn_device_describe(devices[i].device, &c) != CLATTN_OK) continue;
+        used += (size_t)snprintf(text + used, size - used, "%s%zu: %.60s (%s)", used ? ", " : "", i, c.name,
+                                 c.is_gpu   ? "GPU"
+                                 : c.is_cpu ? "CPU"
+                                            : "other");
+    }
+}
+
+int session_no_device(const char *option, const char *spec, const clattn_device *devices, size_t count) {
+    char all[1024];
+    list_devices(devices, count, all, sizeof all);
+    return tool_wrong(
+        "%s %s: no such device: none of the %zu here matches: %s; a number, gpu, cpu, or part of "
+        "a device's or platform's name is accepted",
+        option, spec, count, all);
+}
+
 static int find_device(session *s) {
     const char *spec = s->options.device ? s->options.device : getenv("CLATTN_DEVICE");
     clattn_device *devices;
     size_t count = 0;
-    const int status = session_devices(s, &devices, &count);
+    int status = session_devices(s, &devices, &count);
     if (status >= 0) return status;
     const clattn_device *other = NULL;
     const clattn_device *chosen = choose_device(devices, count, spec && *spec ? spec : NULL, &other);
-    const bool found = chosen != NULL;
-    const size_t second = other ? (size_t)(other - devices) : 0;
-    if (found) s->device = *chosen;
-    free(devices);
-    if (found) return -1;
     const char *option = s->options.device_option ? s->options.device_option
                          : s->options.device      ? "--device"
                                                   : "$CLATTN_DEVICE";
-    if (second)
-        return tool_wrong("%s %s: means device %zu and others: a number or a whole name from clattn devices",
-                          option, spec, second);
-    return tool_wrong(
-        "%s %s: no such device: a number from 0 to %zu, gpu, cpu, or part of a name from clattn devices",
-        option, spec, count - 1);
+    if (chosen)
+        s->device = *chosen;
+    else if (other)
+        status =
+            tool_wrong("%s %s: means device %zu and others: a number or a whole name from clattn devices",
+                       option, spec, (size_t)(other - devices));
+    else
+        status = session_no_device(option, spec, devices, count);
+    free(devices);
+    return status;
 }
 
 // Words that others take for it, and that nobody calls a folder.
@@ -144,6 +196,7 @@ int session_open_device(session *s, const clattn_device *device, const char *row
     const char *folder = wrong < 0 ? tool_cache_dir(&s->options, path, sizeof path) : NULL;
     if (wrong < 0 && !rows) wrong = tuned_rows(&s->options, folder, device->device, &kept, &given);
     if (wrong >= 0) return wrong;
+    check_folder(&s->options, folder);
     s->device = *device;
     const clattn_status status = make_tuned(s, folder, rows ? rows : kept, given);
     free(kept);
@@ -192,6 +245,7 @@ int session_status(session *s, clattn_status status) {
     const bool wrong = status == CLATTN_INVALID_ARGUMENT || status == CLATTN_UNSUPPORTED ||
                        (status == CLATTN_BUILD_FAILED && blames_expression(s->message));
     const char *why = s->message[0] ? s->message : clattn_status_text(status);
+    if (status == CLATTN_CANCELLED) return tool_interrupted("%s", why);
     return wrong ? tool_wrong("%s", why) : tool_failed("%s", why);
 }
 

@@ -18,13 +18,16 @@ typedef struct session {
 clattn_log session_log(session *s);
 // All devices; the caller frees. EXIT_FAILED (with a line) where there is none.
 int session_devices(session *s, clattn_device **devices, size_t *count);
+// EXIT_WRONG with a line: the option, or variable, names none of the devices, which the line lists.
+int session_no_device(const char *option, const char *spec, const clattn_device *devices, size_t count);
 int session_open(session *s, const common_options *o);
 // The same with tuned rows of one's own; and on a given device. Rows NULL: those of --tuned, else those that clattn tune has
 // kept for the device.
 int session_open_rows(session *s, const common_options *o, const char *rows);
 int session_open_device(session *s, const clattn_device *device, const char *rows);
 void session_close(session *s);
-// Print the line of a failed clattn call and return the exit status for it: a wrong request is 2, the rest 1.
+// Print the line of a failed clattn call and return the exit status for it: a wrong request is 2, one that Ctrl-C cancelled
+// 130, the rest 1.
 int session_status(session *s, clattn_status status);
 // A buffer of these bytes; NULL data leaves it unset. *buffer stays NULL for 0 bytes.
 int session_buffer(session *s, const void *data, size_t bytes, cl_mem *buffer);

@@ -8,14 +8,16 @@
 #include "tool/cli/text.h"
 #include "tool/files/array.h"
 
-enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_WRONG = 2 };
+// EXIT_INTERRUPTED: by Ctrl-C. The program then ends by that signal, as one that catches none does, and a shell says 130 of both.
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_WRONG = 2, EXIT_INTERRUPTED = 130 };
 
 // The sub-command that lines on stderr name: options_parse sets it. NULL: none.
 void tool_begin(const char *command);
 const char *tool_name(void); // " COMMAND", or ""
-// Print "clattn COMMAND: ..." on stderr and return EXIT_WRONG resp. EXIT_FAILED.
+// Print "clattn COMMAND: ..." on stderr and return EXIT_WRONG, EXIT_FAILED or EXIT_INTERRUPTED.
 int tool_wrong(const char *format, ...) TOOL_PRINTF(1);
 int tool_failed(const char *format, ...) TOOL_PRINTF(1);
+int tool_interrupted(const char *format, ...) TOOL_PRINTF(1);
 // The same of what is no error.
 void tool_note(const char *format, ...) TOOL_PRINTF(1);
 // With --json these lines are kept, and at the end are one object on stderr: {"error": {"status", "command", "message", "notes"}},
@@ -63,7 +65,8 @@ typedef enum option_kind {
 
 // One option of the command line: "device" is --device, "-n" is -n; value NULL: it is a switch.
 typedef struct option_row {
-    const char *name, *value, *help; // of a value such as "FILE..." each counts
+    const char *name, *value; // of a value such as "FILE..." each counts
+    const char *help;         // NULL: another name of an option before it, whose help names it
     option_kind kind;
     size_t field;
     const char *const *names; // ending with NULL
@@ -123,6 +126,8 @@ bool option_takes_file(const option_row *row);    // or a folder, or a tensor in
 
 // Parse. Returns -1 to go on, else the exit status (0 after --help).
 int options_parse(command_line *line, int argc, char **argv);
+// The shapes of that rank that the help of an option of the last command line names, as "[B,H,Nq,D]"; "" where it names none.
+const char *options_axes(const char *option, int rank, char text[128]);
 // The files that will be written, asked after before any work. Returns -1, else EXIT_WRONG with a line: one cannot be written, two
 // options name one file, or it is an input: a file of the line's options or arguments, by whatever path or link, or weights or
 // configuration in a folder of them.
@@ -142,6 +147,8 @@ typedef enum options_form {
 // Chooses what --help of any command prints from here on, and where; NULL is stdout.
 void options_text_choose(options_form form, FILE *to);
 void options_text_print(const command_line *line);
+// Words from column `at` on, in lines of 100 columns; those that follow begin at `indent`.
+void options_text_wrapped(const char *text, int at, int indent, FILE *to);
 // The tables that were asked for since OPTIONS_JSON was chosen, an array, which the caller releases.
 json_t *options_text_json(void);
 

@@ -229,15 +229,17 @@ static int refuse_options(const compare *c) {
 int tool_compare(int argc, char **argv) {
     static const option_row rows[] = {
         {"fail-above", "P%",
-         "exit 1 when a real slowdown is more than this, or may be, or a row of the first file is gone",
+         "exit with 1 when a row is slower by more than this, when noise hides whether it is, or when a row "
+         "of the first file is missing",
          AS_CALL(take_percentage)},
-        {"allow-missing", NULL, "rows of the first file that are gone do not fail",
+        {"allow-missing", NULL, "missing rows of the first file do not fail",
          AS_SWITCH(compare, allow_missing)},
-        {"allow-inconclusive", NULL, "rows too noisy to tell do not fail",
+        {"allow-inconclusive", NULL, "rows that are too noisy to judge do not fail",
          AS_SWITCH(compare, allow_inconclusive)},
-        {"by", "WHAT", "rows that differ in this alone: dtype, device, kernel or file", AS_CALL(take_by)},
+        {"by", "WHAT", "compare rows that differ only in this: dtype, device, kernel or file",
+         AS_CALL(take_by)},
         {"json", NULL, "print the comparison as JSON", AS_SWITCH(compare, json)},
-        {"quiet", NULL, "print nothing: the exit status tells", AS_SWITCH(compare, quiet)},
+        {"quiet", NULL, "print nothing; the exit status is the answer", AS_SWITCH(compare, quiet)},
     };
     compare c = {.fail_above = -1.0};
     const option_group groups[] = {{"options", OPTION_ROWS(rows), &c}};

@@ -16,10 +16,10 @@ static bool take_deal(void *target, const char *value, char why[256]) {
 option_group several_group(several_options *o) {
     static const option_row rows[] = {
         {"devices", "LIST",
-         "devices that share each call, as --device names one, by commas: 0,1; each gets as much as it does "
-         "in the same time",
+         "devices that share each call, named as --device names one and separated by commas: 0,1; faster "
+         "devices get more work",
          AS_TEXT(several_options, devices)},
-        {"deal", "NAME", "what is dealt to them: heads, rows, keys, whole (nothing) or auto",
+        {"deal", "NAME", "how the work is partitioned: by heads, rows or keys, whole (not at all) or auto",
          AS_CALL(take_deal)},
     };
     return (option_group){"several devices", OPTION_ROWS(rows), o};

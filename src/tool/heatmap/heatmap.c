@@ -126,6 +126,8 @@ static bool label_axes(const heatmap_request *r, heatmap *map, reason why) {
            crop(columns_path, columns, w->shape[w->rank - 1], "keys", &p->columns, why);
 }
 
+static const char *const truth[2] = {"false", "true"}, *const sight[2] = {"hidden", "seen"};
+
 static void place(const heatmap_request *r, heatmap *map) {
     const array *w = &map->weights;
     picture *p = &map->picture;
@@ -135,6 +137,7 @@ static void place(const heatmap_request *r, heatmap *map) {
     p->most = r->most;
     p->logarithmic =
         r->scale == 2 || (r->scale == 0 && p->columns > LOGARITHMIC_FROM && w->type != ARRAY_BOOL);
+    p->words = w->type == ARRAY_BOOL ? truth : NULL;
     p->weights = map->values + r->batch * w->shape[w->rank - 3] * p->head_stride;
 }
 
@@ -264,7 +267,8 @@ static int draw_mask(const mask_picture *m) {
                        .head_numbers = heads,
                        .row_labels = labels,
                        .column_labels = labels,
-                       .hides_zero = true};
+                       .hides_zero = true,
+                       .words = sight};
     for (int h = 0; heads && h < m->heads; h++) heads[h] = h;
     snprintf(title, sizeof title, "%.400s", r->score.score.mask_mod ? r->score.score.mask_mod : "mask");
     const bool done = heads && picture_out(&p, r->out, r->colour, error);
@@ -307,16 +311,17 @@ static const char *const colours[] = {"auto", "always", "never", NULL},
                          *const scales[] = {"auto", "linear", "log", NULL}, *const types[] = {"bf16", NULL};
 
 static const option_row picture_rows[] = {
-    {"out", "FILE", "a name in .png or .svg, or - for the terminal (default)",
+    {"out", "FILE", "a name that ends in .png or .svg, or - for the terminal, which is the default",
      AS_OUTPUT_IF(heatmap_request, out, check_out)},
     {"tokens", "FILE",
-     "token labels, one a line, for queries and keys; fewer than there are rows crop the picture, which "
-     "drops padding",
+     "token labels, one a line, for queries and keys; fewer labels than rows crop the picture, which drops "
+     "padding",
      AS_TEXT(heatmap_request, tokens)},
     {"heads", "LIST",
-     "the heads to draw, such as 0,3,5-7, default all; of a mask how many there are, default 1",
+     "the heads to draw, such as 0,3,5-7; default: all. For a mask, the number of heads; default 1",
      AS_TEXT(heatmap_request, head_list)},
-    {"color", "auto|always|never", "colours on the terminal; auto is where it is one and NO_COLOR is not set",
+    {"color", "auto|always|never",
+     "colours on the terminal; auto: if stdout is a terminal and NO_COLOR is not set",
      AS_CHOICE(heatmap_request, colour, colours)},
 };
 
@@ -324,18 +329,18 @@ static const option_row weights_rows[] = {
     {"y-tokens", "FILE", "token labels of the keys, where they are not the queries' tokens",
      AS_TEXT(heatmap_request, y_tokens)},
     {"batch", "N", "the batch item to draw; default 0", AS_INTEGER(heatmap_request, batch, 0, INT32_MAX)},
-    {"dtype", "bf16", "the numbers of a .npy of u2 are bfloat16", AS_WORD(heatmap_request, dtype, types)},
+    {"dtype", "bf16", "read the u2 numbers of a .npy as bfloat16", AS_WORD(heatmap_request, dtype, types)},
     {"scale", "auto|linear|log",
-     "colours by a share of the greatest weight, or by powers of ten below it; auto is log where more than "
-     "64 keys share a row's 1",
+     "colour scale of the weights: linear in the weight, or in its logarithm over four powers of ten; auto "
+     "is log for more than 64 keys",
      AS_CHOICE(heatmap_request, scale, scales)},
-    {"vmax", "X", "the weight of the last colour; default the greatest", AS_CALL(take_most)},
-    {"per-head", NULL, "each head on a scale of its own", AS_SWITCH(heatmap_request, by_head)},
+    {"vmax", "X", "the weight that gets the last colour; default: the greatest", AS_CALL(take_most)},
+    {"per-head", NULL, "give each head its own colour scale", AS_SWITCH(heatmap_request, by_head)},
 };
 
 static const option_row mask_rows[] = {
     {"n", "N", "query rows", AS_INTEGER(heatmap_request, n, 1, HEATMAP_MOST_SIZE)},
-    {"n-kv", "N", "keys; default as many", AS_INTEGER(heatmap_request, n_kv, 1, HEATMAP_MOST_SIZE)},
+    {"n-kv", "N", "keys; default: as --n", AS_INTEGER(heatmap_request, n_kv, 1, HEATMAP_MOST_SIZE)},
 };
 
 enum { OF_PICTURE, OF_WEIGHTS, OF_MASK, OF_SCORES, OF_ALL };
@@ -361,24 +366,34 @@ static int check_request(const heatmap_request *r, const command_line *line) {
     return -1;
 }
 
+// The options of a call without --scale, which changes no mask: of a heatmap that is how weights become colours.
+static option_group mask_group(score_options *o) {
+    option_group group = score_group(o);
+    for (int n = 0; n < group.count; n++)
+        if (!strcmp(o->rows[n].name, "scale")) {
+            memmove(&o->rows[n], &o->rows[n + 1], (size_t)(group.count - n - 1) * sizeof o->rows[0]);
+            group.count--;
+        }
+    return group;
+}
+
 static int run(int argc, char **argv, heatmap_request *r) {
     const option_group groups[] = {
         [OF_PICTURE] = {"the picture", OPTION_ROWS(picture_rows), r},
         [OF_WEIGHTS] = {"of a file of weights", OPTION_ROWS(weights_rows), r},
         [OF_MASK] = {"of a mask, where no file is given: --n and what hides keys, on a device",
                      OPTION_ROWS(mask_rows), r},
-        [OF_SCORES] = score_group(&r->score),
+        [OF_SCORES] = mask_group(&r->score),
         [OF_ALL] = common_group(&r->common)};
-    command_line line = {
-        .command = "heatmap",
-        .summary = "draw attention weights, [H, Nq, Nkv] or [B, H, Nq, Nkv] in FILE.npy or "
-                   "FILE.safetensors#TENSOR, a panel for each head: rows are queries, columns are keys; "
-                   "without a file which keys each row sees by the masks given",
-        .example = "clattn heatmap weights.npy --tokens tokens.txt --out heads.png\n"
-                   "    clattn heatmap --mask-mod 'j <= i && i - j < 8' --n 32 --out mask.png",
-        .groups = groups,
-        .group_count = sizeof groups / sizeof groups[0],
-        .positional_max = 1};
+    command_line line = {.command = "heatmap",
+                         .summary = "draw attention weights, [H, Nq, Nkv] or [B, H, Nq, Nkv] in FILE.npy or "
+                                    "FILE.safetensors#TENSOR, a panel for each head: rows are queries, "
+                                    "columns are keys; without a file, draw which keys the mask options hide",
+                         .example = "clattn heatmap weights.npy --tokens tokens.txt --out heads.png\n"
+                                    "clattn heatmap --mask-mod 'j <= i && i - j < 8' --n 32 --out mask.png",
+                         .groups = groups,
+                         .group_count = sizeof groups / sizeof groups[0],
+                         .positional_max = 1};
     int status = options_parse(&line, argc, argv);
     if (status >= 0) return status;
     r->weights = line.positional_count ? line.positional[0] : NULL;

@@ -60,6 +60,7 @@ double picture_share(const picture_scale *scale, float weight) {
 }
 
 int picture_index(const picture *p, const picture_scale *scale, float weight) {
+    if (p->words) return weight > 0 ? COLOUR_GREATEST : COLOUR_HIDDEN;
     if ((p->hides_zero && weight == 0) || weight == -INFINITY) return COLOUR_HIDDEN;
     double share = picture_share(scale, weight);
     return share < 0 ? COLOUR_NOT_FINITE
@@ -143,7 +144,7 @@ static label legend_of(const picture *p) {
     const char *const grey = !p->signs.minus_infinity ? p->hides_zero ? "; grey is exactly 0" : ""
                              : p->hides_zero          ? "; grey is 0 or -inf"
                                                       : "; grey is -inf";
-    (void)snprintf(line, sizeof line, "rows are queries, columns are keys%s%s", grey,
+    (void)snprintf(line, sizeof line, "rows are queries, columns are keys%s%s", p->words ? "" : grey,
                    p->signs.not_finite ? "; red is nan, inf" : "");
     return label_from_utf8(line, LABEL_CAPACITY);
 }
@@ -238,6 +239,16 @@ static void draw_labels(const picture *p, const picture_layout *l, const panel *
     }
 }
 
+/* The two colours of a mask. */
+static void draw_words(const picture *p, int x, int y, const canvas *c) {
+    for (int value = 1; value >= 0; value--, y += 2 * TEXT_HEIGHT) {
+        const label text = label_from_utf8(p->words[value], LABEL_LIMIT);
+        c->box(c->state, x - 1, y - 1, BAR_WIDTH + 2, BAR_WIDTH + 2, COLOUR_FRAME);
+        c->box(c->state, x, y, BAR_WIDTH, BAR_WIDTH, picture_index(p, NULL, (float)value));
+        c->text(c->state, x + BAR_WIDTH + 10, y + BAR_WIDTH / 2, &text, TEXT_START);
+    }
+}
+
 /* Without numbers where each panel has its own. */
 static void draw_bar(const picture *p, int x, int y, int height, const canvas *c) {
     c->box(c->state, x - 1, y - 1, BAR_WIDTH + 2, height + 2, COLOUR_FRAME);
@@ -285,5 +296,9 @@ void picture_draw(const picture *p, const picture_layout *l, const canvas *c) {
     }
     int cells = blocks(p->rows, l->block) * l->cell;
     int bar_height = larger(4 * TEXT_HEIGHT, cells < BAR_LIMIT ? cells : BAR_LIMIT);
-    draw_bar(p, MARGIN + l->panels_across * l->panel_width, first_top, bar_height, c);
+    const int left = MARGIN + l->panels_across * l->panel_width;
+    if (p->words)
+        draw_words(p, left, first_top, c);
+    else
+        draw_bar(p, left, first_top, bar_height, c);
 }

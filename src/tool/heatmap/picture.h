@@ -24,6 +24,7 @@ typedef struct picture {
     bool by_head;                     /* each panel on a scale of its own */
     bool hides_zero;                  /* exactly 0 is what nobody sees: grey */
     picture_signs signs;              /* which are there, for the legend */
+    const char *const *words;         /* of a mask: what 0 and what 1 is called; NULL: these are weights */
 } picture;
 
 picture_signs picture_signs_of(const picture *p);

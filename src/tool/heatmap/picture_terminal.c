@@ -111,9 +111,21 @@ static void put_panel(const picture *p, const grid *g, int head, FILE *out) {
     }
 }
 
+static void put_words(const picture *p, const grid *g, const picture_scale *scale, FILE *out) {
+    for (int value = 1; value >= 0; value--) {
+        if (g->coloured)
+            put_cell(p, g, scale, (float)value, out);
+        else
+            (void)fputs(value ? shades[0].shade : "blank", out);
+        (void)fprintf(out, " is %s%s", p->words[value], value ? ", " : "");
+    }
+}
+
 static void put_legend(const picture *p, const grid *g, FILE *out) {
     const picture_scale scale = picture_scale_of(p, 0);
-    if (g->coloured && !p->by_head) {
+    if (p->words) {
+        put_words(p, g, &scale, out);
+    } else if (g->coloured && !p->by_head) {
         for (int k = 0; k <= 10; k++) {
             const float at = scale.logarithmic
                                  ? scale.greatest * powf(10, (float)PICTURE_DECADES * ((float)k / 10 - 1))
@@ -146,8 +158,9 @@ void picture_terminal(const picture *p, int columns, bool coloured, FILE *out) {
     g.rows = g.keys > 1 && p->rows > room ? 2 * g.keys : 1;
     label title = label_from_utf8(p->title, LABEL_CAPACITY);
     for (int k = 0; k < title.length; k++) put_code_point(out, title.code_points[k]);
-    (void)fprintf(out, "\nrows are queries, columns are keys; %.3g to %.3g\n", (double)least,
-                  (double)greatest);
+    (void)fputs("\nrows are queries, columns are keys", out);
+    if (!p->words) (void)fprintf(out, "; %.3g to %.3g", (double)least, (double)greatest);
+    (void)fputc('\n', out);
     put_legend(p, &g, out);
     for (int h = 0; h < p->heads; h++) put_panel(p, &g, h, out);
 }

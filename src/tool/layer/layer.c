@@ -33,22 +33,24 @@ static bool take_preset(void *target, const char *value, char why[256]) {
 static const option_row layer_rows[] = {
     {"weights", "FILE", "FILE.safetensors with the layer's tensors", AS_TEXT(layer_run, weights.file)},
     {"names", "SCHEME:PREFIX",
-     "bert:PREFIX, torch:PREFIX (in_proj_weight, out_proj), or llama:PREFIX, which needs --causal, --rope "
-     "and --rope-base said: names do not tell them (--model reads them)",
+     "how the tensors are named: bert:PREFIX, torch:PREFIX (in_proj_weight, out_proj), or llama:PREFIX, "
+     "which needs --causal, --rope and --rope-base beside it (--model reads them from config.json)",
      AS_TEXT(layer_run, weights.names)},
     {"model", "DIR",
-     "in place of --weights, --names, heads, RoPE and masks: config.json and model.safetensors (or its "
-     "shards)",
+     "folder with config.json and model.safetensors (or its shards): replaces --weights, --names and the "
+     "options of heads, RoPE and masks",
      AS_TEXT(layer_run, model_folder)},
-    {"layer", "N", "layer of the model, from 0", AS_INTEGER(layer_run, layer, 0, 65535)},
+    {"layer", "N", "which layer of --model, from 0", AS_INTEGER(layer_run, layer, 0, 65535)},
     {"block", NULL, "with --model: the whole transformer block around the layer: norms, residuals and MLP",
      AS_SWITCH(layer_run, block.wanted)},
     {"preset", "NAME",
-     "in place of heads, RoPE, norm and masks: a published model's, of --list-presets; the weights are the "
-     "caller's, of any width",
+     "heads, RoPE, norms and masks of a published model (--list-presets); the weights are your own, of any "
+     "width",
      AS_CALL(take_preset)},
-    {"list-presets", NULL, "print them with their sources", AS_SWITCH(layer_run, lists)},
-    {"wq", "TENSOR", "[H*D, M], by name or a file; likewise the next eleven", AS_TENSOR(LAYER_WQ)},
+    {"list-presets", NULL, "print the presets with their sources", AS_SWITCH(layer_run, lists)},
+    {"wq", "TENSOR",
+     "[H*D, M] query projection: a tensor's name in --weights, or a file; so are the eleven options below",
+     AS_TENSOR(LAYER_WQ)},
     {"wk", "TENSOR", "[Hkv*D, My]", AS_TENSOR(LAYER_WK)},
     {"wv", "TENSOR", "[Hkv*Dv, My]", AS_TENSOR(LAYER_WV)},
     {"wo", "TENSOR", "[Mo, H*Dv]", AS_TENSOR(LAYER_WO)},
@@ -61,16 +63,17 @@ static const option_row layer_rows[] = {
     {"gate", "TENSOR", "[H, M], a gate a head, or [H*Dv, M]: the heads' result times its sigmoid",
      AS_TENSOR(LAYER_GATE)},
     {"gate-bias", "TENSOR", "[H] or [H*Dv]", AS_TENSOR(LAYER_GATE_BIAS)},
-    {"norm", "MODE", "RMSNorm of q and k before RoPE: none, heads or width", AS_CALL(take_norm)},
-    {"qk-norm", "MODE", "the same as --norm", AS_CALL(take_norm)},
-    {"norm-eps", "X", "default 1e-6", AS_CALL(take_epsilon)},
-    {"norm-plus-one", NULL, "the norms' weights are 1 + those of the file",
+    {"norm", "MODE", "RMSNorm of q and k before RoPE: none, heads or width; also --qk-norm",
+     AS_CALL(take_norm)},
+    {"qk-norm", "MODE", NULL, AS_CALL(take_norm)},
+    {"norm-eps", "X", "epsilon of these norms; default 1e-6", AS_CALL(take_epsilon)},
+    {"norm-plus-one", NULL, "the norms' weights are 1 + the file's, as Gemma's",
      AS_SWITCH(layer_run, params.norm_plus_one)},
     {"heads", "H", "query heads", AS_INTEGER(layer_run, params.heads, 1, 65536)},
-    {"kv-heads", "N", "key/value heads; default as --heads",
+    {"kv-heads", "N", "key/value heads; default: as --heads",
      AS_INTEGER(layer_run, params.kv_heads, 1, 65536)},
     {"x", "FILE", "input [B,N,M], .npy or FILE.safetensors#TENSOR", AS_TEXT(layer_run, x)},
-    {"y", "FILE", "key/value side [B,Nkv,My]: cross-attention", AS_TEXT(layer_run, y)},
+    {"y", "FILE", "input of keys and values [B,Nkv,My], for cross-attention", AS_TEXT(layer_run, y)},
     {"out", "FILE", "output [B,N,Mo], .npy", AS_OUTPUT(layer_run, out)},
     {"attention-weights", "FILE", "attention weights [B,H,Nq,Nkv], .npy",
      AS_OUTPUT(layer_run, attention_weights)},
@@ -78,17 +81,19 @@ static const option_row layer_rows[] = {
      "how matrices of floats are stored on the device: " STORE_TYPES_HELP
      "; a file that has matrices of 8 or 4 bits with scales beside them needs no word",
      AS_CHOICE(layer_run, weights.stores.type, store_names)},
-    {"weight-group", "N", "numbers of a row that share a scale, a multiple of 32; default all",
+    {"weight-group", "N", "how many numbers of a row share a scale: a multiple of 32; default: the whole row",
      AS_INTEGER(layer_run, weights.stores.group, 32, INT32_MAX)},
-    {"weight-scales", "TYPE", "how these scales are stored: f32, which is the default, f16 or bf16",
+    {"weight-scales", "TYPE", "type of the scales: f32, which is the default, f16 or bf16",
      AS_CHOICE(layer_run, weights.stores.scales, names_types)},
-    {"weight-zeros", NULL, "zero points beside the scales, so that a group's numbers fill the type",
+    {"weight-zeros", NULL,
+     "store zero points beside the scales, so that each group uses the type's whole range",
      AS_SWITCH(layer_run, weights.stores.zeros)},
-    {"projection", "NAME", "auto, clblast or native",
+    {"projection", "NAME",
+     "which matrix multiplication the projections use: auto, clblast or native (clattn's own)",
      AS_CHOICE(layer_run, params.projection, names_projections)},
-    {"precision", "NAME", "exact or split: whether a matrix engine may multiply float32 in three terms",
+    {"precision", "NAME", "exact, or split: a matrix engine may multiply float32 as three terms of bfloat16",
      AS_CHOICE(layer_run, params.precision, names_precisions)},
-    {"dtype", "TYPE", "storage type of x, y and the output: f32, f16, bf16; default the file's own",
+    {"dtype", "TYPE", "storage type of x, y and the output: f32, f16 or bf16; default: the file's own",
      AS_CHOICE(layer_run, dtype, names_types)},
 };
 
@@ -251,9 +256,9 @@ int tool_layer(int argc, char **argv) {
         .command = "layer",
         .summary = "multi-head attention with a model's weights",
         .example = "clattn layer --weights model.safetensors --names bert:encoder.layer.0.attention \\\n"
-                   "        --heads 12 --x x.npy --out y.npy\n"
-                   "    clattn layer --model SmolLM2-135M --layer 0 --x x.npy --out y.npy\n"
-                   "    clattn layer --model SmolLM2-135M --layer 0 --block --x x.npy --out y.npy",
+                   "    --heads 12 --x x.npy --out y.npy\n"
+                   "clattn layer --model SmolLM2-135M --layer 0 --x x.npy --out y.npy\n"
+                   "clattn layer --model SmolLM2-135M --layer 0 --block --x x.npy --out y.npy",
         .groups = groups,
         .group_count = sizeof groups / sizeof groups[0]};
     int status = options_parse(&line, argc, argv);

@@ -5,12 +5,13 @@ static const char *const way_names[] = {"auto", "ring", "all_to_all", "all_gathe
 
 static const option_row ranks_rows_table[] = {
     {"mpi", NULL,
-     "under mpirun: each rank reads its rows alone, and writes its part of the one output (a build with "
-     "-Dmpi); not with weights, scores, dropout, --k-new or --splits",
+     "run under mpirun (a build with -Dmpi): each rank reads only its own rows and writes its part of the "
+     "one output; not with weights, scores, dropout, --k-new or --splits",
      AS_SWITCH(ranks, wanted)},
     {"mpi-way", "NAME",
-     "how keys reach the rows that see them: auto, ring, all_to_all or all_gather; for attend also decode: "
-     "queries on all ranks, keys shared; for layer also heads: heads shared, and the weights with them",
+     "how keys reach the ranks that need them: auto, ring, all_to_all or all_gather; for attend also decode "
+     "(all ranks have the queries, keys are partitioned); for layer also heads (heads and their weights are "
+     "partitioned)",
      AS_WORD(ranks, way, way_names)},
 };
 
@@ -28,12 +29,11 @@ ranks_rows ranks_all(int64_t whole) {
 }
 
 int ranks_find(const char *option, const char *spec, int rank, load_place *place) {
-    char error[512], shape[128];
+    reason error;
     if (!load_find(spec, place, error)) return tool_wrong("--%s: %s", option, error);
-    if (rank < 0 || place->whole.rank == rank) return -1;
-    array_shape_text(&place->whole, shape);
-    load_leave(place);
-    return tool_wrong("--%s: %s has shape %s: rank %d is needed", option, spec, shape, rank);
+    const int status = tensors_rank(option, spec, &place->whole, rank);
+    if (status >= 0) load_leave(place);
+    return status;
 }
 
 int ranks_read(ranks *r, const char *option, const load_place *place, int axis, const ranks_rows *rows,

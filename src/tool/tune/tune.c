@@ -430,7 +430,7 @@ static int run_tune(tune *t) {
         status = tune_projection(t, "linear-f32-b1-h1-n256-d512-m512-full");
     if (status < 0 && t->projection && !interrupt_asked()) status = tune_large(t);
     if (status >= 0) return status;
-    if (!t->row_count && interrupt_asked()) return tool_failed("interrupted before the first row");
+    if (!t->row_count && interrupt_asked()) return tool_interrupted("interrupted before the first row");
     if (!t->row_count) return tool_failed("no candidate ran and was right: there is no row");
     if (!t->common.json) fputs(t->text, stdout);
     if (t->out && !file_write_whole(t->out, t->text, t->used, error)) return tool_failed("%s", error);
@@ -440,7 +440,7 @@ static int run_tune(tune *t) {
     if (status < 0 && t->common.json) status = print_json(t, keeps);
     if (status == EXIT_DONE) status = -1;
     if (status < 0 && interrupt_asked())
-        return tool_failed("interrupted: %d rows were found before", t->row_count);
+        return tool_interrupted("interrupted: %d rows were found before", t->row_count);
     return status < 0 ? EXIT_DONE : status;
 }
 
@@ -448,18 +448,18 @@ int tool_tune(int argc, char **argv) {
     static tune t; // large; a run keeps nothing of the last one
     static const option_row rows[] = {
         {"out", "FILE",
-         "write the rows here, too: a text for clattn_context_params.tuned_rows, where clattn.h tells how a "
-         "row is written; the row \"flash_tiles :\" has that kernel run on any device, in tests, say",
+         "also write the rows to this file: a text for clattn_context_params.tuned_rows, whose format "
+         "clattn.h describes; the row \"flash_tiles :\" selects that kernel on any device",
          AS_OUTPUT(tune, out)},
-        {"quick", NULL, "a third of the candidates", AS_SWITCH(tune, quick)},
-        {"case", "NAME", "time them on this case alone, as tests, verify and bench name it",
+        {"quick", NULL, "try a third of the candidates", AS_SWITCH(tune, quick)},
+        {"case", "NAME", "time the candidates only on this case, named as in tests, verify and bench",
          AS_CALL(take_case)},
         {"keep", "on|off",
-         "keep rows that are faster than what is shipped for sure in the cache folder, where clattn finds "
-         "them for this device; default on, but off with --case and --projection",
+         "keep the rows that are certainly faster than the shipped ones in the cache folder, where clattn "
+         "finds them for this device; default on, but off with --case and --projection",
          AS_CALL(take_keep)},
         {"projection", NULL,
-         "projections alone, with parameters of CLBlast's kernels: clattn tune --projection --device gpu "
+         "tune only projections, with parameters of CLBlast's kernels: clattn tune --projection --device gpu "
          "--out rows.txt",
          AS_SWITCH(tune, projection)}};
     const option_group groups[] = {{"tune", OPTION_ROWS(rows), &t}, common_group(&t.common)};

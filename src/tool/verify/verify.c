@@ -261,17 +261,16 @@ static int refuse_together(verify *v) {
 
 // Options of the command.
 static const option_row rows[] = {
-    {"only", "VARIANT[/CASE]", "run this alone, in place of all variants and hard cases",
-     AS_TEXT(verify, only)},
-    {"backward", NULL, "gradients alone, as --only backward", AS_SWITCH(verify, backward)},
-    {"family", "NAME", "the cases alone that this kernel family takes, in every variant that has it",
+    {"only", "VARIANT[/CASE]", "run only this variant, or this variant on this case", AS_TEXT(verify, only)},
+    {"backward", NULL, "verify only gradients, as --only backward", AS_SWITCH(verify, backward)},
+    {"family", "NAME", "run only the cases that this kernel family takes, in every variant that has it",
      AS_TEXT(verify, family)},
     {"pairs", NULL,
-     "in place of the hard cases about 500 for each variant, in which every two values of every two options "
-     "meet; with --only some minutes, else hours",
+     "run, in place of the hard cases, about 500 cases for each variant that combine every two values of "
+     "every two options; some minutes with --only, hours without",
      AS_SWITCH(verify, pairs)},
     {"share", "K/N",
-     "of --pairs the cases of every Nth configuration of kernels, from the Kth on: a long run in pieces",
+     "run a part of --pairs: the cases of every Nth configuration of kernels, from the Kth on",
      AS_CALL(take_share)},
     {"case", "NAME",
      "a hard case, or OP-TYPE-bN-hN[-hkvN]-nN[-nkvN]-dN-full|causal and options, as tests, bench and tune "
