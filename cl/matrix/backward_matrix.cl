@@ -2,14 +2,15 @@
 // lanes_gradients.clh, as backward_lanes.cl, with all five products on tiles. The scores of MATRIX_DEPTH keys at a time are made, weighed
 // and taken into dV and dK; then dQ takes those of all keys of the tile. Q, K, V and dO are bfloat16 and multiplied as they are; sums are
 // float32. P and dT are rounded to bfloat16, to nearest even, where they meet dO, Q and K, as forward's weights where they meet V: each of
-// their products is off by at most 2^-9 of itself, and so is a sum of them by 2^-9 of that of their magnitudes. The scores, and what P and
+// their products is off by at most 2^-8 of itself, and so is a sum of them by 2^-8 of that of their magnitudes. The scores, and what P and
 // dT are made of, are never rounded.
 // S^T and dP^T take K and V as they lie, and Q and dO in pairs of columns; dV and dK take P^T and dT^T as they lie, and dO and Q in pairs
 // of rows; dQ^T takes K by columns, turned once for all rows, and dT in pairs of keys, and is turned back where it is added.
 // With DOT_BF16 the CPU's own instruction rounds them, which takes a denormal for 0, as the engine does.
 // Hidden weights are 0, and so are copies of rows and keys that are not there: nothing of theirs reaches a sum. Leaves out heads above 256.
 // Global size: (parts, Hkv, batch), local size 1. Enqueued by the backward entry, after backward_rows.cl.
-// Not measured: no CPU with AMX has run it. Counted of 32 x 32 scores, D = Dv = 64, 64 rows and 256 keys: 40 products of tiles, 48 loads,
+// An Emerald Rapids (PoCL 3.1) has run it; it was not timed there.
+// Counted of 32 x 32 scores, D = Dv = 64, 64 rows and 256 keys: 40 products of tiles, 48 loads,
 // 17 stores, where flash_matrix.cl with 64 keys has 16, 20 and 8, for one exponential a score in both.
 #ifndef TYPE_Q
 #define TYPE_Q STORE_BF16

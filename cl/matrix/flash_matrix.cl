@@ -45,6 +45,8 @@ typedef __global const ushort *packed_pointer;
 #include "matrix/matrix_integers.clh"
 #else
 #define WEIGHT_TERMS 1
+#define has_small_scales(v, count) false
+#define scale_unit(scale) 1.0f
 #define KEY_WIDTH LANES_ROUND_UP(HEAD_DIM, MATRIX_DEPTH) // of a row of K in whole tiles
 #define QUERY_TILES (KEY_WIDTH / 2 * ROW_VECTORS)
 typedef VEC query_tile;
@@ -83,8 +85,8 @@ void multiply_keys(VEC *s_tile, const VEC *q_tile, const kv_head *keys, ushort *
 
 // Scores become weights, rounded, in pairs of keys.
 REGISTER_INLINE void scores_to_weights(VEC *p_tile, const VEC *s_tile, row_softmax *x, VEC *met,
-                                       packed_pointer v, int count) {
-    (void)v; // has no scales
+                                       packed_pointer v, int count, bool small) {
+    (void)v, (void)small; // values have no scales
     VEC base[ROW_VECTORS], sum[ROW_VECTORS], rounded[ROW_VECTORS];
 #pragma unroll
     for (int b = 0; b < ROW_VECTORS; b++)
@@ -148,18 +150,20 @@ void add_values(VEC *o_tile, const VEC *p_tile, packed_pointer v, int count) {
         }
 }
 
-// The same where some value is not finite and some row does not see it: 0 * NaN must not reach that row.
-void add_values_selected(VEC *o_tile, const VEC *p_tile, packed_pointer v, const tile_rows *t) {
+// The same where some value is not finite and some row does not see it: 0 * NaN must not reach that row. Or where scales are small.
+void add_values_selected(VEC *o_tile, const VEC *p_tile, packed_pointer v, const tile_rows *t, bool small) {
     for (int d = 0; d < HEAD_DIM_V; d++)
         for (int b = 0; b < ROW_VECTORS; b++) {
             VEC o = o_tile[d * ROW_VECTORS + b];
-            for (int j = 0; j < t->count; j++)
+            for (int j = 0; j < t->count; j++) {
+                const float unit = small ? 1.0f / scale_unit(VALUE_SCALE_AT(v, j)) : 1.0f;
                 for (int n = 0; n < WEIGHT_TERMS; n++) {
                     const VEC_UINT pair = AS_VEC_UINT(p_tile[WEIGHT_AT(n, j, b)]);
                     const VEC p = AS_VEC(j % 2 != 0 ? pair & 0xffff0000u : pair << 16);
-                    const VEC x = (VEC)(LOAD(STORE_BF16, v, VALUE_AT(d, j)));
+                    const VEC x = (VEC)(LOAD(STORE_BF16, v, VALUE_AT(d, j)) * unit);
                     o = select(o, fma(x, p, o), tile_sees(t, b, j));
                 }
+            }
             o_tile[d * ROW_VECTORS + b] = o;
         }
 }
@@ -224,12 +228,13 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_matrix(FUSED_
         store_scores(weights, &t, s_tile);
 #endif
         if (base_is_passed(m, &x)) move_base(&x, met, o_tile, m);
-        scores_to_weights(p_tile, s_tile, &x, met, values, count);
+        const bool small = has_small_scales(values, count);
+        scores_to_weights(p_tile, s_tile, &x, met, values, count, small);
         for (int n = 0; n < WEIGHT_TERMS; n++) {
             DROPOUT_DROP(p_tile + WEIGHT_AT(n, 0, 0), &t, true);
         }
-        if (!tile_all_see(&t, 0, count) && !values_finite(values, count))
-            add_values_selected(o_tile, p_tile, values, &t);
+        if (small || (!tile_all_see(&t, 0, count) && !values_finite(values, count)))
+            add_values_selected(o_tile, p_tile, values, &t, small);
         else
             add_values(o_tile, p_tile, values, count);
     }

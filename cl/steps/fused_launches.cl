@@ -98,6 +98,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_launches(EACH
             looks++;
             continue;
         }
+        if (first < begin) break; // counters of a run that did not end: its parts are no parts of this launch
         looks = 0;
         MEMORY_FENCE;
         run_parts(launch, first - begin, count, buffers, (__global const uchar *)shared);

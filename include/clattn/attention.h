@@ -291,7 +291,9 @@ typedef struct clattn_attention_params {
      * Whatever stands there, nothing is read or written outside the tensors: a sequence begins at its number, held within
      * 0 and T, and ends at the next one, not before its own, after max_q rows or max_kv keys at most. Sequences may then share
      * rows of out. */
-    int32_t sequences;                 /* B, with cu_seqlens_q alone; may be 0 */
+    /* B, with cu_seqlens_q or cu_seqlens_q_device. A batch of 0 sequences has arrays of one number in buffers, or no rows, T = 0, with
+     * arrays in host memory. Otherwise cu_seqlens_q with `sequences` of 0 is INVALID_ARGUMENT. */
+    int32_t sequences;
     const int32_t *cu_seqlens_q;       /* [B+1], host memory */
     clattn_tensor cu_seqlens_q_device; /* i32 [B+1], or in a buffer */
     /* The longest sequence's rows and keys, whatever lengths say: with arrays in host memory 0 (found there) or a bound of them, in
@@ -363,7 +365,8 @@ CLATTN_API clattn_status clattn_attention_prepare(clattn_context *context,
 
 /* Enqueue one attention call on the caller's queue, in-order or out-of-order.
  *   wait_list  events[wait_count] of the same OpenCL context that the call waits for, or NULL and 0; one that has
- *              already ended with an error is refused; whether one that does so later stops the call is the driver's
+ *              already ended with an error is refused; whether one that does so later stops the call is the driver's choice.
+ *              PoCL 3.1 aborts the process when such an event precedes several commands of one queue
  *   event      NULL, or receives an event that completes when every output is written, and NULL where the call fails;
  *              the caller releases it
  * Sizes of zero: B, H or Nq of 0 does nothing but write k_new and v_new, and succeeds; Nkv of 0 makes every row

@@ -39,7 +39,8 @@ typedef enum clattn_projection {
  * matrix engine is predicted to win, SPLIT is EXACT.
  * By either x may be multiplied by weights in blocks in integers, on CPUs whose integer dot product is proven and the
  * faster one; the plan says so. The numbers of x that meet one block are then rounded beside the largest of them: to within
- * 1 / 4161536 of it, of x of 16 bits 1 / 32512, or 2^-121. Rows with an infinity or a NaN are multiplied as floats. */
+ * 1 / 4161536 of it, of x of 16 bits 1 / 32512. Rows with an infinity or a NaN, and rows of which the largest number that
+ * meets a block is below 2^-98, are multiplied as floats. */
 typedef enum clattn_precision {
     CLATTN_PRECISION_EXACT = 0, /* multiply-adds */
     CLATTN_PRECISION_SPLIT,

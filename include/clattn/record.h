@@ -36,7 +36,8 @@ typedef struct clattn_recording clattn_recording;
  *   - what the application itself enqueues on the queue runs at once, and so do groups (group.h), which have queues of their own; no
  *     call of mpi.h is made with the queue
  * Scratch memory and tables are the recording's own while it lives, from the context's clattn_memory; a call uses again what those
- * before it have used, where that is large enough. Buffers that launches use are retained.
+ * before it have used, where that is large enough. Buffers that launches use are retained, as
+ * is the queue until the recording ends.
  * Lifetime  destroy it with clattn_recording_destroy, before its context.
  * Threads   any.
  * Returns   INVALID_ARGUMENT  the queue is not of the context's cl_context and device, or the context has another recording that is
@@ -65,7 +66,8 @@ CLATTN_API size_t clattn_recording_launches(const clattn_recording *recording);
 
 /* Enqueue what was recorded, in its order, on the queue of the recording or on any other of the context's cl_context and device,
  * in-order or out-of-order; wait_list and event as in clattn_attention_enqueue. Replays of one recording share scratch memory: each begins
- * after the one before has ended, which an in-order queue sees to, and an event elsewhere.
+ * after the one before has ended, which an in-order queue sees to, and an event elsewhere. A fused recording orders its replays
+ * itself: each waits on the device for the one before, on any queue and from any thread. Its newest queue and event are retained.
  * Threads   any, one queue a thread.
  * Blocking  never.
  * Returns   INVALID_ARGUMENT  it is NULL or not ended, or the queue, wait_list or one of its events is wrong; nothing was enqueued

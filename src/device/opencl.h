@@ -69,6 +69,7 @@ extern opencl_calls cla_opencl;
 #define clReleaseKernel cla_opencl.clReleaseKernel
 #define clReleaseMemObject cla_opencl.clReleaseMemObject
 #define clReleaseProgram cla_opencl.clReleaseProgram
+#define clRetainCommandQueue cla_opencl.clRetainCommandQueue
 #define clRetainContext cla_opencl.clRetainContext
 #define clRetainDevice cla_opencl.clRetainDevice
 #define clRetainEvent cla_opencl.clRetainEvent

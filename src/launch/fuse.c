@@ -103,6 +103,7 @@ typedef struct fused {
     int launches, buffer_count;
     cl_mem buffers[STEP_BUFFERS];
     size_t groups; // the most of a launch
+    size_t parts;  // of all launches
     size_t argument_words, value_bytes;
 } fused;
 
@@ -117,9 +118,20 @@ static int place_of(const fused *w, cl_mem buffer) {
     return n;
 }
 
-// False, and nothing is changed but buffers behind buffer_count: they would be too many.
+// The kernel counts parts and bytes of values in 32 bits.
+static bool counts_fit(const fused *w, size_t parts, size_t bytes) {
+    return w->parts + parts <= INT_MAX && w->value_bytes + bytes <= INT_MAX / 2 &&
+           w->argument_words + LAUNCH_MAX_ARGS <= INT_MAX / 16;
+}
+
+// False, and nothing is changed but buffers behind buffer_count: buffers, parts or bytes would be too many.
 static bool take_launch(fused *w, const recorded *x) {
     const int before = w->buffer_count;
+    const size_t parts = x->size[0] * x->size[1] * x->size[2];
+    size_t bytes = 0;
+    for (int i = 0; i < x->l.count; i++)
+        if (x->l.args[i].type) bytes += aligned(x->l.args[i].bytes);
+    if (!counts_fit(w, parts, bytes)) return false;
     for (int i = 0; i < x->l.count; i++) {
         const cl_mem buffer = x->l.args[i].buffer;
         if (!buffer || place_of(w, buffer) < w->buffer_count) continue;
@@ -129,10 +141,8 @@ static bool take_launch(fused *w, const recorded *x) {
         }
         w->buffers[w->buffer_count++] = buffer;
     }
-    for (int i = 0; i < x->l.count; i++)
-        if (x->l.args[i].type) w->value_bytes += aligned(x->l.args[i].bytes);
-    const size_t parts = x->size[0] * x->size[1] * x->size[2];
     if (parts > w->groups) w->groups = parts;
+    w->parts += parts, w->value_bytes += bytes;
     w->argument_words += (size_t)x->l.count;
     w->launches++;
     return true;

@@ -209,5 +209,8 @@ void cla_recording_free(clattn_recording *r) {
         next = s->next;
         cla_pool_return(&nobody, s, false, NULL);
     }
+    if (r->replayed) clReleaseEvent(r->replayed);
+    if (r->replay_queue) clReleaseCommandQueue(r->replay_queue);
+    cla_os_mutex_destroy(&r->replay_lock);
     cla_host_release(&r->context->host, r);
 }

@@ -19,7 +19,12 @@ struct clattn_recording {
     recorded *first, *last;
     recorded *fused; // those that others do (fuse.c): their buffers stay retained
     size_t launches;
-    pool_slot *slots; // tables and scratch memory; `held`: by the call that is being recorded
+    pool_slot *slots;       // tables and scratch memory; `held`: by the call that is being recorded
+    cl_command_queue queue; // retained until the recording ends
+
+    os_mutex replay_lock;          // of a fused recording, guards the next two
+    cl_event replayed;             // the newest command of the replay before; NULL: it is over
+    cl_command_queue replay_queue; // where that is, retained; NULL: nothing was replayed
 };
 
 // The recording that takes this queue's calls; NULL: they run.

@@ -12,7 +12,7 @@
 #include "evidence/reference/reference.h"
 #include "evidence/reference/storage.h"
 
-enum { BATCH = 2, HEADS = 3, ROWS = 5, CAPACITY = 13, SIZE = 32, SIZE_V = 17, MOST = 64 };
+enum { BATCH = 2, HEADS = 3, ROWS = 5, CAPACITY = 13, SIZE = 32, SIZE_V = 17, MOST = 64, WIDE = 1056 };
 
 typedef struct appending {
     clattn_type type, kept; // of the rows, of the cache
@@ -23,6 +23,7 @@ typedef struct appending {
     clattn_rope rope;
     const double *positions; // [1 or 3][BATCH][ROWS]; NULL: counted
     int32_t k_rotation, v_rotation;
+    int64_t size_v; // 0: SIZE_V, or MOST of blocks
 } appending;
 
 // Keys, or values: the rows, the cache and its scales, and what both should hold afterwards.
@@ -87,7 +88,7 @@ static void store_row(const appending *a, const double *row, int64_t size, doubl
 
 // What the cache should hold, in s->cache and s->scales.
 static void append_rows(const appending *a, side *s, bool keys) {
-    double row[MOST];
+    double row[WIDE];
     for (int64_t n = 0; n < BATCH * HEADS * ROWS; n++) {
         const int64_t r = n % ROWS, head = n / ROWS, b = head / HEADS;
         if (a->has_lengths && r >= a->lengths[b]) continue;
@@ -131,7 +132,8 @@ static void check_side(const appending *a, side *s, bool rotated, const char *wh
 static void run(const appending *a, const char *what) {
     side k = {0}, v = {0};
     struct guarded positions = {0};
-    bind_side(a, &k, SIZE, 1), bind_side(a, &v, clattn_type_numbers(a->kept) > 1 ? MOST : SIZE_V, 2);
+    const int64_t size_v = a->size_v ? a->size_v : clattn_type_numbers(a->kept) > 1 ? MOST : SIZE_V;
+    bind_side(a, &k, SIZE, 1), bind_side(a, &v, size_v, 2);
     clattn_append_params p = {.start = a->start, .circular = a->circular, .rope = a->rope};
     if (!a->no_k) p.k_rotation = a->k_rotation;
     if (!a->no_v) p.v_rotation = a->v_rotation;
@@ -251,6 +253,16 @@ START_TEST(rotated) {
         a.rope =
             (clattn_rope){.layout = n % 2 ? CLATTN_ROPE_HALF : CLATTN_ROPE_INTERLEAVED, .rotary_dim = 24};
     run(&a, "rotated");
+}
+END_TEST
+
+// Keys are rotated and values are not. Rows of values are wider than the local memory of a rotated row.
+START_TEST(rotated_beside_wide) {
+    static const clattn_type types[] = {CLATTN_TYPE_F32,    CLATTN_TYPE_BF16, CLATTN_TYPE_I8,
+                                        CLATTN_TYPE_F8E4M3, CLATTN_TYPE_Q8_0, CLATTN_TYPE_Q4_1};
+    appending a = {.kept = types[_i], .start = 2, .k_rotation = 16, .size_v = WIDE};
+    if (_i % 2) a.rope = (clattn_rope){.layout = CLATTN_ROPE_HALF};
+    run(&a, "rotated beside wide rows");
 }
 END_TEST
 
@@ -481,6 +493,7 @@ int main(void) {
     tcase_add_loop_test(group, every_float8, 0, 4);
     harness_add_loop(group, turned, 18);
     harness_add_loop(group, rotated, 24);
+    tcase_add_loop_test(group, rotated_beside_wide, 0, 6);
     harness_add_loop(group, groups, 24);
     return harness_run(suite);
 }

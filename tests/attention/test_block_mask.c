@@ -46,14 +46,22 @@ START_TEST(block_masks_themselves) {
     a.params.score.block_mask = blocks.view;
     clattn_attention_params sizes = a.params; // without buffers, and scales of a type that has them
     sizes.q.buffer = sizes.kv.k.buffer = sizes.kv.v.buffer = sizes.out.buffer = sizes.lse.buffer = NULL;
-    sizes.kv.k.type = sizes.kv.v.type = CLATTN_TYPE_I8;
-    cl_event done = NULL;
-    ck_assert_int_eq(clattn_block_mask_enqueue(harness()->context, harness()->queue, &sizes, 0, NULL, &done),
-                     CLATTN_OK);
-    ck_assert_int_eq(clWaitForEvents(1, &done), CL_SUCCESS);
-    clReleaseEvent(done);
-    ck_assert(guarded_read(&blocks, harness()->queue, got));
-    for (int n = 0; n < 12; n++) ck_assert_msg(got[n] == expected[n], "block %d holds %g", n, got[n]);
+    for (int n = 0; n < 2 * CLATTN_TYPE_COUNT; n++) { // keys alone, and values, too, of every type
+        const clattn_type type = (clattn_type)(n / 2);
+        const int64_t elements = test.head_dim / clattn_type_numbers(type);
+        sizes.kv.k.type = type, sizes.kv.k.shape[3] = elements;
+        sizes.kv.v.type = n % 2 ? type : CLATTN_TYPE_F16;
+        sizes.kv.v.shape[3] = n % 2 ? elements : test.head_dim;
+        cl_event done = NULL;
+        harness_log_clear();
+        ck_assert_msg(clattn_block_mask_enqueue(harness()->context, harness()->queue, &sizes, 0, NULL,
+                                                &done) == CLATTN_OK,
+                      "%s: %s", clattn_type_name(type), harness_log_text());
+        ck_assert_int_eq(clWaitForEvents(1, &done), CL_SUCCESS);
+        clReleaseEvent(done);
+        ck_assert(guarded_read(&blocks, harness()->queue, got));
+        for (int i = 0; i < 12; i++) ck_assert_msg(got[i] == expected[i], "block %d holds %g", i, got[i]);
+    }
 
     assert_passes_over(&a, &blocks.view, CLATTN_KERNEL_FLASH, 0);
     guarded_release(&blocks);

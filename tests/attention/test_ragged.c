@@ -176,8 +176,10 @@ START_TEST(arrays_are_refused) {
     p = good(), p.kv.cu_seqlens_kv = NULL, refused("keys are no batch", &p, "k");
     p = good(), p.q.shape[0] = 3, refused("q is a batch", &p, "q: 3 batch items");
     p = good(), p.out.shape[2] = 8, refused("out", &p, "out");
-    p.sequences = 0;
-    p = good(), p.sequences = 0;
+    p = good(), p.sequences = 0, refused("no sequences", &p, "sequences: is 0 beside cu_seqlens_q");
+    p.max_q = 5, refused("no sequences, max_q", &p, "sequences: is 0");
+    p.kv.cu_seqlens_kv = NULL, refused("no sequences, dense keys", &p, "sequences: is 0");
+    p = good(), p.sequences = 0, p.q.shape[2] = p.out.shape[2] = 0; // no rows, so none
     ck_assert_int_eq(clattn_attention_plan(harness()->context, &p, &plan), CLATTN_OK);
 }
 END_TEST

@@ -158,6 +158,8 @@ START_TEST(refusals) {
         p = host.params, p.shares = bad[n];
         expect_refused(&p, CLATTN_INVALID_ARGUMENT, "shares");
     }
+    p = host.params, p.attention.q.shape[0] = 1, p.attention.cu_seqlens_q = (const int32_t[]){0, 5};
+    expect_refused(&p, CLATTN_INVALID_ARGUMENT, "sequences: is 0");
     p = host.params, p.attention.kv.v.buffer = NULL;
     expect_refused(&p, CLATTN_INVALID_ARGUMENT, "v: its memory is NULL");
     p = host.params, p.attention.out.buffer = p.attention.q.buffer,

@@ -20,7 +20,7 @@ static const struct test_case good = {.op = CASE_BACKWARD,
                                                CASE_HOST_BIT(CASE_HEAD_SCALES)};
 
 static const clattn_tensor absent;
-static const int32_t too_long[] = {8, 1};
+static const int32_t too_long[] = {8, 1}, no_numbers[] = {0, 5};
 
 // Keys in pages, or before others, of memory that is there.
 static clattn_tensor shaped(cl_mem buffer, clattn_type type, int64_t a, int64_t b, int64_t c, int64_t d) {
@@ -80,6 +80,7 @@ static void page(clattn_kv *kv) {
     X(slopes_of_none, "dalibi_slopes", FORWARD.score.alibi_slopes = NULL)                                    \
     X(scales_count, "dhead_scales", p->dhead_scales.shape[0] = 5)                                            \
     X(scales_of_none, "dhead_scales", FORWARD.score.head_scales = NULL)                                      \
+    X(no_sequences, "sequences: is 0", (FORWARD.q.shape[0] = 1, FORWARD.cu_seqlens_q = no_numbers))          \
     X(gradient_of_nothing, "score_mod_gradient", p->score_mod_gradient = "1.0f")                             \
     X(gradient_is_no_expression, "score_mod_gradient",                                                       \
       (FORWARD.score.score_mod = "score * score", p->score_mod_gradient = "2 * (score"))                     \

@@ -113,6 +113,10 @@ static void ready(clattn_layer_params *p, clattn_tensor k, clattn_tensor v) {
       (p->y = absent, p->x.shape[0] = 1, p->cu_seqlens_q = p->kv.cu_seqlens_kv = any_numbers))               \
     X(ragged_most, "max_kv: keys are made of x",                                                             \
       (p->y = absent, p->x.shape[0] = 1, p->max_kv = 5, p->cu_seqlens_q = any_numbers))                      \
+    X(ragged_none, "sequences: is 0 beside cu_seqlens_q",                                                    \
+      (p->y = absent, p->x.shape[0] = 1, p->cu_seqlens_q = any_numbers))                                     \
+    X(ragged_none_y, "sequences: is 0 beside cu_seqlens_q",                                                  \
+      (p->x.shape[0] = 1, p->max_q = 5, p->cu_seqlens_q = any_numbers))                                      \
     X(ragged_numbers, "sequences: is of a ragged batch", p->sequences = 2)                                   \
     X(attention_dropout, "dropout", p->score.dropout = 1.5f)                                                 \
     X(attention_window, "window", (p->score.window = true, p->score.window_left = -2))

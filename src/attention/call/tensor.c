@@ -112,7 +112,8 @@ static int64_t last_index(const clattn_tensor *t) {
 }
 
 int64_t cla_tensor_width(const clattn_tensor *t) {
-    return t->shape[t->rank - 1] * clattn_type_numbers(t->type);
+    const int64_t elements = t->shape[t->rank - 1], most = INT64_MAX / 32;
+    return (elements < -most ? -most : elements > most ? most : elements) * clattn_type_numbers(t->type);
 }
 
 clattn_status cla_tensor_elements(clattn_context *c, const char *name, clattn_type type, int64_t numbers,

@@ -43,9 +43,17 @@ static bool alike(const append_side *k, const append_side *v) {
            (!k->scale || k->scale->type == v->scale->type);
 }
 
-// Caches of two types, or with two kinds of scales, are written by two launches, of which each has one of them. False: one has both.
+// A launch that rotates one side keeps rows of both in local memory. Only the width of a rotated side is bounded (rope.c).
+static bool fits_beside(const append *a) {
+    const bool rotates = a->rotation[0] || a->rotation[1];
+    return !rotates ||
+           (a->k.rows->shape[3] <= ROTATED_MOST_COLUMNS && a->v.rows->shape[3] <= ROTATED_MOST_COLUMNS);
+}
+
+// One launch each writes caches of different types or kinds of scales, and rows that do not fit beside rotated ones. False: one launch
+// writes both.
 static bool take_apart(const append *a, append apart[2]) {
-    if (!a->k.rows || !a->v.rows || alike(&a->k, &a->v)) return false;
+    if (!a->k.rows || !a->v.rows || (alike(&a->k, &a->v) && fits_beside(a))) return false;
     apart[0] = apart[1] = *a;
     apart[0].v = apart[1].k = (append_side){0};
     return true;

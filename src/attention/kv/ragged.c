@@ -27,6 +27,16 @@ static clattn_status check_keys_given(clattn_context *x, const clattn_attention_
     return CLATTN_OK;
 }
 
+clattn_status cla_ragged_check_count(clattn_context *x, const int32_t *cu_seqlens_q, int32_t sequences,
+                                     int64_t rows) {
+    if (!cu_seqlens_q || sequences || rows == 0) return CLATTN_OK;
+    return cla_context_fail(
+        x, CLATTN_INVALID_ARGUMENT,
+        "sequences: is 0 beside cu_seqlens_q, and %lld rows are packed: must be the number "
+        "of sequences, 1 or more",
+        (long long)rows);
+}
+
 // Numbers that need an array, and arrays that need another.
 clattn_status cla_ragged_check_given(clattn_context *x, const clattn_attention_params *p) {
     const bool queries = p->cu_seqlens_q || cla_tensor_given(&p->cu_seqlens_q_device);
@@ -55,6 +65,7 @@ clattn_status cla_ragged_check_given(clattn_context *x, const clattn_attention_p
                                 p->sequences < 0 ? "sequences"
                                 : p->max_q < 0   ? "max_q"
                                                  : "max_kv");
+    if (p->q.rank == 4) TRY(cla_ragged_check_count(x, p->cu_seqlens_q, p->sequences, p->q.shape[2]));
     return check_keys_given(x, p);
 }
 

@@ -26,6 +26,9 @@ typedef struct ragged_batch {
 
 // Check which of its arrays and numbers are given, before the tensors are looked at.
 clattn_status cla_ragged_check_given(clattn_context *context, const clattn_attention_params *p);
+// A count of 0 beside an array on the host is one that the caller forgot, where there are packed rows.
+clattn_status cla_ragged_check_count(clattn_context *context, const int32_t *cu_seqlens_q, int32_t sequences,
+                                     int64_t rows);
 // Check the views against one another, and the arrays on the host, which are copied where the call will run.
 clattn_status cla_ragged_check(struct call *c, bool planning);
 // Then the lengths of clattn_score, which are within those of the sequences.

@@ -18,7 +18,10 @@ static void take_masks(clattn_attention_params *p) {
         if (rule->mask == MASK_NOTHING) *t = (clattn_tensor){0};
         if (rule->mask != MASK_SIZES) continue;
         t->buffer = NULL, t->svm = t->usm = NULL;
-        if (t != &p->kv.block_table) t->type = CLATTN_TYPE_F32;
+        if (t == &p->kv.block_table) continue;
+        // float32 has no scales, and as many elements as the row has numbers. A type that is unknown has none.
+        if (clattn_type_numbers(t->type) > 1 && t->rank == 4) t->shape[3] = cla_tensor_width(t);
+        t->type = CLATTN_TYPE_F32;
     }
     p->rope = (clattn_rope){0};
     p->kernel = CLATTN_KERNEL_AUTO, p->splits = 0, p->cascade = CLATTN_CASCADE_NEVER;

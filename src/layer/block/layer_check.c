@@ -104,7 +104,9 @@ static clattn_status check_ragged(const layer *l) {
         return cla_context_fail(l->context, CLATTN_INVALID_ARGUMENT,
                                 "x: %lld batch items: of a ragged batch it is packed, [1, T, M]",
                                 (long long)p->x.shape[0]);
-    if (l->ready || cla_tensor_given(&p->y) || (!packs_keys(p) && !p->max_kv)) return CLATTN_OK;
+    if (l->ready || cla_tensor_given(&p->y) || (!packs_keys(p) && !p->max_kv))
+        return cla_ragged_check_count(l->context, p->cu_seqlens_q, p->sequences,
+                                      p->x.rank == 3 ? p->x.shape[1] : 0);
     return cla_context_fail(l->context, CLATTN_INVALID_ARGUMENT,
                             "%s: keys are made of x, and packed as cu_seqlens_q and max_q say",
                             packs_keys(p) ? "cu_seqlens_kv" : "max_kv");

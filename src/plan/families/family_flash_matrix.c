@@ -110,7 +110,7 @@ const family cla_family_flash_matrix = {.name = "flash_matrix",
                                         .knobs_refusal = knobs_refusal,
                                         .fit = fit,
                                         EITHER};
-// No CPU with AMX has run it yet: the share that bfloat16 reaches is taken.
+// Run on hardware but not timed: the share that bfloat16 reaches is used.
 const family cla_family_flash_matrix_i8 = {.name = "flash_matrix_i8",
                                            .engine = PROBE_AMX_I8,
                                            .reach = 0.2f,
