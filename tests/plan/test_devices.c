@@ -213,34 +213,46 @@ START_TEST(projections) {
 }
 END_TEST
 
-// Which platforms may be asked for a binary and for sub-groups: their version decides, read whole.
+// Which platforms may be asked for a binary and for sub-groups, and which are known to take inline assembly: their version decides, read
+// whole.
 START_TEST(defects) {
     static const struct {
         const char *platform;
-        bool good;
+        bool good, x86, ptx;
     } cases[] = {
-        {"Portable Computing Language, OpenCL 3.0 PoCL 3.1+debian  Linux, None+Asserts, RELOC, LLVM 14.0.6",
-         true},
-        {"Portable Computing Language, OpenCL 3.0 PoCL 4.0  Linux, Release, LLVM 15.0.7, SLEEF", false},
-        {"Portable Computing Language, OpenCL 3.0 PoCL 5.0+debian  Linux, None+Asserts, LLVM 16.0.6", false},
-        {"Portable Computing Language, OpenCL 3.0 PoCL 6.0  Linux, Debian, RELOC, LLVM 18.1.8", false},
-        {"Portable Computing Language, OpenCL 3.0 PoCL 6.1-pre main-0-gabc  Linux", false},
-        {"Portable Computing Language, OpenCL 3.0 PoCL 7.0  Linux, Debian, RELOC, LLVM 19.1.7", true},
-        {"Portable Computing Language, OpenCL 3.0 PoCL 7.1  Linux", true},
-        {"Portable Computing Language, OpenCL 3.0 PoCL 10.4  Linux", true},
-        {"Portable Computing Language, OpenCL 3.0 PoCL 60.0  Linux", true},
-        {"Portable Computing Language, OpenCL 3.0 PoCL 99999999999995.0", true},
-        {"PoCL of somebody, OpenCL 3.0 PoCL 5.0", false},
-        {"PoCL of somebody", true},
-        {"Portable Computing Language, OpenCL 1.2 pocl 1.1 None+Asserts, LLVM 6.0.0", true},
-        {"Intel(R) OpenCL, OpenCL 3.0 LINUX", true},
-        {"NVIDIA CUDA, OpenCL 3.0 CUDA 12.4.131", true},
-        {"rusticl, OpenCL 3.0 ", true},
-        {"", true},
+        {"Portable Computing Language, OpenCL 3.0 PoCL 3.1+debian  Linux, None+Asserts, RELOC, LLVM 14.0.6", true, true, false},
+        {"Portable Computing Language, OpenCL 3.0 PoCL 4.0  Linux, Release, LLVM 15.0.7, SLEEF", false, true, false},
+        {"Portable Computing Language, OpenCL 3.0 PoCL 5.0+debian  Linux, None+Asserts, LLVM 16.0.6", false, true, false},
+        {"Portable Computing Language, OpenCL 3.0 PoCL 6.0  Linux, Debian, RELOC, LLVM 18.1.8", false, true, false},
+        {"Portable Computing Language, OpenCL 3.0 PoCL 6.1-pre main-0-gabc  Linux", false, true, false},
+        {"Portable Computing Language, OpenCL 3.0 PoCL 7.0  Linux, Debian, RELOC, LLVM 19.1.7", true, true, false},
+        {"Portable Computing Language, OpenCL 3.0 PoCL 7.1  Linux", true, true, false},
+        {"Portable Computing Language, OpenCL 3.0 PoCL 10.4  Linux", true, false, false},
+        {"Portable Computing Language, OpenCL 3.0 PoCL 60.0  Linux", true, false, false},
+        {"Portable Computing Language, OpenCL 3.0 PoCL 99999999999995.0", true, false, false},
+        {"PoCL of somebody, OpenCL 3.0 PoCL 5.0", false, true, false},
+        {"PoCL of somebody", true, false, false},
+        {"Portable Computing Language, OpenCL 1.2 pocl 1.1 None+Asserts, LLVM 6.0.0", true, true, false},
+        {"Intel(R) OpenCL, OpenCL 3.0 LINUX", true, true, false},
+        {"NVIDIA CUDA, OpenCL 3.0 CUDA 12.4.131", true, false, true},
+        {"rusticl, OpenCL 3.0 ", true, false, false},
+        {"", true, false, false},
+        {"Oclgrind, OpenCL 1.2 (Oclgrind 21.10)", true, false, false},
+        {"Intel(R) OpenCL, OpenCL 3.1 LINUX", true, true, false},
+        {"Intel(R) OpenCL Graphics, OpenCL 3.0 ", true, false, false},
+        {"Portable Computing Language, OpenCL 3.0 PoCL 6.0  Linux, RELOC, LLVM 18.1.8, CUDA, POCL_DEBUG", false, true, false},
+        {"CUDA of somebody, OpenCL 3.0", true, false, false},
+        {"clvk, OpenCL 3.0 CLVK on Vulkan v1.3.275 driver 4206816", true, false, false},
+        {"Apple, OpenCL 1.2 (Apr 18 2023 18:13:25)", true, false, false},
+        {"AMD Accelerated Parallel Processing, OpenCL 2.1 AMD-APP (3590.0)", true, false, false},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *platform = cases[i].platform;
+        ck_assert_msg(cla_takes_assembly(ASSEMBLY_OF_X86, platform) == cases[i].x86, "%s: x86", platform);
+        ck_assert_msg(cla_takes_assembly(ASSEMBLY_OF_PTX, platform) == cases[i].ptx, "%s: PTX", platform);
         for (defect_of what = DEFECT_OF_BINARIES; what <= DEFECT_OF_SUBGROUPS; what++)
-            ck_assert_msg(!cla_defect(what, cases[i].platform) == cases[i].good, "%s", cases[i].platform);
+            ck_assert_msg(!cla_defect(what, platform) == cases[i].good, "%s", platform);
+    }
 }
 END_TEST
 
