@@ -191,8 +191,7 @@ START_TEST(layers) {
             as_counted |= got == plain + packed || (p.rope.layout && got == turned + packed);
         }
         // RoPE may be the projections'; CLBlast converts in more memory, all of it within its 2^31 elements.
-        ck_assert_msg(native ? as_counted
-                             : got >= plain && got <= ((wide)1 << 34),
+        ck_assert_msg(native ? as_counted : got >= plain && got <= ((wide)1 << 34),
                       "layer %d: %zu bytes planned (%s)", i, plan.workspace_bytes, plan.why);
         good++, past_32 += got >> 32 != 0;
     }
