@@ -5,6 +5,7 @@
 #include "attention/mods/mods.h"
 #include "launch/chain.h"
 #include "base/host.h"
+#include "device/defects.h"
 #include "device/pointer.h"
 #include "probe/probe.h"
 #include "program/program.h"
@@ -134,7 +135,8 @@ static clattn_status context_open(clattn_context *c, const clattn_context_params
     TRY(cla_opencl_open(&c->log));
     TRY(describe(c));
     if (c->capabilities.is_cpu) cla_os_cpu_model(c->cpu_model);
-    if (c->capabilities.is_cpu && (params->engines & CLATTN_ENGINE_AMX) && cla_os_request_amx())
+    if (c->capabilities.is_cpu && (params->engines & CLATTN_ENGINE_AMX) &&
+        cla_takes_assembly(ASSEMBLY_OF_X86, c->capabilities.platform) && cla_os_request_amx())
         c->engines |= CLATTN_ENGINE_AMX;
     const cl_int code = clRetainDevice(c->device); // which PoCL's contexts leave to others
     if (code != CL_SUCCESS) return refuse_opencl(&c->log, "clRetainDevice", code);

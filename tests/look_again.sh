@@ -12,8 +12,8 @@
 # clattn asks PoCL for no binaries: PoCL compiles a kernel once more, without a size of work-groups, for each. CLATTN_LAYER_BINARIES
 # hides PoCL's name, so that binaries are stored and loaded all the same. With CLATTN_TEST_KEPT=few only those suites do so that test
 # what options, inserted text and threads make of stored kernels, or that look at the folder.
-# With CLATTN_TEST_OPTIMISED=few only the suites of every pair of options, of hostile numbers and of projections by the planner, and of
-# what a compiler makes of a kernel have theirs compiled as an application's are; the others' are what the text says, unoptimised: three times
+# With CLATTN_TEST_OPTIMISED=few only the suites of every pair of options and of hostile numbers by the planner, and of what a compiler
+# makes of a kernel have theirs compiled as an application's are; the others' are what the text says, unoptimised: three times
 # as fast to compile, and each read and write of the text is done (cl_layer_options.c).
 said=$(mktemp) || exit 1
 trap 'rm -f "$said"' EXIT
@@ -29,7 +29,7 @@ as_written() {
 }
 case "${CLATTN_TEST_OPTIMISED:-all} ${1##*/}" in
 few\ test_pairs) ;;
-few\ test_hostile | few\ test_linear) [ -z "${CLATTN_TEST_ROWS:-}" ] || as_written ;; # verify has hard cases in kernels that are forced
+few\ test_hostile) [ -z "${CLATTN_TEST_ROWS:-}" ] || as_written ;; # verify has hard cases in kernels that are forced
 few\ test_fallback | few\ test_measure | few\ test_probe* | few\ test_spills | few\ test_timed) ;;
 few\ *) as_written ;;
 esac

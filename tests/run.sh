@@ -107,8 +107,8 @@ step "build with sanitizers" build_folder build/sanitized -Dmpi=disabled -Db_san
 build_targets=
 if [ $all = on ]; then kind=once; else kind=sanitized; fi
 suite "sanitized, host and device" build/sanitized $kind # side by side: either has a few that are long
-steps_of "fuzzers, 4 s each" sh tests/fuzz/check_fuzzers.sh 4
 if [ $all = on ]; then
+    steps_of "fuzzers, 4 s each" sh tests/fuzz/check_fuzzers.sh 4
     [ "${CLATTN_THOROUGH:-off}" = off ] || suite "device, every family" build thorough
     steps_of "kernels through the compilers of devices that are not here" sh tests/kernels/check_offline.sh build
     # With the tools that the wheel's check has laid there.

@@ -14,9 +14,6 @@
 #ifndef HEAD_DIM_V
 #define HEAD_DIM_V 128
 #endif
-#if defined(__SPIR__) // takes no assembly of x86
-#undef DOT_BF16
-#endif
 #define PART_OF_PROBE
 #include "lanes/decode_lanes.cl"
 

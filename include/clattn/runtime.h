@@ -160,7 +160,7 @@ typedef struct clattn_capabilities {
     bool usm; /* cl_intel_unified_shared_memory */
     uint32_t
         compute_capability; /* 10 * CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV + ..._MINOR_NV of cl_nv_device_attribute_query, whose
-                               compilers take PTX in kernels; 0: not told */
+                               compilers take PTX in kernels; 0: not told, or not NVIDIA's platform */
     uint32_t
         wavefront_width; /* CL_DEVICE_WAVEFRONT_WIDTH_AMD of cl_amd_device_attribute_query, whose compilers have built-in
                             functions for matrices where the chip has them: work-items that run together; 0: not told */
@@ -197,8 +197,8 @@ typedef struct clattn_context clattn_context;
  *   AMX  x86's matrix tiles, for bfloat16 attention, its gradients and projections, and for attention over int8, on CPU devices (Linux
  *        alone): numbers and sums of magnitudes below 2^-126 are 0 there. The process asks its system for the tile
  *        registers when the context is created (arch_prctl, ARCH_REQ_XCOMP_PERM), for all of its threads and for good:
- *        what a signal saves on the stack of a thread that used tiles is 8 KiB more, so that stacks made for
- *        signals (sigaltstack) must hold it; the system refuses where one is too small. */
+ *        what a signal saves on the stack of a thread that used tiles is 8 KiB more, which stacks made for signals
+ *        (sigaltstack) must hold, or the system refuses. Granted on PoCL up to 7 and Intel's CPU runtime alone. */
 #define CLATTN_ENGINE_AMX 1u
 #define CLATTN_ENGINES_ALL CLATTN_ENGINE_AMX
 

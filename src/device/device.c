@@ -190,7 +190,9 @@ static void describe_extensions(inquiry *q, clattn_capabilities *c) {
     c->double_arithmetic = has_word(list, "cl_khr_fp64");
     if (strncmp(c->version, "OpenCL 1", 8) != 0)
         c->svm = (uint32_t)get_number(q, OPENCL_DEVICE_SVM_CAPABILITIES);
-    if (has_word(list, "cl_nv_device_attribute_query")) c->compute_capability = compute_capability(q);
+    // It says which PTX there is, so that it is of no use to a compiler that may not take PTX.
+    if (has_word(list, "cl_nv_device_attribute_query") && cla_takes_assembly(ASSEMBLY_OF_PTX, c->platform))
+        c->compute_capability = compute_capability(q);
     if (has_word(list, "cl_amd_device_attribute_query")) c->wavefront_width = wavefront_width(q);
     c->usm = has_word(list, "cl_intel_unified_shared_memory");
     describe_subgroups(q, c, list);

@@ -33,7 +33,8 @@ typedef struct trial {
 bool cla_probe_options(const clattn_context *c, const probe *p, char text[PROBE_OPTIONS]) {
     const char *own = p->options ? p->options(&c->capabilities) : PROGRAM_OPTIONS;
     const knobs k = p->knobs(&c->capabilities);
-    const int used = snprintf(text, PROBE_OPTIONS, "%s -w ", own ? own : PROGRAM_OPTIONS);
+    const int used =
+        snprintf(text, PROBE_OPTIONS, "%s%s -w ", own ? own : PROGRAM_OPTIONS, cla_program_device_options(c));
     return used > 0 && used < PROBE_OPTIONS && cla_knobs_print(&k, text + used, PROBE_OPTIONS - (size_t)used);
 }
 

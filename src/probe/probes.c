@@ -4,6 +4,7 @@
 
 #include "args/args.h"
 #include "args/fragments.h"
+#include "device/defects.h"
 #include "probe/eights.h"
 #include "probe/fragments.h"
 #include "probe/lane_widths.h"
@@ -82,9 +83,14 @@ static double loads_flops(const knobs *k) {
     return 2.0 * k->key_block * k->row_vectors * LOADS_STEPS * k->lanes;
 }
 
-// x86's bfloat16 dot product. The host's own CPU is asked first: a CPU device runs on it.
+// Probes in x86's inline assembly: the host's CPU runs a CPU device, but its driver's compiler may not take assembly.
+static bool takes_x86(const clattn_capabilities *device) {
+    return device->is_cpu && cla_takes_assembly(ASSEMBLY_OF_X86, device->platform);
+}
+
+// x86's bfloat16 dot product.
 static bool dot_applies(const clattn_capabilities *device) {
-    return device->is_cpu && device->float_vector_width >= WORDS && cla_os_cpu_has_dot_bf16();
+    return takes_x86(device) && device->float_vector_width >= WORDS && cla_os_cpu_has_dot_bf16();
 }
 static knobs dot_knobs(const clattn_capabilities *device) {
     (void)device;
@@ -113,7 +119,7 @@ static double dot_flops(const knobs *k) {
 
 // x86's integer dot products: of bytes, and of words.
 static bool integers_apply(const clattn_capabilities *device) {
-    return device->is_cpu && cla_os_cpu_dot_i8_lanes() >= 8 && device->float_vector_width >= 8;
+    return takes_x86(device) && cla_os_cpu_dot_i8_lanes() >= 8 && device->float_vector_width >= 8;
 }
 static knobs integers_knobs(const clattn_capabilities *device) {
     const int lanes = cla_os_cpu_dot_i8_lanes(), width = device->float_vector_width >= WORDS ? WORDS : 8;
@@ -166,7 +172,7 @@ static double subgroup_flops(const knobs *k) {
 
 // AMX: the context has asked for its registers, and only then has the engine's bit.
 static bool amx_applies(const clattn_capabilities *device) {
-    return device->is_cpu;
+    return takes_x86(device);
 }
 static knobs amx_knobs(const clattn_capabilities *device) {
     (void)device;
@@ -198,7 +204,7 @@ static double amx_flops(const knobs *k) {
 
 // Tiles of bytes likewise: of both signs, no four alike, the least and the greatest among them.
 static bool amx_i8_applies(const clattn_capabilities *device) {
-    return device->is_cpu && cla_os_cpu_has_amx_i8();
+    return takes_x86(device) && cla_os_cpu_has_amx_i8();
 }
 static knobs amx_i8_knobs(const clattn_capabilities *device) {
     (void)device;

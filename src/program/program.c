@@ -176,9 +176,15 @@ static clattn_status ask_compiled(clattn_context *c, program *p, cl_kernel kerne
     return code == CL_SUCCESS ? CLATTN_OK : cla_context_fail_opencl(c, code, "clGetKernelWorkGroupInfo");
 }
 
+const char *cla_program_device_options(const clattn_context *c) {
+    const clattn_capabilities *of = &c->capabilities;
+    return of->is_cpu && !cla_takes_assembly(ASSEMBLY_OF_X86, of->platform) ? " -DNO_ASSEMBLY" : "";
+}
+
 static bool print_options(clattn_context *c, const program_spec *spec, char *text, size_t bytes) {
-    const int used = snprintf(text, bytes, "%s%s -w ", spec->options ? spec->options : PROGRAM_OPTIONS,
-                              spec->large && takes_large(c) ? LARGE_OPTION : "");
+    const int used =
+        snprintf(text, bytes, "%s%s%s -w ", spec->options ? spec->options : PROGRAM_OPTIONS,
+                 spec->large && takes_large(c) ? LARGE_OPTION : "", cla_program_device_options(c));
     return used >= 0 && (size_t)used < bytes &&
            cla_knobs_print(&spec->knobs, text + used, bytes - (size_t)used);
 }

@@ -35,6 +35,9 @@ typedef struct program_spec {
 
 #define PROGRAM_OPTIONS "-cl-std=CL1.2"
 #define PROGRAM_MOST_OPTIONS 1024
+// Options of the context's device for each program, with a blank in front; "" where there are none. A CPU's compiler that is not known
+// to take inline assembly (device/defects.h) gets none: texts have some wherever the compiler says that its target has AVX-512.
+const char *cla_program_device_options(const clattn_context *context);
 
 #define PROGRAM_MOST_IDLE 16
 

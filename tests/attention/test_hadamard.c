@@ -173,9 +173,9 @@ int main(void) {
           *in_groups = harness_add(suite, "as no CPU", (const TTest *const[]){NULL});
     tcase_add_unchecked_fixture(group, begin_cpu, NULL);
     tcase_add_unchecked_fixture(in_groups, begin_gpu, end_gpu);
-    tcase_add_loop_test(group, types, 0, TYPES);
-    tcase_add_loop_test(group, blocks, 0, SIZES);
-    tcase_add_loop_test(group, around_attention, 0, 3);
+    harness_add_loop(group, types, TYPES);
+    harness_add_loop(group, blocks, SIZES);
+    harness_add_loop(group, around_attention, 3);
     harness_add_loop(in_groups, types, TYPES);
     harness_add_loop(in_groups, blocks, SIZES);
     harness_add_loop(in_groups, around_attention, 3);

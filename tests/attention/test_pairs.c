@@ -14,7 +14,7 @@
 #define SEED 1
 #define SHARE_STEP 16 // of the configurations a share takes every sixteenth,
 #define SHARE_FIRST 4 // from this one on,
-#define SHARE_ROWS 4  // and so many of its rows, or half of them (CLATTN_TEST_EVERY)
+#define SHARE_ROWS 4  // and so many of its rows, or fewer (CLATTN_TEST_EVERY), one at least
 
 static struct pairs array;
 static int *chosen, chosen_count; // rows of it
@@ -24,7 +24,7 @@ static bool in_share(int n) {
     int before = 0;
     if (array.rows[n].configuration % SHARE_STEP != SHARE_FIRST) return false;
     for (int i = 0; i < n; i++) before += array.rows[i].configuration == array.rows[n].configuration;
-    return before < SHARE_ROWS / (harness_every() > 1 ? 2 : 1);
+    return before < (harness_every() < SHARE_ROWS ? SHARE_ROWS / harness_every() : 1);
 }
 
 // What the family's path cannot do is in none of its cases, so that none is refused.

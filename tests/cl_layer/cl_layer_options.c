@@ -30,7 +30,7 @@ void layer_options_wait(layer_slow first) {
 
 void layer_options_version(char *version) {
     char *name = binaries ? strstr(version, "PoCL ") : NULL;
-    if (name != NULL && (name[5] < '4' || name[5] > '6')) memcpy(name, "CoPL", 4);
+    if (name != NULL && (name[5] < '4' || name[5] > '6')) memcpy(name, "pocl 2", 6);
 }
 
 // A function of this name is called or defined, and not only a file named.

@@ -126,6 +126,18 @@ for kernel in "probe_amx 0" "flash_matrix 4"; do
         { echo "$1 over int8: fewer products of tiles"; exit 1; }
     [ "$2" != 0 ] || ! echo "$tiles" | grep -q tdpbf16ps || { echo "$1: products of bfloat16 in a probe of bytes"; exit 1; }
 done
+# A compiler that is not known to take inline assembly gets none, whatever its CPU has (src/device/defects.c).
+for word in $(grep -oh '__AVX512[A-Z]*__' cl/*/*.cl cl/*/*.clh | sort -u); do
+    grep -q "^#undef $word\$" cl/base/common.clh || { echo "common.clh: NO_ASSEMBLY leaves $word"; exit 1; }
+done
+for kernel in lanes/decode_lanes lanes/flash_lanes linear/linear_few_lanes matrix/flash_matrix; do
+    for told in "-DNO_ASSEMBLY 0" "-DLANES=16 1"; do
+        "$clang" -E -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids ${told% *} -DLANES=16 -DTYPE_Q=1 -DTYPE_KV=1 \
+            -Icl -I"$knobs" cl/$kernel.cl >"$knobs/text" 2>/dev/null || [ $kernel = matrix/flash_matrix ]
+        [ "$(grep -c __asm__ "$knobs/text" | sed 's/[1-9].*/1/')" = ${told#* } ] ||
+            { echo "$kernel, ${told% *}: inline assembly is not as it should be"; exit 1; }
+    done
+done
 # Explicit positions, of one axis and of three; cosines and sines of the caller's; keys of int8 that are turned.
 for positions in 1 2 3; do
     lint -DPOSITIONS=$positions cl/steps/rope.cl

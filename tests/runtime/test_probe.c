@@ -4,11 +4,13 @@
 
 #include "args/args.h"
 #include "args/fragments.h"
+#include "device/defects.h"
 #include "probe/eights.h"
 #include "probe/fragments.h"
 #include "probe/lane_widths.h"
 #include "probe/probe.h"
 #include "probe/subgroups.h"
+#include "support/layer_client.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,12 +99,56 @@ START_TEST(tiles) {
     ck_assert(!(cla_probe_results(c, ALL).proven & PROBES_AMX_I8));
     clattn_context_destroy(c);
     c = harness_open((clattn_context_params){.engines = CLATTN_ENGINES_ALL});
-    const bool granted = clattn_context_capabilities(c)->is_cpu && cla_os_request_amx();
+    const bool granted = c->capabilities.is_cpu &&
+                         cla_takes_assembly(ASSEMBLY_OF_X86, c->capabilities.platform) &&
+                         cla_os_request_amx();
     ck_assert_uint_eq(c->engines, granted ? CLATTN_ENGINE_AMX : 0);
     ck_assert_int_eq(cla_probe_results(c, ALL).proven >> PROBE_AMX & 1u, granted);
     ck_assert_int_eq(cla_probe_results(c, ALL).proven >> PROBE_AMX_I8 & 1u,
                      granted && cla_os_cpu_has_amx_i8());
     clattn_context_destroy(c);
+}
+END_TEST
+
+// The linker puts these in front of the library's own (meson.build). While `has_all` is set, the CPU seems to have all of x86's engines.
+static bool has_all;
+#define IN_FRONT(type, name, all)                                                                            \
+    type __real_##name(void);                                                                                \
+    type __wrap_##name(void);                                                                                \
+    type __wrap_##name(void) {                                                                               \
+        return has_all ? (all) : __real_##name();                                                            \
+    }
+IN_FRONT(bool, cla_os_request_amx, true)
+IN_FRONT(bool, cla_os_cpu_has_amx_i8, true)
+IN_FRONT(bool, cla_os_cpu_has_dot_bf16, true)
+IN_FRONT(int, cla_os_cpu_dot_i8_lanes, 16)
+
+// Inline assembly goes to compilers that are known to take it alone, whatever the CPU has and the caller asks for: Oclgrind 21.10 ends
+// the process when it compiles the probe of AMX (check_oclgrind.sh runs this group under it). PoCL here gets the name of another
+// driver. It would compile the probes, and the process would end by an illegal instruction where the CPU has no AMX.
+START_TEST(no_assembly_for_strangers) {
+    static const char stranger[] = "OpenCL 3.0 Stranger 21.10";
+    const struct layer_control *layer = layer_client();
+    if (layer) layer->pretend(CL_PLATFORM_VERSION, stranger, sizeof stranger);
+    has_all = true;
+    clattn_context *c = harness_open((clattn_context_params){.engines = CLATTN_ENGINES_ALL});
+    if (layer) layer->pretend(0, NULL, 0);
+    ck_assert(!layer || c->engines == 0); // nothing was asked of the system
+    snprintf(c->capabilities.platform, sizeof c->capabilities.platform, "Platform, %s", stranger);
+    c->capabilities.float_vector_width = 16; // as of a CPU with AVX-512
+    c->engines = CLATTN_ENGINES_ALL;
+    const unsigned of_x86 = 1u << PROBE_DOT_BF16 | 1u << PROBE_DOT_I8 | PROBES_AMX_I8;
+    ck_assert_uint_eq(cla_probe_results(c, of_x86).proven & of_x86, 0);
+    for (int id = PROBE_NONE + 1; id < PROBE_COUNT; id++) {
+        char options[PROBE_OPTIONS];
+        if (!cla_probes[id].applies(&c->capabilities)) continue;
+        ck_assert(cla_probe_options(c, &cla_probes[id], options));
+        ck_assert_msg(!strstr(options, "-DDOT_BF16") && !strstr(options, "-DDOT_I8=2") &&
+                          !strstr(options, "-DMATRIX_ENGINE=2") && strstr(options, "-DNO_ASSEMBLY"),
+                      "%s: %s", cla_probes[id].name, options);
+    }
+    clattn_context_destroy(c);
+    has_all = false;
 }
 END_TEST
 
@@ -438,5 +484,7 @@ int main(void) {
     TCase *group = harness_add(suite, "probe", tests);
     tcase_add_loop_test(group, fragments, 0, sizeof fragments_engines / sizeof fragments_engines[0]);
     tcase_add_loop_test(group, subgroups_of_each_size, 0, sizeof spellings / sizeof spellings[0]);
+    const TTest *const alone[] = {no_assembly_for_strangers, NULL};
+    harness_add(suite, "assembly", alone);
     return harness_run(suite);
 }

@@ -55,6 +55,28 @@ START_TEST(groups_of_rows) {
 }
 END_TEST
 
+// The texts have inline assembly wherever a compiler's target is a CPU with AVX-512. A CPU's compiler that is not known gets none.
+START_TEST(assembly_where_it_is_known) {
+    static const struct {
+        bool is_cpu;
+        const char *platform;
+        bool told;
+    } cases[] = {{true, "Portable Computing Language, OpenCL 3.0 PoCL 3.1", false},
+                 {true, "Oclgrind, OpenCL 1.2 (Oclgrind 21.10)", true},
+                 {false, "Oclgrind, OpenCL 1.2 (Oclgrind 21.10)", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        clattn_context *c = open_context(NULL);
+        program *p;
+        c->capabilities.is_cpu = cases[i].is_cpu;
+        snprintf(c->capabilities.platform, sizeof c->capabilities.platform, "%s", cases[i].platform);
+        ck_assert_int_eq(cla_program_get_spec(c, &plain, &p), CLATTN_OK);
+        ck_assert_msg(!strstr(p->options, "-DNO_ASSEMBLY") == !cases[i].told, "%s: %s", cases[i].platform,
+                      p->options);
+        clattn_context_destroy(c);
+    }
+}
+END_TEST
+
 // PTX text is given another target and loses the marks, and nothing else is taken for it.
 START_TEST(hidden_instructions) {
     static const struct {
@@ -269,6 +291,7 @@ int main(void) {
     const TTest *const tests[] = {every_part_counts,
                                   hidden_instructions,
                                   groups_of_rows,
+                                  assembly_where_it_is_known,
                                   cache_keeps_them_apart,
                                   drivers_that_must_not_be_asked,
                                   inserted_text_is_compiled,

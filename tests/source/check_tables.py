@@ -71,7 +71,7 @@ def check_families():
     """Rows that no reader takes, and families without a row of a kind; those without rows between them share what follows."""
     table, kinds = "include/clattn/families.def", {"VARIANT", "SUITES", "OCLGRIND"}
     shapes = {"FAMILY": r"\w+", "VARIANT": r'"[\w-]+", [A-Z0-9]+, "\w+", [A-Z0-9]+, "[^"]*"', "TUNE": r'[A-Z0-9]+, "[^"]+"',
-              "SUITES": r'"\w+", "[^"]*", "\w*", "\w+(:\w+)?!?(/\d+)?(=\d+)?( \w+(:\w+)?!?(/\d+)?(=\d+)?)*"',
+              "SUITES": r'"\w+", "[^"]*", "\w*", "\w+(:\w+)?[!+]?(/\d+)?(=\d+)?( \w+(:\w+)?[!+]?(/\d+)?(=\d+)?)*"',
               "BY_HAND": r'"\w+", "[^"]+"', "OCLGRIND": r'"(\w+", "(all|decode|projections|integers|blocks|tiles|fragments|bf16|i8|gradients|gradients-bf16)", "[^"]+|", "[^"]+", ")"'}
     groups, cases = [], {}
     for line in text_of(table).split("#define OCLGRIND")[1].split("#undef")[0].split("\n")[1:]:
