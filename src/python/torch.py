@@ -8,7 +8,8 @@
 
 A device that works in the host's memory, such as a CPU, reads and writes torch's own memory; others are given copies. The operators are
 torch.ops.clattn.attention and torch.ops.clattn.attention_backward: torch.compile, torch.export and autograd know them. Tensors of float64,
-or that do not lie on the CPU, go to torch's own attention, and one warning says so. Second derivatives are not there."""
+or that do not lie on the CPU, go to torch's own attention, and one warning says so. Second derivatives and derivatives in forward mode raise
+an exception."""
 import ctypes
 import functools
 import math
@@ -87,8 +88,8 @@ def _prepared(kind, heads, causal, alignment, scale, softcap, window, dropout):
 
 
 def _launch(call, options, seed, *tensors):
-    """One call of the library on torch's tensors, of which those that are None or have no elements are left out. It runs over torch's own
-    memory, or over copies where the device has memory of its own. It has ended when this function returns, so that no OpenCL buffer
+    """One call of the library on torch's tensors, without those that are None. It runs over torch's own memory, or over copies
+    where the device has memory of its own. It has ended when this function returns, so that no OpenCL buffer
     outlives the memory under it."""
     template, kept = _prepared(call.kind, tensors[0].shape[1], *options)
     params, context, held, back = call.block.from_buffer_copy(template), clattn._context(), [], []
@@ -103,14 +104,16 @@ def _launch(call, options, seed, *tensors):
                 rank = len(shape)
                 if kind is None or not 1 <= rank <= 4:
                     raise TypeError(f"{name}: {x.dtype} of {rank} axes is not taken: float32, float16 and bfloat16 are, bool for a mask")
-                if not address:
-                    continue  # it has no elements
-                size = x.element_size()
-                nbytes = x.nbytes if x.is_contiguous() else (sum(map(operator.mul, shape, stride)) - sum(stride) + 1) * size
+                rest, nbytes = _REST[rank], x.nbytes
+                if not nbytes:  # it needs no buffer
+                    _put_tensor(params, place, 0, 0, kind, rank, *shape, *rest, *stride, *rest, 0, 0)
+                    continue
+                if not x.is_contiguous():  # from the first element to the last
+                    nbytes = (sum(map(operator.mul, shape, stride)) - sum(stride) + 1) * x.element_size()
                 shared = clattn._in_place(context, address, nbytes)
-                if (dense and stride[-1] != 1) or address % size or not (shared or written):
+                if (dense and stride[-1] != 1) or address & 3 and address % x.element_size() or not (shared or written):
                     x = x.clone(memory_format=torch.contiguous_format)
-                    stride, address, nbytes = x.stride(), x.data_ptr(), x.numel() * size
+                    stride, address, nbytes = x.stride(), x.data_ptr(), x.nbytes
                     shared = shared and clattn._in_place(context, address, nbytes)
                 if shared and recorded is None:
                     memory = lib.clCreateBuffer(opencl, _WRITTEN if written else _READ, nbytes, address, None)
@@ -127,7 +130,6 @@ def _launch(call, options, seed, *tensors):
                         clattn._Memory.copy(context, x.view(-1).view(torch.uint8).numpy())
                     memory = kept[1].handle
                     back += [(memory, nbytes, address)] * written
-                rest = _REST[rank]
                 _put_tensor(params, place, memory, 0, kind, rank, *shape, *rest, *stride, *rest, 0, 0)
             status = getattr(lib, call.function)(context.handle, queue, params, 0, None, None)
             if status:
@@ -151,8 +153,9 @@ def _wide(x):
 
 def _forward(q, k, v, mask, bias, sinks, causal, alignment, scale, softcap, window, dropout, seed, out=None, lse=None):
     """Attention into `out`, and into `lse` where it is given; a call without rows has nothing to compute."""
-    items, heads, rows, _ = q.shape
-    out = q.new_empty((items, heads, rows, v.shape[-1])) if out is None else out
+    items, heads, rows, width = q.shape
+    if out is None:  # of q's shape by the shorter way
+        out = torch.empty_like(q) if v.shape[-1] == width and q.is_contiguous() else q.new_empty((items, heads, rows, v.shape[-1]))
     drops_all = dropout and ctypes.c_float(dropout).value == 1
     if items and heads and rows:
         options = (causal, alignment, scale, softcap, tuple(window), 0.0 if drops_all else dropout)
