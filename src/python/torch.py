@@ -8,8 +8,8 @@
 
 A device that works in the host's memory, such as a CPU, reads and writes torch's own memory; others are given copies. The operators are
 torch.ops.clattn.attention and torch.ops.clattn.attention_backward: torch.compile, torch.export and autograd know them. Tensors of float64,
-or that do not lie on the CPU, go to torch's own attention, and one warning says so. Second derivatives and derivatives in forward mode raise
-an exception."""
+or that do not lie on the CPU, go to torch's own attention, and one warning says so. Second derivatives and derivatives in forward mode
+raise an exception."""
 import ctypes
 import functools
 import math
@@ -164,7 +164,8 @@ def _forward(q, k, v, mask, bias, sinks, causal, alignment, scale, softcap, wind
     return out.zero_() if drops_all else out
 
 
-def _gradients(dout, dlse, q, k, v, out, lse, mask, bias, sinks, causal, alignment, scale, softcap, window, dropout, seed, wants, made=None):
+def _gradients(dout, dlse, q, k, v, out, lse, mask, bias, sinks, causal, alignment, scale, softcap, window, dropout, seed, wants,
+               made=None):
     """dq, dk, dv, and float32 dbias and dsinks as `wants` says; without rows, or with no numbers in them, zeros."""
     sized = q.numel() and k.numel() and v.numel()
     make = torch.empty if sized else torch.zeros

@@ -238,7 +238,8 @@ def by_operator(q, k, v, bias=None, sinks=None):
 
 
 def by_transformers(q, k, v, bias=None, sinks=None):
-    return clattn_torch._transformers(types.SimpleNamespace(training=False), q, k, v, None if bias is None else bias[None, None], scaling=0.3, s_aux=sinks)[0]
+    mask = None if bias is None else bias[None, None]
+    return clattn_torch._transformers(types.SimpleNamespace(training=False), q, k, v, mask, scaling=0.3, s_aux=sinks)[0]
 
 
 def within_torch(q, k, v, bias=None):
@@ -299,7 +300,6 @@ views = {"transposed": R(1, 4, 2, 8).transpose(1, 2), "repeated": R(1, 1, 1, 8).
 for name, x in views.items():
     alike(f"{name}", lambda attend: attend(x, x, x), True)
     alike(f"{name}, with gradients", lambda attend: trained(attend, x, k, x, which=(1,)), True)
-between = torch.frombuffer(bytearray(q.numel() * 4 + 1), dtype=torch.uint8)[1:].view(-1)
 between = torch.frombuffer(memoryview(bytearray(b"\0" + q.numpy().tobytes())), dtype=torch.float32, offset=1, count=q.numel()).reshape(SHAPE)
 alike("an address between elements", lambda attend: attend(between, between, between), True)
 in_place, clattn._in_place = clattn._in_place, lambda *_: False
