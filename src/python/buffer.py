@@ -311,13 +311,19 @@ def _stored(name, array, word):
 
 
 def _in_place(context, address, nbytes):
-    """Whether the device works in host memory that lies so, asked by a copy between two pieces that do."""
-    if not context.capabilities()["is_cpu"]:
-        return False
-    page, count = 4096, 64 + nbytes % 64
+    """Whether the device works in host memory of this alignment. A copy between two such pieces of memory shows it, once a context."""
+    at, count = (address | 4096) & -(address | 4096), 64 + (nbytes & -nbytes) % 64
+    found = context._placed.get((at, count))
+    if found is None:
+        found = context._placed[at, count] = context.capabilities()["is_cpu"] and _copies_in_place(context, at, count)
+    return found
+
+
+def _copies_in_place(context, at, count):
+    page = 4096
     raw = np.zeros(4 * page, np.uint8)
-    first = (address - raw.ctypes.data) % page
-    pieces = [raw[at:at + count] for at in (first, first + 2 * page)]
+    first = (at - raw.ctypes.data) % page
+    pieces = [raw[start:start + count] for start in (first, first + 2 * page)]
     memories = [_Memory(context, count, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, piece.ctypes.data, raw) for piece in pieces]
     pieces[0][:] = 1
     _ask(library(), "clEnqueueCopyBuffer", context.queue, memories[0].handle, memories[1].handle, 0, 0, count, 0, None, None)

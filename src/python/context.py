@@ -77,6 +77,27 @@ class Recording(_Closed):
             self.handle, self.kept = None, []
 
 
+class _Use:
+    """Context._use(). Each call passes here, and a class costs half of a generator's time."""
+    __slots__ = ("_context",)
+
+    def __init__(self, context):
+        self._context = context
+
+    def __enter__(self):
+        context = self._context
+        context._lock.acquire()
+        if not context.handle or context._pid != os.getpid():
+            context._lock.release()
+            raise ValueError("the context is closed" if not context.handle else "the context is another process's")
+        context._depth += 1
+        return library()
+
+    def __exit__(self, *_):
+        self._context._depth -= 1
+        self._context._lock.release()
+
+
 class Context(_Closed):
     """A device with its compiled kernels and an in-order queue. `device` is its number among devices(), "gpu", "cpu", or a part of a name
     that one device alone has. None is the device that the environment variable CLATTN_DEVICE names in the same way, else the first.
@@ -87,6 +108,7 @@ class Context(_Closed):
     def __init__(self, device=None, **options):
         self._lock, self._depth, self._pid, self._groups, self._log = threading.RLock(), 0, os.getpid(), weakref.WeakSet(), _Log()
         self._recordings, self._recorded = weakref.WeakSet(), None
+        self._placed = {}  # what _in_place found
         with _lock:  # of PoCL 3.1 the first question starts it, and two at once end the process
             self._create(device, options)
 
@@ -109,17 +131,9 @@ class Context(_Closed):
             raise Error(CLATTN_DRIVER, f"clCreateCommandQueue failed ({code.value})")
         _contexts.add(self)
 
-    @contextlib.contextmanager
     def _use(self):
         """The context for this thread alone, and open."""
-        with self._lock:
-            if not self.handle or self._pid != os.getpid():
-                raise ValueError("the context is closed" if not self.handle else "the context is another process's")
-            self._depth += 1
-            try:
-                yield library()
-            finally:
-                self._depth -= 1
+        return _Use(self)
 
     def close(self):
         """Finish its calls, keep its kernels, and give all back. Its Buffers may live on, but not be used."""

@@ -40,18 +40,19 @@ def same(what, ours, theirs, exact, dtype):
         raise SystemExit(f"{what}: off by {error:.2g}, torch's own by {allowed:.2g}")
 
 
-calls = {"attention": 0, "attention_backward": 0}  # of clattn
+calls = {"attention": 0, "attention_backward": 0}  # of the library
 
 
 def counted(name, call):
-    def counts(*tensors, **options):
+    def counts(*arguments):
         calls[name] += 1
-        return call(*tensors, **options)
+        return call(*arguments)
     return counts
 
 
 for name in calls:
-    setattr(clattn_torch.clattn, name, counted(name, getattr(clattn_torch.clattn, name)))
+    function = f"clattn_{name}_enqueue"
+    setattr(clattn_torch.clattn.library(), function, counted(name, getattr(clattn_torch.clattn.library(), function)))
 
 
 @contextlib.contextmanager

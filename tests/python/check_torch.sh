@@ -50,5 +50,6 @@ if [ -z "${CLATTN_TORCH:-}" ]; then
 fi
 "$python" tests/source/check_porting.py || exit 1
 "$python" -I tests/python/check_torch.py ${own:+"$own"} || exit 1
+"$python" -I tests/python/check_torch_edges.py ${own:+"$own"} || exit 1
 "$python" -I -c 'import transformers' 2>/dev/null || exit 0
 "$python" -I tests/python/check_transformers.py ${own:+"$own"}
