@@ -35,7 +35,8 @@ TYPES = [SLIDING, FULL, FULL, SLIDING, SLIDING, FULL]
 
 # Keys of some kind, each with a value that is no kind's default.
 KEYS = {"rope_theta": 777.0, "partial_rotary_factor": 0.75, "rope_local_base_freq": 333.0, "sliding_window": 7, "use_sliding_window": True,
-        "max_window_layers": 2, "layer_types": TYPES, "sliding_window_pattern": 4, "query_pre_attn_scalar": 24, "attn_logit_softcapping": 2.0,
+        "max_window_layers": 2, "layer_types": TYPES, "sliding_window_pattern": 4, "query_pre_attn_scalar": 24,
+        "attn_logit_softcapping": 2.0,
         "rms_norm_eps": 0.25, "layer_norm_eps": 0.25, "layer_norm_epsilon": 0.25, "attention_multiplier": 0.3, "scale_attn_weights": False,
         "scale_attn_by_inverse_layer_idx": True, "reorder_and_upcast_attn": False, "clip_qkv": 0.5, "use_qk_norm": True, "alibi": True,
         "max_position_embeddings": 16, "original_max_position_embeddings": 8, "rope_interleaved": True, "rope_scaling": {}}
@@ -60,7 +61,8 @@ def cases():
         yield kind, "defaults, last layer", {}, 5, {}
         strange = {key: value for key, value in KEYS.items() if kind not in OWN.get(key, [])
                    and (kind in ROPE or key != "max_position_embeddings") and (kind != "gpt_oss" or key != "partial_rotary_factor")
-                   and (key not in ("layer_types", "max_window_layers") or kind not in ("qwen2", "qwen3", "gemma2", "gemma3_text", "gpt_oss"))}
+                   and (key not in ("layer_types", "max_window_layers") or kind not in ("qwen2", "qwen3", "gemma2", "gemma3_text",
+                           "gpt_oss"))}
         yield kind, "keys of other kinds", strange, 3, {}
         yield kind, "keys of other kinds, null", dict.fromkeys(key for key in strange if key not in COMMON), 3, {}
         for key, value in strange.items():
@@ -68,10 +70,12 @@ def cases():
         for key, of in OWN.items():
             if kind in of:
                 yield kind, f"{key} changed", {key: KEYS[key]}, 3, {}
-                others = kind in ("gemma2", "gemma3_text", "gpt_oss") and key in ("sliding_window", "rope_theta")  # what layer 3 does not read
-                yield kind, f"{key} null", {key: None}, 3, {"free": others}
+                others = kind in ("gemma2", "gemma3_text", "gpt_oss") and key in ("sliding_window",
+                        "rope_theta")  # what layer 3 does not read
+                yield kind, f"{key} null", {key: None}, 3, {"free": others or key == "reorder_and_upcast_attn"}
                 yield kind, f"{key} true", {key: True}, 3, {"free": True, "later": key not in ("rope_theta", "sliding_window")}
-                yield kind, f"{key} of words", {key: "7"}, 3, {"later": True, "free": key in ("rms_norm_eps", "rope_theta") or key == "sliding_window"}
+                yield kind, f"{key} of words", {key: "7"}, 3, {"later": True, "free": key in ("rms_norm_eps", "rope_theta")
+                        or key == "sliding_window"}
     yield from of_sizes()
     yield from of_windows()
     yield from of_rope()
@@ -188,18 +192,24 @@ def of_rope():
         for name in SCALINGS:
             rope = cut(rope_of(name, rope_theta=5000.0), pairs)
             yield kind, f"rope_parameters {name}", {**put(rope), **short}, layer, {}
-            old = {("type" if key == "rope_type" and kind != "gemma3_text" else key): value for key, value in rope.items() if key != "rope_theta"}
+            old = {("type" if key == "rope_type" and kind != "gemma3_text" else key): value for key, value in rope.items()
+                    if key != "rope_theta"}
             yield kind, f"rope_scaling {name}", {"rope_scaling": old, "rope_theta": 900.0, **short}, layer, {
                 "later": kind not in ("llama", "mixtral", "gemma3_text", "phi", "phi3", "gpt_oss")}
         yield kind, "rope_parameters of a base alone", put({"rope_theta": 50.0}), layer, {}
-        yield kind, "rope_parameters of a base, and one beside it", {**put({"rope_type": "default", "rope_theta": 50.0}), "rope_theta": 70.0}, layer, {}
+        yield kind, "rope_parameters of a base, and one beside it", {**put({"rope_type": "default", "rope_theta": 50.0}),
+                "rope_theta": 70.0}, layer, {}
         yield kind, "rope_parameters {}", put({}), layer, {}
         yield kind, "rope_parameters null, rope_scaling null", {"rope_parameters": None, "rope_scaling": None}, layer, {}
-        yield kind, "rope_scaling before rope_parameters", {**put(rope_of("linear", factor=2.0)), "rope_scaling": rope_of("linear", factor=4.0)}, layer, {}
-        yield kind, "rope_scaling su", {"rope_scaling": cut({**SCALINGS["longrope"], "type": "su"}, pairs), **short}, layer, {}
-        yield kind, "rope_scaling yarn with lists", {"rope_scaling": cut({**SCALINGS["longrope"], "type": "yarn"}, pairs), **short}, layer, {}
+        yield kind, "rope_scaling before rope_parameters", {**put(rope_of("linear", factor=2.0)), "rope_scaling": rope_of("linear",
+                factor=4.0)}, layer, {}
+        yield kind, "rope_scaling su", {"rope_scaling": cut({**SCALINGS["longrope"], "type": "su"}, pairs),
+                **short}, layer, {"free": kind == "gemma3_text"}
+        yield kind, "rope_scaling yarn with lists", {"rope_scaling": cut({**SCALINGS["longrope"], "type": "yarn"}, pairs),
+                **short}, layer, {"free": kind == "gemma3_text"}
         yield kind, "an unknown type", put({"rope_type": "ntk", "factor": 2.0}), layer, {}
-        yield kind, "attn_factor", put(cut(rope_of("longrope" if kind == "phi3" else "yarn", attn_factor=0.5), pairs)), layer, {"refuse": "attn_factor"}
+        yield kind, "attn_factor", put(cut(rope_of("longrope" if kind == "phi3" else "yarn", attn_factor=0.5),
+                pairs)), layer, {"refuse": "attn_factor"}
         for part in (0.5, 1.0):
             yield kind, f"a part of {part} in rope_parameters", put({"rope_type": "default", "partial_rotary_factor": part}), layer, {}
     yield from of_yarn()
@@ -218,9 +228,12 @@ def of_rope():
             yield "llama", f"{name}, lengths {lengths} beside it", {"rope_parameters": inside, **beside}, 1, {}
             yield "llama", f"{name}, lengths {lengths} beside and 20 in it", {
                 "rope_parameters": {**inside, "original_max_position_embeddings": 20}, **beside}, 1, {"later": lengths[0] != 32}
-        yield "llama", f"{name}, original length null beside it", {"rope_parameters": rope_of(name), "original_max_position_embeddings": None}, 1, {}
-        yield "llama", f"{name} in nested objects", {"rope_parameters": {FULL: rope_of(name), SLIDING: rope_of("default")}}, 1, {"refuse": "_attention"}
-        yield "gemma3_text", f"{name} of layers with the window", {"rope_parameters": {SLIDING: rope_of(name, rope_theta=600.0), FULL: rope_of(
+        yield "llama", f"{name}, original length null beside it", {"rope_parameters": rope_of(name),
+                "original_max_position_embeddings": None}, 1, {}
+        yield "llama", f"{name} in nested objects", {"rope_parameters": {FULL: rope_of(name),
+                SLIDING: rope_of("default")}}, 1, {"refuse": "_attention"}
+        yield "gemma3_text", f"{name} of layers with the window", {"rope_parameters": {SLIDING: rope_of(name, rope_theta=600.0),
+                FULL: rope_of(
             "linear")}, "layer_types": TYPES, "sliding_window": 20, "original_max_position_embeddings": 4, **short}, 0, {}
     for kind in ("qwen2", "qwen3", "gemma2", "gpt_oss"):
         yield kind, "nested objects", {"rope_parameters": {FULL: rope_of("default"), SLIDING: rope_of("default")}, "layer_types": TYPES,
@@ -231,7 +244,8 @@ def of_rope():
 
 def of_yarn():
     yarn = rope_of("yarn", factor=8.0, original_max_position_embeddings=48)
-    for key, value in {"attention_factor": 0.75, "beta_fast": 5.0, "beta_slow": 0.25, "truncate": False, "mscale": 0.7, "mscale_all_dim": 0.4,
+    for key, value in {"attention_factor": 0.75, "beta_fast": 5.0, "beta_slow": 0.25, "truncate": False, "mscale": 0.7,
+            "mscale_all_dim": 0.4,
                        "finetuned": True, "factor": 16, "rope_theta": 100.0}.items():
         yield "llama", f"yarn with {key}", {"rope_parameters": {**yarn, key: value}}, 1, {"refuse": None}
         yield "llama", f"yarn with {key} null", {"rope_parameters": {**yarn, key: None}, "max_position_embeddings": 192}, 1, {}
@@ -253,7 +267,8 @@ def of_yarn():
         yield "llama", f"rope_parameters {value!r}", {"rope_parameters": value}, 1, {}
     yield "gpt_oss", "a base alone", {"rope_theta": 10000.0, "sliding_window": 128}, 1, {"rows": 60}
     yield "gpt_oss", "default scaling", {"rope_parameters": {"rope_type": "default"}}, 1, {}
-    yield "mixtral", "yarn without head_dim", {"rope_parameters": yarn, "num_attention_heads": 4}, 1, {"without": ["head_dim"], "free": True}
+    yield "mixtral", "yarn without head_dim", {"rope_parameters": yarn, "num_attention_heads": 4}, 1, {"without": ["head_dim"],
+            "free": True}
 
 
 def of_long():
@@ -264,7 +279,8 @@ def of_long():
             beside = {"max_position_embeddings": most} if most else {}
             more = {"later": kind == "qwen3"}
             if original:
-                yield kind, f"longrope of {original} to {most}", {"rope_parameters": {**inside, "original_max_position_embeddings": original},
+                yield kind, f"longrope of {original} to {most}", {"rope_parameters": {**inside,
+                        "original_max_position_embeddings": original},
                                                                   **beside}, 1, more
                 yield kind, f"longrope of {original} beside it to {most}", {"rope_parameters": inside, **beside,
                                                                             "original_max_position_embeddings": original}, 1, more
@@ -281,7 +297,8 @@ def of_long():
         pairs = int(16 * part) // 2
         for kind in ("phi", "phi3"):
             yield kind, f"a part of {part}", {"partial_rotary_factor": part}, 1, {"free": pairs == 0 or int(16 * part) % 2}
-            yield kind, f"longrope of a part of {part}", {"rope_scaling": cut({"type": "longrope", **long}, pairs), "partial_rotary_factor": part,
+            yield kind, f"longrope of a part of {part}", {"rope_scaling": cut({"type": "longrope", **long}, pairs),
+                    "partial_rotary_factor": part,
                                                           "original_max_position_embeddings": 10, "max_position_embeddings": 40}, 1, {
                 "free": pairs < 2 or int(16 * part) % 2, "later": part != 0.75}
     for part in (0.25, 0.3, 1.0):
@@ -298,11 +315,13 @@ def of_gemma3():
     for layer in (0, 1):
         for name, more in {
                 "nested": {"rope_parameters": {FULL: full, SLIDING: local}}, "nested, no local one": {"rope_parameters": {FULL: full}},
-                "nested, no full one": {"rope_parameters": {SLIDING: local}}, "nested, null": {"rope_parameters": {FULL: None, SLIDING: None}},
+                "nested, no full one": {"rope_parameters": {SLIDING: local}}, "nested, null": {"rope_parameters": {FULL: None,
+                        SLIDING: None}},
                 "nested and bases beside it": {"rope_parameters": {FULL: rope_of("linear"), SLIDING: rope_of("default")}, "rope_theta": 5e4,
                                                "rope_local_base_freq": 200.0},
                 "legacy": {"rope_scaling": rope_of("linear", factor=8.0), "rope_theta": 5e4, "rope_local_base_freq": 200.0},
-                "legacy and nested": {"rope_scaling": rope_of("linear", factor=8.0), "rope_parameters": {FULL: rope_of("yarn"), SLIDING: local}},
+                "legacy and nested": {"rope_scaling": rope_of("linear", factor=8.0), "rope_parameters": {FULL: rope_of("yarn"),
+                        SLIDING: local}},
                 "nested, a part": {"rope_parameters": {FULL: rope_of("proportional", partial_rotary_factor=0.25), SLIDING: local}},
                 "a part beside nested": {"rope_parameters": {FULL: rope_of("proportional"), SLIDING: local}, "partial_rotary_factor": 0.25},
                 "flat, the defaults": {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}}.items():
@@ -325,7 +344,8 @@ def of_blocks():
         yield kind, "block, defaults", {}, 1, block
         yield kind, "block, epsilon changed", {key: 1e-3}, 1, block
         yield kind, "block, epsilon null", {key: None}, 1, block
-        yield kind, "block, other epsilons", {other: 0.5 for other in ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon") if other != key}, 1, block
+        yield kind, "block, other epsilons", {other: 0.5 for other in ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon")
+                if other != key}, 1, block
         for value in ("relu", "gelu", None):
             yield kind, f"block, {act} {value}", {act: value}, 1, block
         yield kind, "block, other activations", {other: "relu" for other in ("hidden_act", "hidden_activation", "activation_function")
@@ -464,9 +484,11 @@ def main():
     if write:
         lists = ("tensors", "results", "cases")
         with open(kinds.DATA, "w", encoding="utf-8") as file:
-            file.write("{" + ",\n".join(f"{json.dumps(k)}: " + ("[\n" + ",\n".join(map(json.dumps, v)) + "]" if k in lists else json.dumps(v))
+            file.write("{" + ",\n".join(f"{json.dumps(k)}: " + ("[\n" + ",\n".join(map(json.dumps, v)) + "]"
+                    if k in lists else json.dumps(v))
                                         for k, v in data.items()) + "}\n")
-    print(f"{len(data['cases'])} cases, {len(results)} results: " + ("as recorded" if same else "written" if write else "other than recorded"))
+    print(f"{len(data['cases'])} cases, {len(results)} results: " + ("as recorded" if same else "written"
+            if write else "other than recorded"))
     sys.exit(not (same or write))
 
 
