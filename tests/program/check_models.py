@@ -145,6 +145,8 @@ gpt2 = dict(model_type="gpt2", n_embd=WIDTH, n_head=4, n_layer=2, scale_attn_by_
 want = plain(w, x, 4, 4, True)
 check("GPT-2", gpt2, {"h.1.attn." + key: value for key, value in conv.items()}, want, 1)
 check("GPT-2 with its head", gpt2, {"transformer.h.0.attn." + key: value for key, value in conv.items()}, want)
+check("GPT-2 with a scale by layer", {**gpt2, "scale_attn_by_inverse_layer_idx": True},
+      {"h.1.attn." + key: value for key, value in conv.items()}, plain(w, x, 4, 4, True, scale=12 ** -0.5 / 2), 1)
 
 LLAMA = {"q": "q_proj.weight", "k": "k_proj.weight", "v": "v_proj.weight", "o": "o_proj.weight"}
 PHI = {**LLAMA, "o": "dense.weight", "bq": "q_proj.bias", "bk": "k_proj.bias", "bv": "v_proj.bias", "bo": "dense.bias"}
@@ -405,8 +407,6 @@ w = four(4, 4, 12, True)
 refused("relative", "position_embedding_type", {**bert, "position_embedding_type": "relative_key"},
     named("encoder.layer.0.attention", w, BERT))
 refused("decoder", "is_decoder", {**bert, "is_decoder": True}, named("encoder.layer.0.attention", w, BERT))
-check("GPT-2 with a scale by layer", {**gpt2, "scale_attn_by_inverse_layer_idx": True},
-      {"h.1.attn." + key: value for key, value in conv.items()}, plain(w, x, 4, 4, True, scale=12 ** -0.5 / 2), 1)
 refused("other heads", "--model: q, k and v are [144, 48]", {**gpt2, "n_embd": 60}, {"h.0.attn." + k: v for k, v in conv.items()})
 refused("no bias", "bq", gpt2, {"h.0.attn." + k: v for k, v in conv.items() if "attn.bias" not in k})
 refused("without norms", "q-norm", {**qwen3, "num_hidden_layers": 1},
