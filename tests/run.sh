@@ -69,6 +69,8 @@ later "options: each with its effect, checks that check" env $plainly sh tests/p
 later "options: what is refused" sh tests/program/check_refusals.sh build
 later "cookbook of masks and scores" env $plainly python3 tests/mods/check_cookbook.py build
 later "folders of published kinds of models, by numpy" env $plainly python3 tests/program/check_models.py build
+later "config.json of every kind of model, recorded from transformers" \
+    env $plainly python3 tests/program/check_kinds.py build $([ $all = off ] || echo all)
 later "layers over matrices of 8 and 4 bits, of files and made" env $plainly python3 tests/program/check_stored.py build
 later "decode reads K and V once" sh tests/kernels/check_decode_loads.sh build
 later "help, manual pages, completions" sh tests/program/check_shells.sh build

@@ -32,6 +32,9 @@ typedef enum clattn_rope_scaling {
     /* As NTK with the factor that fits the sequence at hand, factor * length / original_length - (factor - 1), where
      * `length` is above original_length; else none [dynamic NTK of Hugging Face's Transformers] */
     CLATTN_ROPE_SCALING_DYNAMIC,
+    /* The frequency of pair d is divided by pair_factors[d]; cosine and sine are multiplied by attention_factor.
+     * [LongRoPE: the factors for the length at hand. Proportional RoPE: infinity for pairs without rotation.] */
+    CLATTN_ROPE_SCALING_PAIRS,
     CLATTN_ROPE_SCALING_COUNT
 } clattn_rope_scaling;
 
@@ -46,13 +49,13 @@ typedef struct clattn_rope {
     double base;      /* 0: 10000 */
     int64_t position; /* of the first: -2^24 to 2^24 - N where it counts N rows or keys */
     clattn_rope_scaling scaling;
-    double factor; /* of the scaling, at least 1 */
+    double factor; /* of the scaling, at least 1; pairs: not used */
     double
         original_length; /* yarn, llama3, dynamic: positions that the model was trained on before, at least 1 */
     double length;       /* dynamic: positions of the sequence now; of a cache, when its keys were turned */
     double low_factor, high_factor; /* llama3; 0: 1 and 4 */
     double beta_fast, beta_slow;    /* yarn; 0: 32 and 1 */
-    double attention_factor;        /* yarn; 0: 0.1 ln(factor) + 1 */
+    double attention_factor;        /* yarn; 0: 0.1 ln(factor) + 1. pairs; 0: 1 */
     bool untruncated;               /* yarn: the ramp's ends need not be whole numbers [gpt-oss] */
 
     /* Optional, i32 [B or 1, N]: positions of the query rows, and of the keys, in place of `position`, which
@@ -68,6 +71,10 @@ typedef struct clattn_rope {
     /* Pair d turns by the second position where d % 3 is 1 and d < 3 * sections[1], by the third where d % 3 is 2 and
      * d < 3 * sections[2], else by the first. [Qwen3-VL] */
     bool sections_interleaved;
+
+    /* With scaling pairs alone: R/2 factors. */
+    const float *pair_factors; /* [pairs], host memory, read during the call: each 0.25 to infinity */
+    int pairs;                 /* R/2 */
 } clattn_rope;
 
 /* Turn the rows of one tensor, as attention turns q or k: out of place, or in place where y is x, field by field. */

@@ -22,6 +22,8 @@ def _fields(struct):
 def _annotation(struct, name):
     """What Python takes for a field, as a type; None: it is for C alone. A Tensor is an array or a Buffer."""
     word = struct.words[name]
+    if name in struct.host_lengths.values():
+        return None
     if word in HEADER and word not in ("clattn_tensor", "clattn_packed"):
         fields = [field for field in HEADER[word].words if _annotation(HEADER[word], field)]
         return word if fields and word not in (*PARTS, "clattn_log") else None
@@ -157,7 +159,11 @@ class _Call:
                 raise ValueError(f"{name}: {len(value)} were given, at most {kind._length_} are taken")
             value = kind(*(clattn_tensor() if x is None else self.tensor(f"{name}[{at}]", x) for at, x in enumerate(value)))
         elif word in HOST:
-            array = _host(name, value, HOST[word], struct.host_lengths[name], self.sizes)
+            letter, sizes = struct.host_lengths[name], self.sizes
+            if letter in struct.words:  # the length is a field of the struct
+                sizes = {letter: np.size(value)}
+                setattr(struct, letter, np.size(value))
+            array = _host(name, value, HOST[word], letter, sizes)
             self.kept.append(array)
             value = array.ctypes.data
         elif word == "const char *":
@@ -169,6 +175,8 @@ class _Call:
             value = _enum(name, value, word)
         elif word == "bool":
             value = _bool(name, value)
+        elif word in INTEGERS and name in struct.host_lengths.values():
+            raise TypeError(f"{name} is for C alone: it is the length of an array")
         elif word in INTEGERS:
             value = _number(name, value, INTEGERS[word])
         elif word in REALS:

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "evidence/case/case_fields.h"
 #include "evidence/device/guarded.h"
 #include "evidence/reference/random.h"
 #include "evidence/reference/reference.h"
@@ -36,7 +37,8 @@ static const clattn_rope scalings[] = {
     {.scaling = CLATTN_ROPE_SCALING_YARN, .factor = 4, .original_length = 64},
     {.scaling = CLATTN_ROPE_SCALING_YARN, .factor = 1, .original_length = 64, .attention_factor = 2},
     {.scaling = CLATTN_ROPE_SCALING_LLAMA3, .factor = 8, .original_length = 64},
-    {.scaling = CLATTN_ROPE_SCALING_DYNAMIC, .factor = 2, .original_length = 64, .length = 300}};
+    {.scaling = CLATTN_ROPE_SCALING_DYNAMIC, .factor = 2, .original_length = 64, .length = 300},
+    {.scaling = CLATTN_ROPE_SCALING_PAIRS, .pair_factors = case_pair_factors, .attention_factor = 1.25}};
 enum { SCALINGS = sizeof scalings / sizeof scalings[0], WAYS = SCALINGS * 4 };
 
 // Types of 16 bits see every scaling and width, and not all of them together; float16 in one layout, as kernels load it alone
@@ -49,6 +51,7 @@ static clattn_rope rope_of(int way) {
     clattn_rope rope = scalings[way / 4];
     rope.layout = way % 2 ? CLATTN_ROPE_INTERLEAVED : CLATTN_ROPE_HALF;
     rope.rotary_dim = way % 4 < 2 ? 12 : 0;
+    if (rope.pair_factors) rope.pairs = (rope.rotary_dim ? rope.rotary_dim : SIZE) / 2;
     rope.position = way % 3 ? POSITION : -POSITION;
     return rope;
 }

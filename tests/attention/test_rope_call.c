@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "evidence/device/budget.h"
+#include "evidence/case/case_fields.h"
 #include "evidence/reference/reference.h"
 #include "evidence/reference/storage.h"
 
@@ -251,7 +252,8 @@ START_TEST(one_million) {
         {.factor = 8},
         {.factor = 32, .original_length = 4096, .base = 150000, .untruncated = true},
         {.factor = 8, .original_length = 8192, .base = 500000},
-        {.factor = 2, .original_length = 2048, .length = 7000}};
+        {.factor = 2, .original_length = 2048, .length = 7000},
+        {.pair_factors = case_pair_factors, .pairs = SIZE / 2, .attention_factor = 1.19}};
     double positions[3 * BATCH * ROWS];
     make_positions(positions, 999990, 1000010);
     for (int n = 0; n < 4 * CLATTN_ROPE_SCALING_COUNT; n++) {

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "evidence/case/case_fields.h"
 #include "evidence/reference/reference.h"
 #include "evidence/reference/storage.h"
 
@@ -147,7 +148,8 @@ static void check_numbers(const shifting *s, const keys *k, const char *what) {
     double deltas[BATCH * ROWS], *want = reference_alloc(COUNT), of_rows[LINES];
     struct guarded cache, scales;
     clattn_rope rope = s->rope;
-    if (rope.scaling == CLATTN_ROPE_SCALING_YARN) rope.attention_factor = 1; // which the keys have
+    if (rope.scaling == CLATTN_ROPE_SCALING_YARN || rope.scaling == CLATTN_ROPE_SCALING_PAIRS)
+        rope.attention_factor = 1; // which the keys have
     for (int n = 0; n < BATCH * ROWS; n++)
         deltas[n] = (double)delta_of(s, n / ROWS * HEADS * ROWS + n % ROWS);
     bind_cache(s, &cache, &scales);
@@ -319,7 +321,8 @@ START_TEST(scalings) {
         {.factor = 8},
         {.factor = 32, .original_length = 4096, .base = 150000, .untruncated = true},
         {.factor = 8, .original_length = 8192, .base = 500000},
-        {.factor = 2, .original_length = 2048, .length = 2048}};
+        {.factor = 2, .original_length = 2048, .length = 2048},
+        {.pair_factors = case_pair_factors, .pairs = SIZE / 2, .attention_factor = 1.19}};
     for (int n = 0; n < 2 * CLATTN_ROPE_SCALING_COUNT; n++) {
         shifting s = plain(n < CLATTN_ROPE_SCALING_COUNT ? CLATTN_TYPE_F32 : CLATTN_TYPE_Q8_0, n);
         const int scaling = n % CLATTN_ROPE_SCALING_COUNT;

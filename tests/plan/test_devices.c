@@ -249,7 +249,6 @@ START_TEST(defects) {
         {"Intel(R) OpenCL Graphics, OpenCL 3.0 ", true, true, false, false},
         {"Portable Computing Language, OpenCL 3.0 PoCL 6.0  Linux, RELOC, LLVM 18.1.8, CUDA, POCL_DEBUG",
          false, false, true, false},
-        {"CUDA of somebody, OpenCL 3.0", true, true, false, false},
         {"clvk, OpenCL 3.0 CLVK on Vulkan v1.3.275 driver 4206816", true, true, false, false},
         {"Apple, OpenCL 1.2 (Apr 18 2023 18:13:25)", true, true, false, false},
         {"AMD Accelerated Parallel Processing, OpenCL 2.1 AMD-APP (3590.0)", true, true, false, false},

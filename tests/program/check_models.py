@@ -145,6 +145,8 @@ gpt2 = dict(model_type="gpt2", n_embd=WIDTH, n_head=4, n_layer=2, scale_attn_by_
 want = plain(w, x, 4, 4, True)
 check("GPT-2", gpt2, {"h.1.attn." + key: value for key, value in conv.items()}, want, 1)
 check("GPT-2 with its head", gpt2, {"transformer.h.0.attn." + key: value for key, value in conv.items()}, want)
+check("GPT-2 with a scale by layer", {**gpt2, "scale_attn_by_inverse_layer_idx": True},
+      {"h.1.attn." + key: value for key, value in conv.items()}, plain(w, x, 4, 4, True, scale=12 ** -0.5 / 2), 1)
 
 LLAMA = {"q": "q_proj.weight", "k": "k_proj.weight", "v": "v_proj.weight", "o": "o_proj.weight"}
 PHI = {**LLAMA, "o": "dense.weight", "bq": "q_proj.bias", "bk": "k_proj.bias", "bv": "v_proj.bias", "bo": "dense.bias"}
@@ -330,7 +332,8 @@ for what, more in ("", {}), (" that says gelu", dict(hidden_act="gelu")), (" tha
           {**named("model.layers.1.self_attn", w, LLAMA), **roles("model.layers.1", plus, GATED)},
           block("pre", plus, small, lambda n: plain(w, n, 6, 2, True, (10000.0, 8)), "gelu_new"), 1, *BLOCK)
 both = beside(["x", "attention", "h", "mlp"], False, True, False, 1)
-check("block of Gemma 2", {**llama, "model_type": "gemma2", "hidden_act": "gelu_pytorch_tanh", "query_pre_attn_scalar": 24},
+check("block of Gemma 2", {**llama, "model_type": "gemma2", "hidden_act": "gelu_pytorch_tanh", "query_pre_attn_scalar": 24,
+                          "attn_logit_softcapping": None},
       {**named("model.layers.1.self_attn", w, LLAMA), **roles("model.layers.1", both, TWICE)},
       block("sandwich", both, small, lambda n: plain(w, n, 6, 2, True, (10000.0, 8), None, 24 ** -0.5), "gelu_new"), 1, *BLOCK)
 w = {**four(4, 2, 16, False), "qn": vector(16), "kn": vector(16)}
@@ -404,8 +407,6 @@ w = four(4, 4, 12, True)
 refused("relative", "position_embedding_type", {**bert, "position_embedding_type": "relative_key"},
     named("encoder.layer.0.attention", w, BERT))
 refused("decoder", "is_decoder", {**bert, "is_decoder": True}, named("encoder.layer.0.attention", w, BERT))
-refused("upcast", "scale_attn_by_inverse_layer_idx", {**gpt2, "scale_attn_by_inverse_layer_idx": True},
-    {"h.0.attn." + k: v for k, v in conv.items()})
 refused("other heads", "--model: q, k and v are [144, 48]", {**gpt2, "n_embd": 60}, {"h.0.attn." + k: v for k, v in conv.items()})
 refused("no bias", "bq", gpt2, {"h.0.attn." + k: v for k, v in conv.items() if "attn.bias" not in k})
 refused("without norms", "q-norm", {**qwen3, "num_hidden_layers": 1},

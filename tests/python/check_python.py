@@ -227,6 +227,13 @@ def values():
     for sections in ([2, 3, 3], (2, 3, 3), np.array([2, 3, 3])):
         close(clattn.attention(q, k, k, rope={"layout": "half", "positions": axes[0], "k_positions": axes[1], "sections": sections}),
             turned.astype(np.float64), "sections")
+    pairs = lambda factors, **more: {"layout": "half", "scaling": "pairs", "pair_factors": factors, **more}
+    linear = clattn.attention(q, k, k, rope={"layout": "half", "scaling": "linear", "factor": 4})
+    close(clattn.attention(q, k, k, rope=pairs([4] * 8)), linear.astype(np.float64), "factors of pairs")
+    close(clattn.rope(q, **pairs([np.inf] * 8, attention_factor=0.5)), q * 0.5, "pairs without rotation")
+    refused("rope.pairs: 7 factors: R/2 = 8", clattn.attention, q, k, k, rope=pairs([1] * 7))
+    refused("pair_factors: shape (2, 4) was given", clattn.attention, q, k, k, rope=pairs(np.ones((2, 4))))
+    refused("pairs is for C alone", clattn.attention, q, k, k, rope=pairs([1] * 8, pairs=8))
     for buffers, n in (([None, np.array([3, 3])], 1), (np.array([3, 3]), 0), ([np.array([3, 3])], 0)):
         close(clattn.attention(q, k, k, mask_mod=f"j <= buffer{n}(b)", mod_buffers=buffers), reference(q, k[:, :, :4], k[:, :, :4])[0],
             "mod_buffers")

@@ -52,4 +52,5 @@ fi
 "$python" -I tests/python/check_torch.py ${own:+"$own"} || exit 1
 "$python" -I tests/python/check_torch_edges.py ${own:+"$own"} || exit 1
 "$python" -I -c 'import transformers' 2>/dev/null || exit 0
-"$python" -I tests/python/check_transformers.py ${own:+"$own"}
+"$python" -I tests/python/check_transformers.py ${own:+"$own"} || exit 1
+"$python" tests/program/make_kinds.py

@@ -9,7 +9,7 @@ static const int32_t too_long[] = {7, 8}, negative[] = {-1, 3}, rows_too_long[] 
                      five_and_four[] = {5, 4};
 
 static const float plain_numbers[] = {1, 1, 1, 1}, with_nan[] = {1, 1, 1, NAN},
-                   with_infinity[] = {1, INFINITY, 1, 1};
+                   with_small[] = {1, 1, 1, 0.125f}, with_infinity[] = {1, INFINITY, 1, 1};
 
 static const struct test_case good = {.name = "good",
                                       .batch = 2,
@@ -30,6 +30,13 @@ static clattn_rope *half(clattn_attention_params *p) {
 static clattn_rope *yarn(clattn_attention_params *p) {
     *half(p) = (clattn_rope){
         .layout = CLATTN_ROPE_HALF, .scaling = CLATTN_ROPE_SCALING_YARN, .factor = 2, .original_length = 64};
+    return &p->rope;
+}
+
+// Factors of pairs, of which a head has four.
+static clattn_rope *pairs(clattn_attention_params *p) {
+    half(p)->scaling = CLATTN_ROPE_SCALING_PAIRS;
+    p->rope.pair_factors = plain_numbers, p->rope.pairs = 4;
     return &p->rope;
 }
 
@@ -187,6 +194,12 @@ static clattn_tensor five(const clattn_attention_params *p) {
     X(yarn_attention, "attention_factor", yarn(p)->attention_factor = -1)                                    \
     X(llama3_range, "low_factor", (yarn(p)->low_factor = 4, p->rope.scaling = CLATTN_ROPE_SCALING_LLAMA3))   \
     X(dynamic_length, "rope.length", yarn(p)->scaling = CLATTN_ROPE_SCALING_DYNAMIC)                         \
+    X(pairs_none, "rope.pair_factors: is NULL", half(p)->scaling = CLATTN_ROPE_SCALING_PAIRS)                \
+    X(pairs_count, "rope.pairs: 3 factors", pairs(p)->pairs = 3)                                             \
+    X(pairs_small, "rope.pair_factors: 0.125 for pair 3", pairs(p)->pair_factors = with_small)               \
+    X(pairs_nan, "rope.pair_factors: nan", pairs(p)->pair_factors = with_nan)                                \
+    X(pairs_attention, "attention_factor", pairs(p)->attention_factor = -1)                                  \
+    X(pairs_alone, "rope.pair_factors: has no effect", pairs(p)->scaling = CLATTN_ROPE_SCALING_NONE)         \
     X(positions_type, "rope.positions", placed(p)->positions.type = CLATTN_TYPE_F32)                         \
     X(positions_rank, "rope.positions", placed(p)->positions.rank = 3)                                       \
     X(positions_rows, "rope.positions", placed(p)->positions.shape[1] = 4)                                   \

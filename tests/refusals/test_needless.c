@@ -29,7 +29,9 @@ static const struct {
               FIELD(positions),
               FIELD(k_positions),
               FIELD(sections),
-              FIELD(sections_interleaved)};
+              FIELD(sections_interleaved),
+              FIELD(pair_factors),
+              FIELD(pairs)};
 enum { FIELDS = sizeof fields / sizeof fields[0] };
 
 // Bytes of 1 are a number that is not 0 in every type of a field.

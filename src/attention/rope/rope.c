@@ -59,10 +59,12 @@ static double llama3_share(const clattn_rope *r, double turns_per_position) {
     return fmin(fmax((range.high - turns) / (range.high - range.low), 0.0), 1.0);
 }
 
-// Turns per position of pair d, times 2^64; below one turn because base >= 1 and factor >= 1.
+// Turns per position of pair d, times 2^64; below one turn because base >= 1, factor >= 1 and pair_factors[d] >= 0.25.
 static cl_ulong pair_turns(const clattn_rope *r, int width, int d) {
     const double turns = pow(base_of(r, width), -2.0 * d / width) / TWO_PI;
     double divided = 0.0;
+    if (r->scaling == CLATTN_ROPE_SCALING_PAIRS)
+        return (cl_ulong)(turns / (double)r->pair_factors[d] * 18446744073709551616.0);
     if (r->scaling == CLATTN_ROPE_SCALING_LINEAR) divided = 1.0;
     if (r->scaling == CLATTN_ROPE_SCALING_YARN) divided = yarn_share(r, width, d);
     if (r->scaling == CLATTN_ROPE_SCALING_LLAMA3) divided = llama3_share(r, turns);
@@ -71,6 +73,7 @@ static cl_ulong pair_turns(const clattn_rope *r, int width, int d) {
 }
 
 double cla_rope_amplitude(const clattn_rope *r) {
+    if (r->scaling == CLATTN_ROPE_SCALING_PAIRS) return r->attention_factor > 0.0 ? r->attention_factor : 1.0;
     if (r->scaling != CLATTN_ROPE_SCALING_YARN) return 1.0;
     return r->attention_factor > 0.0 ? r->attention_factor : 0.1 * log(r->factor) + 1.0;
 }

@@ -32,10 +32,31 @@ static clattn_status check_range(clattn_context *c, const clattn_rope *r) {
                             range.low);
 }
 
+// The factors of pairs: as many as there are pairs, each above the bound below which a position would be more than one turn.
+static clattn_status check_pairs(clattn_context *c, const clattn_rope *r, int width) {
+    if (!r->pair_factors)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "rope.pair_factors: is NULL: scaling pairs needs R/2");
+    if (r->pairs != width / 2)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "rope.pairs: %d factors: R/2 = %d are needed",
+                                r->pairs, width / 2);
+    for (int d = 0; d < r->pairs; d++)
+        if (!(r->pair_factors[d] >= 0.25f))
+            return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                    "rope.pair_factors: %g for pair %d: must be 0.25 or more",
+                                    (double)r->pair_factors[d], d);
+    return check_number(c, "attention_factor", r->attention_factor, 1e-6, true);
+}
+
 static clattn_status check_scaling(clattn_context *c, const clattn_rope *r, int width) {
     const bool yarn = r->scaling == CLATTN_ROPE_SCALING_YARN,
                llama3 = r->scaling == CLATTN_ROPE_SCALING_LLAMA3,
                dynamic = r->scaling == CLATTN_ROPE_SCALING_DYNAMIC;
+    if (r->scaling == CLATTN_ROPE_SCALING_PAIRS) return check_pairs(c, r, width);
+    if (r->pair_factors || r->pairs)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "rope.%s: has no effect without CLATTN_ROPE_SCALING_PAIRS",
+                                r->pair_factors ? "pair_factors" : "pairs");
     if (r->scaling == CLATTN_ROPE_SCALING_NONE) return CLATTN_OK;
     TRY(check_number(c, "factor", r->factor, 1.0, false));
     if (width < 4 && (dynamic || r->scaling == CLATTN_ROPE_SCALING_NTK))
@@ -93,7 +114,9 @@ static clattn_status check_unused(clattn_context *c, const clattn_rope *r) {
                   {cla_tensor_given(&r->positions), "positions"},
                   {cla_tensor_given(&r->k_positions), "k_positions"},
                   {cla_rope_has_sections(r), "sections"},
-                  {r->sections_interleaved, "sections_interleaved"}};
+                  {r->sections_interleaved, "sections_interleaved"},
+                  {r->pair_factors != NULL, "pair_factors"},
+                  {r->pairs != 0, "pairs"}};
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         if (fields[i].given)
             return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,

@@ -3,6 +3,8 @@
 
 #include <stddef.h>
 
+#include "evidence/case/case_fields.h"
+
 const struct case_host_row case_hosts[CASE_HOSTS] = {
 #define HOST(name, key, of_heads, per, low, high, field, option, help)                                       \
     [CASE_##name] = {key, of_heads, per, low, high, offsetof(clattn_score, field)},
@@ -45,6 +47,10 @@ struct test_case case_complete(const struct test_case *test) {
     if (t.hosts & CASE_HOST_BIT(CASE_OFFSETS)) t.score.alignment = CLATTN_ALIGN_OFFSET;
     if (case_projects(&t)) t.no_lse = true;
     if (t.op == CASE_BACKWARD) t.no_lse = false; // it is read
+    if (t.rope.scaling == CLATTN_ROPE_SCALING_PAIRS) {
+        t.rope.pair_factors = case_pair_factors;
+        t.rope.pairs = (int)(t.rope.rotary_dim ? t.rope.rotary_dim : t.head_dim) / 2;
+    }
     return t;
 }
 

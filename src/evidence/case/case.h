@@ -37,7 +37,7 @@
 //   alibi sinks headscales qlen kvlen offsets   [H] or [B] numbers made from the seed, or given: kvlen9:33:0
 //   ropehalf ropeinterleaved rotaryN ropebaseX ropeposN ropescalelinear ropescalentk ropefactorX
 //   ropescaleyarn ropescalellama3 ropescaledynamic, with ropeoriginalN ropelengthN ropelowX ropehighX ropefastX ropeslowX
-//   ropeattentionX ropeuntruncated
+//   ropeattentionX ropeuntruncated; ropescalepairs, whose factors are case_pair_factors
 //   dropoutX:N                     probability and seed
 //   positions                      explicit ones of rows and keys, from the seed
 //   sectiontN sectionhN sectionwN sectionsmixed    M-RoPE's sections of pairs, interleaved ones

@@ -1,6 +1,7 @@
 // case_fields.c: see case_fields.h.
 #include "evidence/case/case_fields.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -116,6 +117,11 @@ const struct case_field case_fields[] = {
     NUMBER("seed", INT64, FIELD_ANY, seed),
     {NULL, FIELD_SIZE, 0, 0, 0, NULL},
 };
+
+#define FACTORS_8 1.0f, 2.5f, INFINITY, 1.75f, 8.0f, 0.5f, 1.03f, 40.0f
+#define FACTORS_32 FACTORS_8, FACTORS_8, FACTORS_8, FACTORS_8
+#define FACTORS_128 FACTORS_32, FACTORS_32, FACTORS_32, FACTORS_32
+const float case_pair_factors[CASE_PAIRS] = {FACTORS_128, FACTORS_128, FACTORS_128, FACTORS_128};
 
 double case_field_get(const struct test_case *test, enum field_kind kind, size_t at) {
     const char *from = (const char *)test + at;

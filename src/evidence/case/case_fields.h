@@ -58,4 +58,7 @@ void case_field_set(struct test_case *test, enum field_kind kind, size_t at, dou
 clattn_alignment case_usual_alignment(const struct test_case *test);
 int64_t case_usual_width_y(const struct test_case *test);
 
+// Factors of the scaling `pairs` in every case: of pair d entry d.
+#define CASE_PAIRS 512
+extern const float case_pair_factors[CASE_PAIRS];
 #endif

@@ -45,6 +45,8 @@ static double frequency_of(const clattn_rope *rope, double width, double d) {
     }
     case CLATTN_ROPE_SCALING_YARN:
         return yarn_frequency(rope, base, width, d);
+    case CLATTN_ROPE_SCALING_PAIRS:
+        return pow(base, -2 * d / width) / (double)rope->pair_factors[(int)d];
     case CLATTN_ROPE_SCALING_LLAMA3:
         return llama3_frequency(rope, pow(base, -2 * d / width));
     default:
@@ -73,9 +75,10 @@ static int axis_of(const clattn_rope *rope, int64_t d) {
 
 void reference_rope(const clattn_rope *rope, double *row, int64_t head_dim, const double position[3]) {
     int64_t width = rope->rotary_dim != 0 ? rope->rotary_dim : head_dim, half = width / 2;
-    const double amplitude = rope->scaling != CLATTN_ROPE_SCALING_YARN
-                                 ? 1
-                                 : given(rope->attention_factor, 0.1 * log(rope->factor) + 1);
+    const double amplitude = rope->scaling == CLATTN_ROPE_SCALING_YARN
+                                 ? given(rope->attention_factor, 0.1 * log(rope->factor) + 1)
+                             : rope->scaling == CLATTN_ROPE_SCALING_PAIRS ? given(rope->attention_factor, 1)
+                                                                          : 1;
     for (int64_t d = 0; d < half; d++) {
         double angle = position[axis_of(rope, d)] * frequency_of(rope, (double)width, (double)d);
         double *x = row + (rope->layout == CLATTN_ROPE_HALF ? d : 2 * d);

@@ -82,10 +82,6 @@ void rope_options_free(rope_options *o);
 // NAME[,KEY=NUMBER...] of the option; false with what would be accepted in why[256].
 bool rope_scaling_parse(const char *text, clattn_rope *rope, char why[256]);
 
-// rope_scaling or rope_parameters of a config.json, whose `longest` is max_position_embeddings, 0 where it is not said.
-// NULL, or what is wrong with it.
-const char *rope_scaling_read(const json_t *object, const char *name, double longest, clattn_rope *rope);
-
 #define SCORE_ROWS 32
 // Rows of score_files.
 enum {

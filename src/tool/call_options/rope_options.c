@@ -1,22 +1,16 @@
-// rope_options.c: rotary embedding: layout, base, width, positions, and how its frequencies are scaled, read from an option and from a
-// model's config.json.
-#include <math.h>
-
+// rope_options.c: the options of rotary embedding: layout, base, width, positions and the scaling of its frequencies.
 #include "tool/call_options/call_options.h"
 #include "evidence/words/words.h"
 
-// A number of clattn_rope: its word in the option, and in config.json.
+// A number of clattn_rope and its word in the option.
 static const struct {
-    const char *word, *key;
+    const char *word;
     size_t field;
-} numbers[] = {{"factor", "factor", offsetof(clattn_rope, factor)},
-               {"original", "original_max_position_embeddings", offsetof(clattn_rope, original_length)},
-               {"length", NULL, offsetof(clattn_rope, length)},
-               {"low", "low_freq_factor", offsetof(clattn_rope, low_factor)},
-               {"high", "high_freq_factor", offsetof(clattn_rope, high_factor)},
-               {"fast", "beta_fast", offsetof(clattn_rope, beta_fast)},
-               {"slow", "beta_slow", offsetof(clattn_rope, beta_slow)},
-               {"attention", "attention_factor", offsetof(clattn_rope, attention_factor)}};
+} numbers[] = {
+    {"factor", offsetof(clattn_rope, factor)},    {"original", offsetof(clattn_rope, original_length)},
+    {"length", offsetof(clattn_rope, length)},    {"low", offsetof(clattn_rope, low_factor)},
+    {"high", offsetof(clattn_rope, high_factor)}, {"fast", offsetof(clattn_rope, beta_fast)},
+    {"slow", offsetof(clattn_rope, beta_slow)},   {"attention", offsetof(clattn_rope, attention_factor)}};
 #define NUMBERS (sizeof numbers / sizeof numbers[0])
 
 static void set(clattn_rope *rope, size_t n, double x) {
@@ -69,7 +63,7 @@ bool rope_scaling_parse(const char *text, clattn_rope *rope, char why[256]) {
     size_t length = strcspn(text, ",");
     const int scaling = names_find(names_scalings, text, length);
     snprintf(why, 256, "%s", ROPE_SCALING_HELP);
-    if (scaling < 1) return false;
+    if (scaling < 1 || scaling == CLATTN_ROPE_SCALING_PAIRS) return false;
     rope->scaling = (clattn_rope_scaling)scaling;
     for (text += length; *text; text += length) {
         length = strcspn(++text, ",");
@@ -81,40 +75,6 @@ bool rope_scaling_parse(const char *text, clattn_rope *rope, char why[256]) {
         return false;
     }
     return is_complete(rope, scaling, why);
-}
-
-static double yarn_scale(double factor, double m) {
-    return factor <= 1.0 ? 1.0 : 0.1 * m * log(factor) + 1.0;
-}
-
-// DeepSeek tells the factor on cosines and sines by two others.
-static void read_scales(const json_t *object, clattn_rope *rope) {
-    const json_t *m = json_object_get(object, "mscale"), *all = json_object_get(object, "mscale_all_dim");
-    const double scale = json_number_value(m), all_scale = json_number_value(all);
-    if (rope->attention_factor == 0.0 && scale != 0.0 && all_scale != 0.0)
-        rope->attention_factor = yarn_scale(rope->factor, scale) / yarn_scale(rope->factor, all_scale);
-    const json_t *truncate = json_object_get(object, "truncate");
-    rope->untruncated = json_is_false(truncate);
-}
-
-const char *rope_scaling_read(const json_t *object, const char *name, double longest, clattn_rope *rope) {
-    const int scaling = !strcmp(name, "default") ? 0 : names_find(names_scalings, name, strlen(name));
-    if (scaling < 0 || scaling == CLATTN_ROPE_SCALING_NTK)
-        return "type default, linear, dynamic, yarn and llama3 are read";
-    rope->scaling = (clattn_rope_scaling)scaling;
-    if (scaling == 0) return NULL;
-    for (size_t n = 0; n < NUMBERS; n++) {
-        const json_t *x = numbers[n].key ? json_object_get(object, numbers[n].key) : NULL;
-        if (!x || json_is_null(x)) continue;
-        if (!json_is_number(x)) return "its numbers must be numbers";
-        set(rope, n, json_number_value(x));
-    }
-    if (!(rope->factor >= 1.0)) return "a factor from 1 is needed";
-    if (rope->original_length == 0.0) rope->original_length = longest;
-    if (scaling != CLATTN_ROPE_SCALING_LINEAR && !(rope->original_length >= 1.0))
-        return "original_max_position_embeddings, or max_position_embeddings beside it, is needed";
-    if (scaling == CLATTN_ROPE_SCALING_YARN) read_scales(object, rope);
-    return NULL;
 }
 
 static const char *const file_options[2] = {"positions", "k-positions"};

@@ -130,9 +130,7 @@ static int load_inputs(layer_run *r) {
     const int64_t batch = ragged_options_batch(&r->ragged, r->x_array.shape[0]);
     const int64_t heads = r->weights.share.wanted ? r->weights.share.all : r->params.heads;
     if (status < 0) status = kv_options_load(&r->kv, batch, (int[2]){r->dtype, r->dtype}, r->dtype == 2);
-    if (status < 0 && r->dynamic)
-        r->rope.rope.length = (double)((r->rows.whole ? r->rows.whole : r->x_array.shape[1]) +
-                                       (r->kv.past_k ? r->kv.past_k_array.shape[2] : 0));
+    if (status < 0) layer_model_length(r);
     r->common.mods_unchecked = r->score.mods_unchecked;
     return status >= 0 ? status : score_options_load(&r->score, batch, heads);
 }

@@ -28,29 +28,32 @@ enum {
 };
 
 enum {
-    BLOCK_PLUS_ONE = 1, // the norms' weights are 1 + w [Gemma]
-    BLOCK_BIASES = 2,   // of the matrices, always; else where mlp_bias says so
-    BLOCK_PACKED = 4,   // gate and up are one tensor, one below the other
-    BLOCK_TURNED = 8    // matrices are [in, out]
+    BLOCK_PLUS_ONE = 1,     // the norms' weights are 1 + w [Gemma]
+    BLOCK_BIASES = 2,       // of the matrices, always; else where mlp_bias says so
+    BLOCK_PACKED = 4,       // gate and up are one tensor, one below the other
+    BLOCK_TURNED = 8,       // matrices are [in, out]
+    BLOCK_GELU_IS_TANH = 16 // the activation gelu is its approximation by tanh
 };
 
-// What kinds of models have in common: the form, and what transformers takes where config.json does not tell.
+// A kind of block: its form, and the key and the default of its activation.
 typedef struct block_kind {
     block_form form;
     clattn_norm_kind norm;
-    double epsilon;
-    const char *activation;
+    const char *activation_key, *activation;
     int is;
     const char *const *names; // after the layer's own, without .weight and .bias; NULL: there is none
 } block_kind;
 
 typedef struct model {
     int32_t heads, kv_heads, head_dim, head_dim_v, width; // width 0: any
+    bool assumes_kv_heads, assumes_head_dim; // the kind's defaults, which weights of another size replace
     clattn_rope rope;
+    float *pair_factors; // R/2 up to short_length positions, R/2 for more, owned; NULL: none
+    double short_length;
     clattn_norm norm; // of q and k, with weights
     bool norm_plus_one;
     float norm_epsilon;
-    bool bidirectional; // no causality
+    bool bidirectional; // no causality; the window is on both sides
     float scale, softcap;
     bool sinks;              // learned ones
     int32_t window;          // keys that a row sees, itself included; 0: all before it
@@ -105,7 +108,7 @@ typedef struct layer_run {
     bool lists;    // the presets, and nothing else
     int64_t layer; // of the model; -1: not given
     model model;
-    bool dynamic; // the model's RoPE goes by the length of x
+    bool dynamic; // the model's RoPE depends on the length of the sequence
     int dtype;    // index into names_types; -1: not given
     rope_options rope;
     int norm;     // index into names_norms; -1: not given
@@ -127,6 +130,8 @@ typedef struct layer_run {
 // Checks options, folder and preset against one another, then loads the weights. Returns -1, else the exit status with
 // a line printed.
 int layer_model_load(layer_run *r);
+// RoPE for the length of the sequence, once x, past rows and positions are loaded.
+void layer_model_length(layer_run *r);
 int layer_upload(layer_run *r, tensors *t);
 
 // Refuses options that --mpi does not take; layer_ranks.c: run, which is the exit status.

@@ -91,11 +91,11 @@ static void take_model(layer_run *r) {
     r->rope.rope = rope;
     r->params.norm = m->norm, r->params.norm_epsilon = m->norm_epsilon,
     r->params.norm_plus_one = m->norm_plus_one;
-    r->dynamic = m->rope.scaling == CLATTN_ROPE_SCALING_DYNAMIC;
+    r->dynamic = m->rope.scaling == CLATTN_ROPE_SCALING_DYNAMIC || m->pair_factors;
     r->score.causal = m->bidirectional ? NULL : "top-left";
     s->scale = m->scale, s->softcap = m->softcap;
     s->window = m->window > 0;
-    if (s->window) s->window_left = m->window - 1, s->window_right = -1;
+    if (s->window) s->window_left = m->window - 1, s->window_right = m->bidirectional ? s->window_left : -1;
     r->weights.norms = m->norm != CLATTN_NORM_NONE;
     r->weights.sinks = m->sinks;
 }
@@ -149,7 +149,23 @@ static int check_more(const layer_run *r, const char *by) {
             return tool_wrong("--%s: tells of %s %s, and there is %s", by, norms ? "a" : "no",
                               layer_tensor_options[i], norms ? "none" : "one");
     if (m->out_bias && !present[LAYER_BO]) return tool_wrong("--%s: tells of a bo, and there is none", by);
+    if (r->model_folder && !m->out_bias && present[LAYER_BO])
+        return tool_wrong("--model: tells of no bo, and there is one");
     return -1;
+}
+
+// Sizes that config.json leaves out are those of the weights, where these do not have the kind's default.
+static int fit_sizes(layer_run *r) {
+    model *m = &r->model;
+    const int64_t q = r->weights.arrays[LAYER_WQ].shape[0], k = r->weights.arrays[LAYER_WK].shape[0];
+    if (m->assumes_head_dim && q == m->width && q % m->heads == 0)
+        m->head_dim = m->head_dim_v = (int32_t)(q / m->heads);
+    if (m->assumes_kv_heads && k >= m->head_dim && k % m->head_dim == 0 && k / m->head_dim <= m->heads)
+        r->params.kv_heads = m->kv_heads = (int32_t)(k / m->head_dim);
+    if (m->heads % m->kv_heads == 0) return -1;
+    return tool_wrong(
+        "--model: %d key/value heads are the default of config.json, and do not divide %d heads", m->kv_heads,
+        m->heads);
 }
 
 // Whether the weights are those that config.json, or the preset, tells of.
@@ -235,10 +251,47 @@ int layer_model_load(layer_run *r) {
         if (w->scales[i].type != CLATTN_TYPE_F32)
             status =
                 tool_wrong("--weights: %s has scales, which is not built for --mpi", layer_tensor_options[i]);
+    if (status < 0 && r->model_folder) status = fit_sizes(r);
     if (status < 0 && told) status = check_model(r);
     if (status < 0 && r->weights.present[LAYER_SINKS])
         status = layer_weights_sinks(&r->weights, r->params.heads, &r->sinks);
     return status;
+}
+
+static int32_t greatest(const int32_t *x, int64_t count, int32_t least) {
+    for (int64_t n = 0; x && n < count; n++) least = x[n] > least ? x[n] : least;
+    return least;
+}
+
+// One more than the greatest position.
+static int64_t length_of(const layer_run *r) {
+    int64_t rows = r->rows.whole ? r->rows.whole : r->x_array.shape[1];
+    const int64_t batch = ragged_options_batch(&r->ragged, r->x_array.shape[0]);
+    const array *positions = r->rope.arrays;
+    if (r->rope.files[0]) {
+        int32_t most = 0;
+        for (int i = 0; i < 2; i++)
+            most = greatest(positions[i].data, (int64_t)(positions[i].bytes / sizeof(int32_t)), most);
+        return (int64_t)most + 1;
+    }
+    if (r->ragged.cu) {
+        rows = 0;
+        for (int64_t b = 0; b < batch; b++)
+            rows =
+                r->ragged.cu[b + 1] - r->ragged.cu[b] > rows ? r->ragged.cu[b + 1] - r->ragged.cu[b] : rows;
+    }
+    if (r->kv.lengths) return rows + greatest(r->kv.lengths, batch, 0);
+    return rows + (r->kv.past_k ? r->kv.past_k_array.shape[2] : 0);
+}
+
+void layer_model_length(layer_run *r) {
+    const model *m = &r->model;
+    const int64_t length = length_of(r);
+    if (!r->dynamic) return;
+    if (!m->pair_factors)
+        r->rope.rope.length = (double)length;
+    else
+        r->rope.rope.pair_factors = m->pair_factors + ((double)length > m->short_length ? m->rope.pairs : 0);
 }
 
 int layer_upload(layer_run *r, tensors *t) {

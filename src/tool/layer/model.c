@@ -1,127 +1,51 @@
-// model.c: what config.json tells of a layer and its block, and where its weights are. Meanings are those of transformers' configurations
-// of these model types.
+// model.c: what config.json says of a layer and its block by the table of kinds (kinds.c), and where its weights are. Meanings are those of
+// transformers' configurations of these model types: an absent key is the kind's default, null is what transformers makes of None.
 #include "tool/layer/layer.h"
 
 #include <math.h>
 
+#include "tool/layer/kinds.h"
+
 #define SIZE_MOST 65536
 
-static const char *const bert_path[] = {"bert.encoder.layer.%lld.attention", "encoder.layer.%lld.attention",
-                                        NULL};
-static const char *const roberta_path[] = {"roberta.encoder.layer.%lld.attention",
-                                           "encoder.layer.%lld.attention", NULL};
-
-static const char *const gpt2_path[] = {"transformer.h.%lld.attn", "h.%lld.attn", NULL};
-
-enum {
-    BIASES = 1,
-    SINKS = 2,
-    CAPPED = 4,          // softcap and a scale of its own
-    ALTERNATE = 8,       // of layers, the even ones have the window
-    PLUS_ONE = 16,       // the norm's weights are 1 + w
-    LOCAL_ROPE = 32,     // layers with the window have a base of their own, and no scaling
-    BARE = 64,           // no RoPE
-    BIDIRECTIONAL = 128, // every row sees every key
-    SHORT_KEYS = 256     // n_head, n_embd, n_layer
-};
-
-#define GATED "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"
-static const char *const llama_names[] = {"input_layernorm", NULL, "post_attention_layernorm", NULL, GATED};
-static const char *const phi3_names[] = {
-    "input_layernorm", NULL, "post_attention_layernorm", NULL, "mlp.gate_up_proj", NULL, "mlp.down_proj"};
-static const char *const gemma2_names[] = {"input_layernorm", "post_attention_layernorm",
-                                           "pre_feedforward_layernorm", "post_feedforward_layernorm", GATED};
-static const char *const olmo2_names[] = {NULL, "post_attention_layernorm", NULL,
-                                          "post_feedforward_layernorm", GATED};
-static const char *const phi_names[] = {"input_layernorm", NULL, NULL, NULL, "mlp.fc1", NULL, "mlp.fc2"};
-static const char *const bert_names[] = {
-    NULL, "attention.output.LayerNorm", NULL, "output.LayerNorm", "intermediate.dense", NULL, "output.dense"};
-static const char *const gpt2_names[] = {"ln_1", NULL, "ln_2", NULL, "mlp.c_fc", NULL, "mlp.c_proj"};
-
-#define GEMMA_GELU "gelu_pytorch_tanh"
-#define RMS CLATTN_NORM_KIND_RMS
-#define LAYER CLATTN_NORM_KIND_LAYER
-static const block_kind llama_block = {BLOCK_PRE, RMS, 1e-6, "silu", 0, llama_names};
-static const block_kind phi3_block = {BLOCK_PRE, RMS, 1e-5, "silu", BLOCK_PACKED, phi3_names};
-static const block_kind gemma_block = {BLOCK_PRE, RMS, 1e-6, GEMMA_GELU, BLOCK_PLUS_ONE, llama_names};
-static const block_kind gemma2_block = {BLOCK_SANDWICH, RMS, 1e-6, GEMMA_GELU, BLOCK_PLUS_ONE, gemma2_names};
-static const block_kind olmo2_block = {BLOCK_RESULT, RMS, 1e-5, "silu", 0, olmo2_names};
-static const block_kind phi_block = {BLOCK_PARALLEL, LAYER, 1e-5, "gelu_new", BLOCK_BIASES, phi_names};
-static const block_kind bert_block = {BLOCK_POST, LAYER, 1e-12, "gelu", BLOCK_BIASES, bert_names};
-static const block_kind gpt2_block = {BLOCK_PRE, LAYER, 1e-5, "gelu_new", BLOCK_BIASES | BLOCK_TURNED,
-                                      gpt2_names};
-
-// Layers are causal attention with RoPE in halves and the names of Llama, but for what stands here.
-static const struct kind {
-    const char *type;
-    clattn_norm norm;
-    int is;
-    const char *scheme;      // of tensors' names (layer_weights.h); NULL: llama
-    const char *const *path; // of a layer's attention, NULL at the end; NULL: model.layers.N.self_attn
-    const block_kind *block; // NULL: of experts
-} kinds[] = {
-    {"llama", CLATTN_NORM_NONE, 0, NULL, NULL, &llama_block},
-    {"mistral", CLATTN_NORM_NONE, 0, NULL, NULL, &llama_block},
-    {"mixtral", CLATTN_NORM_NONE, 0, NULL, NULL, NULL},
-    {"qwen2", CLATTN_NORM_NONE, BIASES, NULL, NULL, &llama_block},
-    {"qwen3", CLATTN_NORM_HEADS, 0, NULL, NULL, &llama_block},
-    {"qwen3_moe", CLATTN_NORM_HEADS, 0, NULL, NULL, NULL},
-    {"olmo2", CLATTN_NORM_WIDTH, 0, NULL, NULL, &olmo2_block},
-    {"gemma", CLATTN_NORM_NONE, 0, NULL, NULL, &gemma_block},
-    {"gemma2", CLATTN_NORM_NONE, CAPPED | ALTERNATE, NULL, NULL, &gemma2_block},
-    {"gemma3_text", CLATTN_NORM_HEADS, PLUS_ONE | CAPPED | LOCAL_ROPE, NULL, NULL, &gemma2_block},
-    {"gpt_oss", CLATTN_NORM_NONE, SINKS | ALTERNATE, NULL, NULL, NULL},
-    {"phi", CLATTN_NORM_NONE, BIASES, "phi", NULL, &phi_block},
-    {"phi3", CLATTN_NORM_NONE, 0, "phi3", NULL, &phi3_block},
-    {"bert", CLATTN_NORM_NONE, BIASES | BARE | BIDIRECTIONAL, "bert", bert_path, &bert_block},
-    {"roberta", CLATTN_NORM_NONE, BIASES | BARE | BIDIRECTIONAL, "bert", roberta_path, &bert_block},
-    {"xlm-roberta", CLATTN_NORM_NONE, BIASES | BARE | BIDIRECTIONAL, "bert", roberta_path, &bert_block},
-    {"gpt2", CLATTN_NORM_NONE, BIASES | BARE | SHORT_KEYS, "gpt2", gpt2_path, &gpt2_block},
-};
-static const char *const usual_path[] = {"model.layers.%lld.self_attn", "layers.%lld.self_attn", NULL};
-#define KINDS ((int)(sizeof kinds / sizeof kinds[0]))
-
-// Keys that would change the attention of a layer in a way that is not done here.
-static const char *const capped_keys[] = {"attn_logit_softcapping", "query_pre_attn_scalar"};
-static const char *const strangers[] = {"rope_interleaved",
-                                        "attention_multiplier",
-                                        "clip_qkv",
-                                        "qk_layernorm",
-                                        "use_qk_norm",
-                                        "alibi",
-                                        "is_decoder",
-                                        "add_cross_attention",
-                                        "scale_attn_by_inverse_layer_idx",
-                                        "use_bidirectional_attention",
-                                        NULL};
-
-typedef struct reader {
-    const char *path;
-    const json_t *config;
-    const struct kind *kind;
-} reader;
-
-static int wrong(const reader *r, const char *key, const char *what) {
-    char *text = json_dumps(json_object_get(r->config, key), JSON_ENCODE_ANY | JSON_COMPACT);
-    const int status = tool_wrong("--model: %s: %s is %.60s: %s", r->path, key, text ? text : "absent", what);
-    free(text);
-    return status;
+static int wrong(const model_reader *r, const char *key, const char *what) {
+    return model_wrong(r, r->config, key, what);
 }
 
-// Absent and null are one.
-static const json_t *value_of(const reader *r, const char *key) {
-    const json_t *value = json_object_get(r->config, key);
-    return json_is_null(value) ? NULL : value;
+// A key's value: NULL where it is absent, json_null() where it is null.
+static const json_t *value_of(const model_reader *r, const char *key) {
+    return json_object_get(r->config, key);
 }
 
 // A size; `otherwise` where it is absent, of which 0 is none.
-static int read_size(const reader *r, const char *key, int32_t otherwise, int32_t *size) {
+static int read_size(const model_reader *r, const char *key, int32_t otherwise, int32_t *size) {
     const json_t *value = value_of(r, key);
     const json_int_t x = value ? json_integer_value(value) : otherwise;
     if ((value && !json_is_integer(value)) || x < 1 || x > SIZE_MOST)
         return wrong(r, key, "a whole number from 1 to 65536 is needed");
     *size = (int32_t)x;
     return -1;
+}
+
+// Likewise, where null is a default, too.
+static int read_size_or_null(const model_reader *r, const char *key, int32_t otherwise, int32_t *size) {
+    if (!json_is_null(value_of(r, key))) return read_size(r, key, otherwise, size);
+    *size = otherwise;
+    return -1;
+}
+
+// A number above 0; `otherwise` where it is absent.
+static int read_number(const model_reader *r, const char *key, double otherwise, double *x) {
+    const json_t *value = value_of(r, key);
+    *x = value ? json_number_value(value) : otherwise;
+    if ((!value || json_is_number(value)) && *x > 0.0 && *x < 1e30) return -1;
+    return wrong(r, key, "a number above 0 is needed");
+}
+
+static int read_flag(const model_reader *r, const char *key, bool otherwise, bool *flag) {
+    const json_t *value = value_of(r, key);
+    *flag = value ? json_is_true(value) : otherwise;
+    return !value || json_is_boolean(value) ? -1 : wrong(r, key, "true or false is needed");
 }
 
 // The object in the file `folder`/`name`; NULL with a line printed.
@@ -142,151 +66,179 @@ static json_t *read_json(const char *folder, const char *name, char path[1024]) 
     return NULL;
 }
 
-static int find_kind(reader *r) {
-    const char *type = json_string_value(value_of(r, "model_type"));
-    int i = 0;
-    while (i < KINDS && (!type || strcmp(type, kinds[i].type))) i++;
-    if (i == KINDS)
-        return wrong(
-            r, "model_type",
-            "llama, mistral, mixtral, qwen2, qwen3, qwen3_moe, olmo2, gemma, gemma2, gemma3_text, gpt_oss, "
-            "phi, phi3, bert, roberta, xlm-roberta and gpt2 are read; give --weights, --names and options");
-    r->kind = &kinds[i];
-    for (i = 0; i < 2; i++)
-        if (!(r->kind->is & CAPPED) && value_of(r, capped_keys[i]) &&
-            !json_is_false(value_of(r, capped_keys[i])))
-            return wrong(r, capped_keys[i], "layers of this type without it are read");
-    for (i = 0; strangers[i]; i++)
-        if (value_of(r, strangers[i]) && !json_is_false(value_of(r, strangers[i])))
-            return wrong(r, strangers[i], "layers without it are read");
+// Whether a key says nothing.
+static bool is_none(const json_t *value) {
+    const char *text = json_string_value(value);
+    return !value || json_is_null(value) || json_is_false(value) || (text && !strcmp(text, "absolute")) ||
+           (json_is_object(value) && json_object_size(value) == 0);
+}
+
+static int find_kind(model_reader *r) {
+    const json_t *causal = value_of(r, "is_causal");
+    r->kind = model_kind_find(json_string_value(value_of(r, "model_type")));
+    if (!r->kind) return wrong(r, "model_type", MODEL_KINDS " are read; give --weights, --names and options");
+    for (int i = 0; r->kind->refused[i]; i++)
+        if (!is_none(value_of(r, r->kind->refused[i])))
+            return wrong(r, r->kind->refused[i], "layers without it are read");
+    if (!is_none(value_of(r, "per_layer_config")))
+        return wrong(r, "per_layer_config", "layers without it are read");
+    if (causal && !json_is_true(causal) && !(r->kind->has & ENCODER))
+        return wrong(r, "is_causal", "causal layers of this type are read");
     return -1;
 }
 
-static int read_heads(const reader *r, model *m) {
-    const bool brief = (r->kind->is & SHORT_KEYS) != 0;
+// Heads and their size. Where config.json leaves out what has a default, the weights may say otherwise (layer_model.c).
+static int read_heads(const model_reader *r, model *m) {
+    const model_kind *kind = r->kind;
+    const bool brief = (kind->has & SHORT_KEYS) != 0, bare = (kind->has & BARE) != 0;
     int status = read_size(r, brief ? "n_head" : "num_attention_heads", 0, &m->heads);
-    if (status < 0) status = read_size(r, "num_key_value_heads", m->heads, &m->kv_heads);
     if (status < 0) status = read_size(r, brief ? "n_embd" : "hidden_size", 0, &m->width);
     if (status >= 0) return status;
-    if (m->heads % m->kv_heads) return wrong(r, "num_key_value_heads", "it must divide num_attention_heads");
-    if (!value_of(r, "head_dim") && m->width % m->heads)
-        return wrong(r, "hidden_size", "num_attention_heads does not divide it, and there is no head_dim");
-    return read_size(r, "head_dim", m->width / m->heads, &m->head_dim);
-}
-
-// A number of the rope's own object, or of the configuration; `otherwise` where neither has it.
-static double rope_number(const reader *r, const json_t *rope, const char *key, double otherwise) {
-    const json_t *value = json_object_get(rope, key);
-    if (!value || json_is_null(value)) value = value_of(r, key);
-    if (!value) return otherwise;
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
-// RoPE of layers with a window, where they have their own: plain, whatever the others' is.
-static int read_local_rope(const reader *r, model *m) {
-    const double base = rope_number(r, NULL, "rope_local_base_freq", 10000.0);
-    m->rope = (clattn_rope){.layout = CLATTN_ROPE_HALF, .base = base};
-    return base >= 1.0 ? -1 : wrong(r, "rope_local_base_freq", "a number from 1 is needed");
-}
-
-static int read_rope(const reader *r, model *m) {
-    const char *key = value_of(r, "rope_parameters") ? "rope_parameters" : "rope_scaling";
-    const json_t *rope = value_of(r, key), *type = json_object_get(rope, "rope_type");
-    if (r->kind->is & BARE) return -1;
-    if (rope && !json_is_object(rope)) return wrong(r, key, "an object is needed");
-    if (!type) type = json_object_get(rope, "type");
-    const char *name = !rope ? "default" : type ? json_string_value(type) : key[5] == 'p' ? "default" : NULL;
-    if (!name) return wrong(r, key, "its type is needed");
-    m->rope = (clattn_rope){.layout = CLATTN_ROPE_HALF, .base = rope_number(r, rope, "rope_theta", 10000.0)};
-    if (!(m->rope.base >= 1.0)) return wrong(r, "rope_theta", "a number from 1 is needed");
-    const char *no =
-        rope_scaling_read(rope, name, json_number_value(value_of(r, "max_position_embeddings")), &m->rope);
-    if (no) return wrong(r, key, no);
-    const double part = rope_number(r, rope, "partial_rotary_factor", 1.0);
-    if (!(part > 0.0 && part <= 1.0))
-        return wrong(r, "partial_rotary_factor", "a number above 0 and up to 1 is needed");
-    m->rope.rotary_dim = part < 1.0 ? (int)(part * m->head_dim) : 0;
-    return -1;
-}
-
-// A number above 0; `otherwise` where it is absent, of which 0 is none.
-static int read_number(const reader *r, const char *key, double otherwise, double *x) {
-    const json_t *value = value_of(r, key);
-    *x = value ? json_number_value(value) : otherwise;
-    if ((!value || json_is_number(value)) && (*x > 0.0 || (!value && otherwise == 0.0)) && *x < 1e30)
+    const int32_t kv_heads = kind->kv_heads ? kind->kv_heads : m->heads, equal = m->width / m->heads;
+    const json_t *head_dim = value_of(r, "head_dim");
+    m->kv_heads = m->heads, m->head_dim = kind->head_dim ? kind->head_dim : equal;
+    if (!bare && !(kind->has & TAKES_NULL_HEADS && json_is_null(value_of(r, "num_key_value_heads"))))
+        status = read_size(r, "num_key_value_heads", kv_heads, &m->kv_heads);
+    if (status >= 0) return status;
+    m->assumes_kv_heads = !bare && !value_of(r, "num_key_value_heads") && kv_heads != m->heads;
+    m->assumes_head_dim = !head_dim && m->head_dim != equal;
+    if (!m->assumes_kv_heads && m->heads % m->kv_heads)
+        return wrong(r, "num_key_value_heads", "it must divide num_attention_heads");
+    if (bare || (!kind->head_dim && (!head_dim || json_is_null(head_dim)))) {
+        if (m->width % m->heads)
+            return wrong(r, brief ? "n_embd" : "hidden_size",
+                         bare ? "num_attention_heads does not divide it"
+                              : "num_attention_heads does not divide it, and there is no head_dim");
         return -1;
-    return wrong(r, key, "a number above 0 is needed");
-}
-
-static int read_options(const reader *r, model *m) {
-    double epsilon = 0.0, cap = 0.0, scalar = 0.0;
-    int status = -1;
-    m->norm = r->kind->norm, m->norm_plus_one = (r->kind->is & PLUS_ONE) != 0,
-    m->sinks = (r->kind->is & SINKS) != 0;
-    m->bidirectional = (r->kind->is & BIDIRECTIONAL) != 0;
-    if (m->norm != CLATTN_NORM_NONE) status = read_number(r, "rms_norm_eps", 1e-6, &epsilon);
-    if (status < 0 && (r->kind->is & CAPPED)) status = read_number(r, capped_keys[0], 0.0, &cap);
-    if (status < 0 && (r->kind->is & CAPPED)) status = read_number(r, capped_keys[1], m->head_dim, &scalar);
-    m->norm_epsilon = (float)epsilon, m->softcap = (float)cap;
-    m->scale = scalar > 0.0 ? (float)(1.0 / sqrt(scalar)) : 0.0f;
+    }
+    status = read_size(r, "head_dim", m->head_dim, &m->head_dim);
+    if (status < 0 && m->head_dim % 2) status = wrong(r, "head_dim", "an even number is needed for RoPE");
     return status;
 }
 
-// Whether the window of config.json is this layer's.
-static int is_windowed(const reader *r, int64_t layer, bool *windowed) {
-    const json_t *use = value_of(r, "use_sliding_window"), *from = value_of(r, "max_window_layers");
-    const json_t *layer_kinds = value_of(r, "layer_types");
-    const char *kind = json_string_value(json_array_get(layer_kinds, (size_t)layer));
-    *windowed = !json_is_false(use) && !(json_is_integer(from) && layer < json_integer_value(from));
-    if (use && !json_is_boolean(use)) return wrong(r, "use_sliding_window", "true or false is needed");
-    if (from && !json_is_integer(from)) return wrong(r, "max_window_layers", "a whole number is needed");
-    if (!layer_kinds && (r->kind->is & ALTERNATE)) *windowed = layer % 2 == 0;
-    const json_t *pattern = value_of(r, "sliding_window_pattern");
-    if (pattern && (!json_is_integer(pattern) || json_integer_value(pattern) < 1))
-        return wrong(r, "sliding_window_pattern", "a number of layers from 1 is needed");
-    if (!layer_kinds && pattern) *windowed = (layer + 1) % json_integer_value(pattern) != 0;
-    if (!layer_kinds) return -1;
-    *windowed = kind && !strcmp(kind, "sliding_attention");
-    if (*windowed || (kind && !strcmp(kind, "full_attention"))) return -1;
-    return wrong(r, "layer_types", "of each layer full_attention or sliding_attention is needed");
+// Biases of q, k and v, and of the output.
+static int read_biases(const model_reader *r, model *m) {
+    bool biased = r->kind->biased, out = r->kind->out_biased;
+    if (r->kind->has & HAS_ATTENTION_BIAS) {
+        const int status = read_flag(r, "attention_bias", r->kind->biased, &biased);
+        if (status >= 0) return status;
+        out = biased;
+    }
+    m->bias = biased, m->out_bias = out;
+    return -1;
 }
 
-static int read_window(const reader *r, int64_t layer, model *m) {
-    bool windowed = false;
-    int status = is_windowed(r, layer, &windowed);
-    if (status >= 0 || !windowed) return status;
+// The epsilon of all norms of the layer and of its block.
+static int read_epsilon(const model_reader *r, bool block, model *m) {
+    const char *key = r->kind->epsilon_key ? r->kind->epsilon_key : "rms_norm_eps";
+    double epsilon = 0.0;
+    if (r->kind->norm == CLATTN_NORM_NONE && !block) return -1;
+    const int status = read_number(r, key, r->kind->epsilon, &epsilon);
+    if (status >= 0) return status;
+    if ((float)epsilon == 0.0f) return wrong(r, key, "it is 0 as a float32");
+    m->block_epsilon = (float)epsilon;
+    m->norm_epsilon = r->kind->norm == CLATTN_NORM_NONE ? 0.0f : (float)epsilon;
+    return -1;
+}
+
+// The factor on scores, and their softcap.
+static int read_scale(const model_reader *r, int64_t layer, model *m) {
+    const model_kind *kind = r->kind;
+    double scalar = 0.0, cap = 0.0;
+    bool scaled = true, by_layer = false;
+    int status = -1;
+    if (kind->scalar > 0.0) status = read_number(r, "query_pre_attn_scalar", kind->scalar, &scalar);
+    if (status < 0 && kind->cap > 0.0 && !json_is_null(value_of(r, "attn_logit_softcapping")))
+        status = read_number(r, "attn_logit_softcapping", kind->cap, &cap);
+    if (status < 0 && (kind->has & SCALES_WEIGHTS)) {
+        status = read_flag(r, "scale_attn_weights", true, &scaled);
+        if (status < 0) status = read_flag(r, "scale_attn_by_inverse_layer_idx", false, &by_layer);
+    }
+    m->softcap = (float)cap;
+    m->scale = scalar > 0.0 ? (float)(1.0 / sqrt(scalar)) : 0.0f;
+    if (!scaled || by_layer)
+        m->scale = (float)((scaled ? 1.0 / sqrt(m->head_dim) : 1.0) / (by_layer ? (double)layer + 1.0 : 1.0));
+    return status;
+}
+
+// Whether the window is this layer's: by its entry of layer_types, else by the rule of the kind. `sliding` is its type.
+static int read_layer_type(const model_reader *r, int64_t layer, bool used, bool *sliding) {
+    const json_t *types = value_of(r, "layer_types"), *from = value_of(r, "max_window_layers");
+    const char *type = json_string_value(json_array_get(types, (size_t)layer));
+    int32_t period = r->kind->period;
+    if (types && !json_is_null(types)) {
+        *sliding = type && !strcmp(type, "sliding_attention");
+        if (*sliding || (type && (!strcmp(type, "full_attention") || !strcmp(type, "attention")))) return -1;
+        return wrong(r, "layer_types", "of each layer full_attention or sliding_attention is needed");
+    }
+    if (r->kind->windows == WINDOWS_USED_FROM) {
+        if (from && !json_is_integer(from)) return wrong(r, "max_window_layers", "a whole number is needed");
+        *sliding = used && layer >= (from ? json_integer_value(from) : 28);
+        return -1;
+    }
+    const int status =
+        r->kind->has & HAS_PATTERN ? read_size(r, "sliding_window_pattern", period, &period) : -1;
+    *sliding = (layer + 1) % period != 0;
+    return status;
+}
+
+// A number of keys; 0: null.
+static int read_window_size(const model_reader *r, int32_t *window) {
     const json_t *size = value_of(r, "sliding_window");
-    if (!size && !value_of(r, "layer_types") && !json_is_true(value_of(r, "use_sliding_window"))) return -1;
+    *window = size ? 0 : r->kind->window;
+    if (!size || json_is_null(size)) return -1;
     if (!json_is_integer(size) || json_integer_value(size) < 1 || json_integer_value(size) > INT32_MAX)
         return wrong(r, "sliding_window", "a number of keys from 1 is needed");
-    m->window = (int32_t)json_integer_value(size);
+    *window = (int32_t)json_integer_value(size);
     return -1;
 }
 
-static int read_config(reader *r, int64_t layer, model *m) {
-    const json_t *bias = value_of(r, "attention_bias");
+static int read_window(const model_reader *r, int64_t layer, bool *sliding, model *m) {
+    const model_windows rule = r->kind->windows;
+    const bool by_use = rule == WINDOWS_USED || rule == WINDOWS_USED_FROM,
+               by_type = rule == WINDOWS_USED_FROM || rule == WINDOWS_PERIODIC;
+    bool used = rule != WINDOWS_NONE;
+    int32_t window = 0;
+    int status = by_use ? read_flag(r, "use_sliding_window", false, &used) : -1;
+    if (status < 0 && used) status = read_window_size(r, &window);
+    *sliding = window > 0;
+    if (status < 0 && by_type)
+        status = read_layer_type(r, layer, rule == WINDOWS_PERIODIC || window > 0, sliding);
+    if (status >= 0) return status;
+    if (*sliding && window == 0)
+        return wrong(r, by_use && !used ? "use_sliding_window" : "sliding_window",
+                     "layers of type sliding_attention need a window");
+    if (r->kind->has & HAS_BIDIRECTIONAL) {
+        const json_t *both = value_of(r, "use_bidirectional_attention");
+        if (!json_is_null(both))
+            status = read_flag(r, "use_bidirectional_attention", false, &m->bidirectional);
+        if (m->bidirectional) window = window / 2 + 1;
+    }
+    m->window = *sliding ? window : 0;
+    return status;
+}
+
+static int read_config(model_reader *r, int64_t layer, bool block, model *m) {
     int32_t layers = 0;
+    bool sliding = false;
     int status = find_kind(r);
-    const char *count = r->kind && (r->kind->is & SHORT_KEYS) ? "n_layer" : "num_hidden_layers";
-    const char *places = json_string_value(value_of(r, "position_embedding_type"));
+    const char *count = r->kind && (r->kind->has & SHORT_KEYS) ? "n_layer" : "num_hidden_layers";
     if (status < 0) status = read_size(r, count, 0, &layers);
     if (status < 0 && layer >= layers) status = wrong(r, count, "--layer must be below it");
-    if (status < 0 && places && strcmp(places, "absolute"))
-        status = wrong(r, "position_embedding_type", "absolute is read");
-    if (status < 0 && bias && !json_is_boolean(bias))
-        status = wrong(r, "attention_bias", "true or false is needed");
     if (status < 0) status = read_heads(r, m);
-    if (status < 0) status = read_rope(r, m);
-    if (status < 0) status = read_options(r, m);
-    if (status < 0 && !(r->kind->is & BARE)) status = read_window(r, layer, m);
-    if (status < 0 && (r->kind->is & LOCAL_ROPE) && m->window) status = read_local_rope(r, m);
+    if (status < 0) status = read_biases(r, m);
+    if (status < 0) status = read_epsilon(r, block, m);
+    if (status < 0) status = read_scale(r, layer, m);
     if (status >= 0) return status;
     m->head_dim_v = m->head_dim;
-    m->bias = (r->kind->is & BIASES) != 0 || json_is_true(bias) ? 1 : bias ? 0 : -1;
-    return -1;
+    m->norm = r->kind->norm, m->norm_plus_one = (r->kind->has & PLUS_ONE) != 0;
+    m->sinks = (r->kind->has & SINKS) != 0;
+    m->bidirectional = (r->kind->has & ENCODER) != 0;
+    status = read_window(r, layer, &sliding, m);
+    return status < 0 && !(r->kind->has & BARE) ? model_rope_read(r, sliding, m) : status;
 }
 
-static int read_activation(const reader *r, model *m) {
+static int read_activation(const model_reader *r, model *m) {
     static const struct {
         const char *name;
         clattn_activation activation;
@@ -300,43 +252,32 @@ static int read_activation(const reader *r, model *m) {
                  {"relu", CLATTN_ACTIVATION_RELU},
                  {"relu2", CLATTN_ACTIVATION_RELU_SQUARED}};
     const block_kind *b = m->block;
-    const bool brief = (r->kind->is & SHORT_KEYS) != 0;
-    // Gemma's first files say gelu and mean this one, which the newer key tells.
-    const bool newer = (b->is & BLOCK_PLUS_ONE) && value_of(r, "hidden_activation");
-    const char *key = newer ? "hidden_activation" : brief ? "activation_function" : "hidden_act";
-    const json_t *value = value_of(r, key);
+    const json_t *value = value_of(r, b->activation_key);
     const char *name = value ? json_string_value(value) : b->activation;
-    if ((b->is & BLOCK_PLUS_ONE) && !newer && name && !strcmp(name, "gelu")) name = b->activation;
+    if ((b->is & BLOCK_GELU_IS_TANH) && name && !strcmp(name, "gelu")) name = b->activation;
     for (size_t i = 0; name && i < sizeof known / sizeof known[0]; i++)
         if (!strcmp(name, known[i].name)) {
             m->activation = known[i].activation, m->activation_name = known[i].name;
             return -1;
         }
     return wrong(
-        r, key,
+        r, b->activation_key,
         "silu, swish, gelu, gelu_new, gelu_fast, gelu_pytorch_tanh, quick_gelu, relu and relu2 are run");
 }
 
-static int read_block(const reader *r, model *m) {
-    const bool brief = (r->kind->is & SHORT_KEYS) != 0;
-    const json_t *bias = value_of(r, "mlp_bias");
-    double epsilon = 0.0;
+static int read_block(const model_reader *r, model *m) {
+    const bool brief = (r->kind->has & SHORT_KEYS) != 0;
+    int status = -1;
     m->block = r->kind->block;
     if (!m->block)
         return wrong(r, "model_type",
                      "its MLP has experts; --block runs llama, mistral, qwen2, qwen3, olmo2, gemma, gemma2, "
                      "gemma3_text, phi, "
                      "phi3, bert, roberta, xlm-roberta and gpt2");
-    const char *key = m->block->norm == RMS ? "rms_norm_eps"
-                      : brief               ? "layer_norm_epsilon"
-                                            : "layer_norm_eps";
-    if (bias && !json_is_boolean(bias)) return wrong(r, "mlp_bias", "true or false is needed");
-    m->mlp_bias = (m->block->is & BLOCK_BIASES) || json_is_true(bias);
-    int status = read_number(r, key, m->block->epsilon, &epsilon);
-    m->block_epsilon = (float)epsilon;
-    if (status < 0 && m->block_epsilon == 0.0f) status = wrong(r, key, "it is 0 as a float32");
+    m->mlp_bias = (m->block->is & BLOCK_BIASES) != 0;
+    if (r->kind->has & HAS_MLP_BIAS) status = read_flag(r, "mlp_bias", false, &m->mlp_bias);
     if (status < 0)
-        status = brief ? read_size(r, "n_inner", 4 * m->width, &m->hidden)
+        status = brief ? read_size_or_null(r, "n_inner", 4 * m->width, &m->hidden)
                        : read_size(r, "intermediate_size", 0, &m->hidden);
     return status < 0 ? read_activation(r, m) : status;
 }
@@ -380,9 +321,11 @@ static bool is_there(const model *m, char **names, size_t count, const char *beg
     return false;
 }
 
+static const char *const usual_path[] = {"model.layers.%lld.self_attn", "layers.%lld.self_attn", NULL};
+
 // Where the layer's attention is: models are saved with and without the name of what is round them. Where nothing is, the
 // usual name stays, and its first tensor will be missed by that name.
-static int find_path(const struct kind *kind, int64_t layer, model *m) {
+static int find_path(const model_kind *kind, int64_t layer, model *m) {
     const char *const *path = kind->path ? kind->path : usual_path;
     const char *scheme = kind->scheme ? kind->scheme : "llama";
     char **names = NULL, error[512], begin[80];
@@ -404,8 +347,8 @@ int model_load(const char *folder, int64_t layer, bool block, model *m) {
     *m = (model){.folder = folder};
     json_t *config = read_json(folder, "config.json", path);
     if (!config) return EXIT_WRONG;
-    reader r = {path, config, NULL};
-    int status = read_config(&r, layer, m);
+    model_reader r = {path, config, NULL};
+    int status = read_config(&r, layer, block, m);
     if (status < 0 && block) status = read_block(&r, m);
     json_decref(config);
     if (status < 0) status = find_weights(m);
@@ -414,5 +357,6 @@ int model_load(const char *folder, int64_t layer, bool block, model *m) {
 
 void model_free(model *m) {
     free(m->file);
+    free(m->pair_factors);
     json_decref(m->shards);
 }
