@@ -2,15 +2,18 @@
 #include "tool/call_options/call_options.h"
 #include "evidence/words/words.h"
 
-// A number of clattn_rope and its word in the option.
+// A number of clattn_rope, its word in the option, and its key in config.json, which the option takes as well.
 static const struct {
-    const char *word;
+    const char *word, *key;
     size_t field;
-} numbers[] = {
-    {"factor", offsetof(clattn_rope, factor)},    {"original", offsetof(clattn_rope, original_length)},
-    {"length", offsetof(clattn_rope, length)},    {"low", offsetof(clattn_rope, low_factor)},
-    {"high", offsetof(clattn_rope, high_factor)}, {"fast", offsetof(clattn_rope, beta_fast)},
-    {"slow", offsetof(clattn_rope, beta_slow)},   {"attention", offsetof(clattn_rope, attention_factor)}};
+} numbers[] = {{"factor", NULL, offsetof(clattn_rope, factor)},
+               {"original", "original_max_position_embeddings", offsetof(clattn_rope, original_length)},
+               {"length", NULL, offsetof(clattn_rope, length)},
+               {"low", "low_freq_factor", offsetof(clattn_rope, low_factor)},
+               {"high", "high_freq_factor", offsetof(clattn_rope, high_factor)},
+               {"fast", "beta_fast", offsetof(clattn_rope, beta_fast)},
+               {"slow", "beta_slow", offsetof(clattn_rope, beta_slow)},
+               {"attention", "attention_factor", offsetof(clattn_rope, attention_factor)}};
 #define NUMBERS (sizeof numbers / sizeof numbers[0])
 
 static void set(clattn_rope *rope, size_t n, double x) {
@@ -47,7 +50,6 @@ static const struct {
 
 // Numbers of 0 were not given.
 static bool is_complete(const clattn_rope *rope, int scaling, char why[256]) {
-    if (scaling >= (int)(sizeof needed / sizeof needed[0])) return true;
     const char *missing = rope->factor == 0.0 ? "factor=X, which is 1 or more,"
                           : needed[scaling].original && rope->original_length == 0.0
                               ? "original=N (original_length, the context of the model's training)"
