@@ -188,6 +188,7 @@ ABOUT = {
     "attention_factor": "yarn: factor of cosines and sines; default: 0.1 ln(factor) + 1",
     "untruncated": "yarn: the ends of the ramp are not rounded (gpt-oss)",
     "sections": "M-RoPE: numbers of pairs that use the positions of time, height and width [3, B or 1, N]",
+    "pair_factors": "with scaling='pairs': divisor of the frequency of each pair [R/2]; infinity leaves a pair without rotation",
     "sections_interleaved": "M-RoPE with the three kinds of pairs interleaved (Qwen3-VL)",
     # Gradients.
     "dq": "False: no gradient of q; or it goes into this array, Buffer or type",

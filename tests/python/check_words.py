@@ -55,7 +55,8 @@ def told(struct, sizes, host, path=""):
         elif word in clattn.HEADER:
             found.update(told(value, sizes, host, here + "."))
         elif word in clattn.HOST and value:
-            count = sizes.get(name, sizes[struct.host_lengths[name]])
+            letter = struct.host_lengths[name]
+            count = getattr(struct, letter) if letter in struct.words else sizes.get(name, sizes[letter])
             found[here] = tuple((np.ctypeslib.as_ctypes_type(clattn.HOST[word]) * count).from_address(value))
         elif word.endswith("[]"):
             found[here] = tuple(value) if any(value) else None
@@ -103,7 +104,10 @@ def samples(struct, name, whole):
         ends = np.array([0, 1, 4], np.int32)
         return [(ends if name == "cu_seqlens_q" else device(ends), {name: (0, 1, 4) if name == "cu_seqlens_q" else ends, "sequences": 2})]
     if word in clattn.HOST:
-        count = {"B": 1, "H": 2, "B+1": 2, "members": 1}[struct.host_lengths[name]]
+        letter = struct.host_lengths[name]
+        if letter in struct.words:  # the length is a field of its own
+            return [([2] * 4, {name: (2,) * 4, letter: 4})]
+        count = {"B": 1, "H": 2, "B+1": 2, "members": 1}[letter]
         return [([2] * count, {name: (2,) * count})]
     if word == "clattn_tensor":
         index, rows = name in clattn.I32, re.match("past|[kv]_new|[kvy]$", name)
