@@ -267,7 +267,7 @@ model() { # $1 folder, then options
     "$clattn" layer --model "$folder" --layer 0 --projection native --x "$data/smollm2_layer0_x.npy" --out z.npy --quiet --expect \
         "$data/smollm2_layer0_out.npy" "$@" 2>stderr
 }
-for folder in whole sharded parameters linear window no_window; do model $folder || complain "--model $folder: $(cat stderr)"; done
+for folder in whole sharded parameters linear window no_window capped; do model $folder || complain "--model $folder: $(cat stderr)"; done
 for folder in base linear4 window2; do model $folder && complain "--model $folder: config.json is not read"; done
 # Scaled RoPE: other results, and those that the option gives.
 as_option() { # $1 folder, $2 of the option

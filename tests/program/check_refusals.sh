@@ -160,12 +160,11 @@ no_model 'tells of' head_dim --layer 0
 no_model 'model_type' type --layer 0
 no_model 'tells of a q-norm' norm --layer 0
 no_model 'rms_norm_eps' no_epsilon --layer 0
-no_model 'attn_logit_softcapping' capped --layer 0
 no_model 'tells of learned sinks' sinks --layer 0
 no_model 'preset: is not for --model' whole --layer 0 --preset qwen3
 no_model 'norm: is not for --model' whole --layer 0 --norm heads
-no_model 'max_position_embeddings' llama3 --layer 0
-no_model 'clip_qkv' stranger --layer 0
+no_model 'low_freq_factor' llama3 --layer 0
+no_model 'use_bidirectional_attention' stranger --layer 0
 no_model 'tells of a bq' bias --layer 0
 no_model 'num_attention_heads' text --layer 0
 no_model 'num_attention_heads' no_heads --layer 0
