@@ -102,6 +102,8 @@ static void empty(struct ready *r, int call) {
     if (p->sequences > 0) {
         p->sequences = 0;
         p->cu_seqlens_q_device.shape[0] = p->kv.cu_seqlens_kv_device.shape[0] = 1;
+        if (p->cu_seqlens_q)
+            p->q.shape[2] = p->out.shape[2] = p->lse.shape[2] = 0; // in host memory rows need a sequence
         return;
     }
     p->rope.positions.shape[1] = r->arrays.layer.rope.positions.shape[0] = 0;
