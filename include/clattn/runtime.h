@@ -261,7 +261,7 @@ typedef struct clattn_context_params {
      * is writable by others is not used: that, and any damaged entry, costs a rebuild and is never an error
      * (on Windows links are refused, but owner and permissions are those of the parent folder and not
      * checked). Entries carry a SHA-256 that is checked before the driver sees them. A line at CLATTN_LOG_INFO
-     * tells why a folder is not used or an entry is not kept. PoCL is never asked for a binary: it would compile each
+     * says why a folder is not used or an entry is not kept. PoCL is never asked for a binary: it would compile each
      * kernel once more, and PoCL 4.0 to 6.0 may end the process. So no compiled kernel is kept there, here or in `cache`. The
      * log says so once. PoCL keeps kernels in a cache of its own, and clattn keeps its measurements here. The string is copied. */
     const char *cache_dir;

@@ -26,8 +26,8 @@ static const defect defects[] = {
     {DEFECT_OF_BINARIES,
      {"PoCL ", 4, 6},
      "PoCL 4 to 6 end the process when they are asked for a binary; PoCL keeps its own cache"},
-    // PoCL compiles a kernel for work-groups of any size when it is asked for a binary, and compiles it again for the size of
-    // the first launch (pocl_driver_build_poclbinary of its sources). The launch never uses the first one.
+    // PoCL compiles a kernel for work-groups of any size when it is asked for a binary (pocl_driver_build_poclbinary). The first
+    // launch compiles the kernel again for its own size, and never uses the binary's code.
     {DEFECT_OF_BINARIES,
      {"PoCL ", 1, INT_MAX},
      "PoCL compiles each kernel once more for a binary; PoCL keeps its own cache"},

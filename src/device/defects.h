@@ -17,7 +17,7 @@ const char *cla_defect(defect_of what, const char *platform);
 // Inline assembly in OpenCL C, by its instructions.
 typedef enum assembly { ASSEMBLY_OF_X86, ASSEMBLY_OF_PTX } assembly;
 
-// Whether this platform's compiler is known to compile it. A compiler that is not known may end the process, whatever the CPU or
+// True if this platform's compiler is known to compile that assembly. A compiler that is not known may end the process, whatever the CPU or
 // the GPU can do, so that it never gets a text with inline assembly.
 bool cla_takes_assembly(assembly of, const char *platform);
 #endif

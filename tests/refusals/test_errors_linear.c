@@ -34,6 +34,7 @@ static const struct test_case good = {
     X(w_absent, "w", p->w = (clattn_tensor){0})                                                              \
     X(w_no_buffer, "w", p->w.buffer = NULL)                                                                  \
     X(w_rank, "w", p->w.rank = 3)                                                                            \
+    X(w_overflows, "w", (p->w.type = CLATTN_TYPE_Q4_0, p->w.shape[1] = INT64_C(1) << 59))                    \
     X(w_rows, "w", p->w.shape[0] = 27)                                                                       \
     X(w_columns, "w", p->w.shape[1] = 23)                                                                    \
     X(w_last_stride, "w", p->w.stride[1] = 2)                                                                \

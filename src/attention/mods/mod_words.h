@@ -77,6 +77,6 @@ typedef struct mod_conversion {
 mod_conversion cla_mod_conversion(const char *at, int length);
 // The word nearest to one that is none; NULL: none is near.
 const char *cla_mod_word_near(const char *at, int length, bool is_mask);
-// What OpenCL C has in place of a word of Python, or of flex_attention's arguments: "&&" of `and`. NULL: nothing is known.
+// Returns OpenCL C's form of a word of Python or of flex_attention's arguments, such as "&&" for `and`; NULL: none is known.
 const char *cla_mod_word_meant(const char *at, int length);
 #endif

@@ -23,7 +23,7 @@ typedef enum limit_engine {
     LIMIT_ENGINE_DOT_I8,
     LIMIT_ENGINE_AMX_BF16,
     LIMIT_ENGINE_AMX_I8,
-    LIMIT_ENGINE_OTHER, // of GPUs: a probe runs on one work-group, which tells no device's peak
+    LIMIT_ENGINE_OTHER, // a GPU's: its probe runs on one work-group and measures no device's peak
     LIMIT_ENGINES
 } limit_engine;
 
@@ -67,7 +67,7 @@ double limits_read(struct place *place, size_t bytes, double max_ms);
 // Parts of limits_measure. Reading from each cache of a device, by all its cores at once: raises the levels of *found to what this
 // measurement finds; each one's runs take max_ms at most; 0: as long as is good.
 void limits_levels(struct place *place, double max_ms, struct limits *found);
-// Bytes of the largest cache, of all that the device's cores have of its kind; 0: none is told.
+// Bytes of the largest cache, of all that the device's cores have of its kind; 0: unknown.
 uint64_t limits_largest_cache(const struct place *place);
 // The machine's cores without OpenCL (x86-64): their multiply-add peak by a loop in C with this many threads, for max_ms at most (0:
 // as long as is good), which says how much of it the OpenCL driver's own peak is; 0 where there is no such loop. *cores_share: the

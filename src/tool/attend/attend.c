@@ -97,17 +97,15 @@ static int save_outputs(attend *a, tensors *t) {
 // Compile the call's kernels, and run it once where its time would contain the driver's compiler.
 static clattn_status make_ready(const attend *a, session *s, clattn_plan *plan, uint64_t *ready_ns) {
     const clattn_attention_params *p = &a->params;
-    compiling notice;
-    compiling_begin(&notice, s);
+    compiling *const notice = compiling_begin(s);
     clattn_status done = clattn_attention_plan(s->context, p, plan);
     if (done == CLATTN_OK) done = clattn_attention_prepare(s->context, p);
     *ready_ns = measure_clock_ns();
-    compiling_still(&notice);
     if (done == CLATTN_OK && compiling_runs_first(s, report_flops(p))) {
         done = clattn_attention_enqueue(s->context, s->queue, p, 0, NULL, NULL);
         clFinish(s->queue); // a failure is that of the run that is timed
     }
-    compiling_end(&notice);
+    compiling_end(notice);
     return done;
 }
 
@@ -150,11 +148,11 @@ static int run_several(attend *a, several *all, tensors *t) {
     if (status < 0) status = expect_fits(&a->expect, &a->out_array, a->bshd ? 1 : 2);
     if (status >= 0) return status;
     a->params.progress = watch_begin(&seen, s->options.quiet, report_flops(&a->params));
-    compiling notice;
-    compiling_begin(&notice, s);
+    // A call that nobody watches takes less than a second: what takes longer is the compiler.
+    compiling *const notice = report_flops(&a->params) < WATCH_LEAST_FLOPS ? compiling_begin(s) : NULL;
     uint64_t start = measure_clock_ns();
     clattn_status done = several_run(all, &a->params);
-    compiling_end(&notice);
+    compiling_end(notice);
     if (done == CLATTN_OK && compiling_runs_first(s, report_flops(&a->params))) {
         start = measure_clock_ns();
         done = several_run(all, &a->params);

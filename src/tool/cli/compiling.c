@@ -5,12 +5,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "evidence/device/measure.h"
-
 #define SILENT_SECONDS 1
 #define COLD_NS 500000000u // kernels of a cache are ready in a tenth
 
-struct compiling_state {
+struct compiling {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t woken;
@@ -43,7 +41,7 @@ static void write_line(const session *s, char *line, size_t size) {
 }
 
 static void *wait_and_tell(void *own) {
-    struct compiling_state *c = own;
+    compiling *c = own;
     struct timespec until;
     int code = 0;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -55,39 +53,32 @@ static void *wait_and_tell(void *own) {
     return NULL;
 }
 
-void compiling_begin(compiling *c, const session *s) {
-    *c = (compiling){.begun_ns = measure_clock_ns()};
-    if (s->options.quiet || s->options.json || !isatty(STDERR_FILENO)) return;
-    struct compiling_state *made = calloc(1, sizeof *made);
-    if (!made) return;
-    write_line(s, made->line, sizeof made->line);
-    pthread_mutex_init(&made->lock, NULL);
-    pthread_cond_init(&made->woken, NULL);
-    if (pthread_create(&made->thread, NULL, wait_and_tell, made) == 0)
-        c->state = made;
-    else
-        free(made);
+compiling *compiling_begin(const session *s) {
+    if (s->options.quiet || s->options.json || !isatty(STDERR_FILENO)) return NULL;
+    compiling *c = calloc(1, sizeof *c);
+    if (!c) return NULL;
+    write_line(s, c->line, sizeof c->line);
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->woken, NULL);
+    if (pthread_create(&c->thread, NULL, wait_and_tell, c) == 0) return c;
+    free(c);
+    return NULL;
 }
 
 void compiling_end(compiling *c) {
-    if (!c->state) return;
-    pthread_mutex_lock(&c->state->lock);
-    c->state->ended = true;
-    pthread_cond_signal(&c->state->woken);
-    pthread_mutex_unlock(&c->state->lock);
-    pthread_join(c->state->thread, NULL);
-    pthread_cond_destroy(&c->state->woken);
-    pthread_mutex_destroy(&c->state->lock);
-    free(c->state);
-    c->state = NULL;
-}
-
-void compiling_still(compiling *c) {
-    if (measure_clock_ns() - c->begun_ns < COLD_NS) compiling_end(c);
+    if (!c) return;
+    pthread_mutex_lock(&c->lock);
+    c->ended = true;
+    pthread_cond_signal(&c->woken);
+    pthread_mutex_unlock(&c->lock);
+    pthread_join(c->thread, NULL);
+    pthread_cond_destroy(&c->woken);
+    pthread_mutex_destroy(&c->lock);
+    free(c);
 }
 
 bool compiling_runs_first(const session *s, double flops) {
     clattn_context_stats stats;
     clattn_context_get_stats(s->context, &stats);
-    return stats.programs_built > 0 && flops < COMPILING_MOST_FLOPS;
+    return stats.build_time_ns >= COLD_NS && flops < COMPILING_MOST_FLOPS;
 }

@@ -5,18 +5,13 @@
 #include "tool/cli/session.h"
 
 // Prints "compiling (once; cached in FOLDER)" on stderr, where stderr is a terminal, after one second between begin and end.
-// --quiet and --json print nothing.
-typedef struct compiling {
-    struct compiling_state *state; // NULL: nothing is printed
-    uint64_t begun_ns;
-} compiling;
-void compiling_begin(compiling *c, const session *s);
+// --quiet and --json print nothing. compiling_end accepts NULL.
+typedef struct compiling compiling;
+compiling *compiling_begin(const session *s);
 void compiling_end(compiling *c);
 
-// True if a call of so many operations runs once before it is timed: this process compiled a kernel for it. PoCL compiles a
-// kernel for its size of work-groups at the first launch. A large call does not run twice: its time hardly changes.
+// True if a call of so many operations runs once before it is timed: its kernels took so long to build that no cache had them. PoCL
+// compiles such a kernel for its size of work-groups at the first launch. A large call does not run twice: its time hardly changes.
 #define COMPILING_MOST_FLOPS 2e11
 bool compiling_runs_first(const session *s, double flops);
-// Ends `c` unless the kernels took so long to build that the driver's cache had none: a slow call is not a compilation.
-void compiling_still(compiling *c);
 #endif

@@ -159,18 +159,16 @@ static double layer_flops(const clattn_layer_params *p) {
 // Compile the kernels, and run all once where the time would contain the driver's compiler.
 static clattn_status make_ready(layer_run *r, session *s, double flops, clattn_plan *plan,
                                 uint64_t *ready_ns) {
-    compiling notice;
-    compiling_begin(&notice, s);
+    compiling *const notice = compiling_begin(s);
     clattn_status done = clattn_layer_plan(s->context, &r->params, plan);
     if (done == CLATTN_OK) done = layer_block_prepare(r, s);
     clFinish(s->queue); // a failure is that of the run that is timed
     *ready_ns = measure_clock_ns();
-    compiling_still(&notice);
     if (done == CLATTN_OK && compiling_runs_first(s, flops)) {
         done = layer_block_enqueue(r, s);
         clFinish(s->queue);
     }
-    compiling_end(&notice);
+    compiling_end(notice);
     return done;
 }
 
