@@ -64,7 +64,7 @@
 #define HIDDEN (-1.0f) // in place of a weight: weights are never negative
 
 // For the steps, which take pointers to what should be in registers, and to the arguments: a call would put them in memory.
-#define STEP_INLINE __attribute__((always_inline))
+#define STEP_INLINE static __attribute__((always_inline))
 
 // A number for each row of the pass, and its part of row r as FOR_ROWS gives it: a vector has no .s0 when it is one float.
 #if ROWS == 1
