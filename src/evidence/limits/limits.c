@@ -23,15 +23,15 @@ struct limit {
 // Some compilers fuse mad() alone, some have hardware for fma() alone: both are tried. Variables and not an
 // array, which some keep in memory.
 static const char fma_source[] =
-    "#define EACH(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11)\n"
-    "#define START(k) VEC x##k = (VEC)(b * k + get_global_id(0));\n"
-    "#define STEP(k) x##k = OP(x##k, va, vb);\n"
-    "#define ADD(k) sum += x##k;\n"
-    "__kernel void fma_peak(__global float *out, float a, float b, int n) {\n"
+    "#define CHAIN(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11)\n"
+    "#define START_CHAIN(k) VEC x##k = (VEC)(b * k + get_global_id(0));\n"
+    "#define STEP_CHAIN(k) x##k = OP(x##k, va, vb);\n"
+    "#define ADD_CHAIN(k) sum += x##k;\n"
+    "__kernel void NAME(__global float *out, float a, float b, int n) {\n"
     "  VEC va = (VEC)(a), vb = (VEC)(b), sum = (VEC)(0.0f);\n"
-    "  EACH(START)\n"
-    "  for (int i = 0; i < n; i++) { EACH(STEP) }\n"
-    "  EACH(ADD)\n"
+    "  CHAIN(START_CHAIN)\n"
+    "  for (int i = 0; i < n; i++) { CHAIN(STEP_CHAIN) }\n"
+    "  CHAIN(ADD_CHAIN)\n"
     "  float last[16];\n"
     "  STORE(sum, 0, last);\n"
     "  out[get_global_id(0)] = last[0];\n"
@@ -40,7 +40,7 @@ static const char fma_source[] =
 // The inner loop of a matrix product: KEYS numbers, each spread over a vector and multiplied with each of VECTORS vectors. All
 // lie in the first-level cache. Every other number is negative, so that the sums stay small.
 static const char loads_source[] =
-    "__kernel void fma_loads(__global float *out, float a, float b, int n) {\n"
+    "__kernel void NAME(__global float *out, float a, float b, int n) {\n"
     "  VEC q[STEPS * VECTORS], acc[KEYS * VECTORS];\n"
     "  float k[KEYS * STEPS];\n"
     "  for (int i = 0; i < STEPS * VECTORS; i++) q[i] = (VEC)(a);\n"
@@ -70,6 +70,8 @@ static const char loads_source[] =
 // A tile for 32 registers, and one for 16.
 static const struct tile { int keys, vectors; } tiles[] = {{6, 4}, {4, 3}};
 #define TILES ((int)(sizeof tiles / sizeof tiles[0]))
+static const char *const ops[] = {"fma", "mad"};
+#define OPS ((int)(sizeof ops / sizeof ops[0]))
 
 static const char read_source[] =
     "__kernel void read_peak(__global const float4 *x, __global float *out, int own, int jump, int rounds) "
@@ -115,13 +117,18 @@ static const clattn_capabilities *facts(const struct limit *l) {
     return clattn_context_capabilities(l->place->context);
 }
 
-static bool build(struct limit *l, const char *source, const char *options, const char *name) {
-    cl_int code = CL_SUCCESS;
-    cl_program program = clCreateProgramWithSource(l->place->opencl, 1, &source, NULL, &code);
-    if (program) code = clBuildProgram(program, 1, &l->place->device, options, NULL, NULL);
-    if (code == CL_SUCCESS) l->kernel = clCreateKernel(program, name, &code);
-    if (program) clReleaseProgram(program);
-    return code == CL_SUCCESS;
+// NULL: the driver's compiler refused it.
+static cl_program build(const struct place *place, cl_uint count, const char **texts, const char *options) {
+    cl_program program = clCreateProgramWithSource(place->opencl, count, texts, NULL, NULL);
+    if (!program || clBuildProgram(program, 1, &place->device, options, NULL, NULL) == CL_SUCCESS)
+        return program;
+    clReleaseProgram(program);
+    return NULL;
+}
+
+static bool take_kernel(struct limit *l, cl_program program, const char *name) {
+    l->kernel = program ? clCreateKernel(program, name, NULL) : NULL;
+    return l->kernel;
 }
 
 static size_t group_of(const clattn_capabilities *c) {
@@ -146,6 +153,31 @@ bool limit_enqueue(struct limit *l, cl_event *event) {
     return code == CL_SUCCESS;
 }
 
+// One program holds reading and each loop with fma() and with mad(): the driver's compiler starts once.
+static cl_program build_loops(const struct place *place) {
+    const clattn_capabilities *c = clattn_context_capabilities(place->context);
+    const unsigned width = vector_width(c);
+    const int loops = c->is_cpu && width >= 4 ? 1 + TILES : 1;
+    char options[128], heads[OPS * (1 + TILES)][160];
+    const char *texts[1 + 2 * OPS * (1 + TILES)] = {read_source};
+    cl_uint count = 1;
+    for (int i = 0; i < OPS * loops; i++) {
+        const int loop = i / OPS;
+        const struct tile *t = &tiles[loop > 0 ? loop - 1 : 0];
+        snprintf(heads[i], sizeof heads[i],
+                 "#undef OP\n#define OP %s\n#undef NAME\n#define NAME %s_%d\n"
+                 "#undef KEYS\n#define KEYS %d\n#undef VECTORS\n#define VECTORS %d\n",
+                 ops[i % OPS], ops[i % OPS], loop, t->keys, t->vectors);
+        texts[count++] = heads[i];
+        texts[count++] = loop > 0 ? loads_source : fma_source;
+    }
+    if (width == 1)
+        snprintf(options, sizeof options, "-DVEC=float \"-DSTORE(x,i,p)=*(p)=x\"");
+    else
+        snprintf(options, sizeof options, "-DVEC=float%u -DSTORE=vstore%u -DSTEPS=%d", width, width, STEPS);
+    return build(place, count, texts, options);
+}
+
 static bool enqueue(void *user, cl_event *event) {
     return limit_enqueue(user, event);
 }
@@ -154,38 +186,25 @@ double limit_work(const struct limit *l) {
     return l->work;
 }
 
-static bool start_fma(struct limit *l, const char *op) {
-    const unsigned width = vector_width(facts(l));
+// A loop of build_loops: 0 stays in registers, 1 and up have the loads of a tile.
+static bool start_fma(struct limit *l, cl_program loops, const char *op, int loop) {
     const cl_float a = 0.75f, b = 0.25f; // a fixed point that is neither denormal nor infinite
-    char options[128];
-    if (width == 1)
-        snprintf(options, sizeof options, "-DVEC=float -DOP=%s \"-DSTORE(x,i,p)=*(p)=x\"", op);
-    else
-        snprintf(options, sizeof options, "-DVEC=float%u -DOP=%s -DSTORE=vstore%u", width, op, width);
-    return build(l, fma_source, options, "fma_peak") &&
-           clSetKernelArg(l->kernel, 1, sizeof a, &a) == CL_SUCCESS &&
-           clSetKernelArg(l->kernel, 2, sizeof b, &b) == CL_SUCCESS;
-}
-
-static bool start_loads(struct limit *l, const char *op, const struct tile *t) {
-    const unsigned width = vector_width(facts(l));
-    const cl_float a = 0.75f, b = 0.25f;
-    char options[160];
-    if (!facts(l)->is_cpu || width < 4) return false;
-    snprintf(options, sizeof options,
-             "-DVEC=float%u -DOP=%s -DSTORE=vstore%u -DSTEPS=%d -DKEYS=%d -DVECTORS=%d", width, op, width,
-             STEPS, t->keys, t->vectors);
-    return build(l, loads_source, options, "fma_loads") &&
-           clSetKernelArg(l->kernel, 1, sizeof a, &a) == CL_SUCCESS &&
+    char name[16];
+    snprintf(name, sizeof name, "%s_%d", op, loop);
+    return take_kernel(l, loops, name) && clSetKernelArg(l->kernel, 1, sizeof a, &a) == CL_SUCCESS &&
            clSetKernelArg(l->kernel, 2, sizeof b, &b) == CL_SUCCESS;
 }
 
 static bool start_bf16(struct limit *l) {
     const cl_uint pair = 0x3a803a80; // two of 2^-10: the sums stay small
+    const char *text = bf16_source;
     char options[32];
     snprintf(options, sizeof options, "-DCHAINS=%d", CHAINS);
-    return has_bf16(facts(l)) && build(l, bf16_source, options, "bf16_peak") &&
-           clSetKernelArg(l->kernel, 1, sizeof pair, &pair) == CL_SUCCESS;
+    if (!has_bf16(facts(l))) return false;
+    cl_program program = build(l->place, 1, &text, options);
+    const bool there = take_kernel(l, program, "bf16_peak");
+    if (program) clReleaseProgram(program);
+    return there && clSetKernelArg(l->kernel, 1, sizeof pair, &pair) == CL_SUCCESS;
 }
 
 // Turns are made more until a run takes 4 ms, where start-up no longer counts; short, so that one runs undisturbed.
@@ -212,14 +231,14 @@ static size_t read_bytes(const struct place *place, const clattn_capabilities *c
     return (size_t)(bytes < c->max_allocation_bytes ? bytes : c->max_allocation_bytes);
 }
 
-static bool start_read(struct limit *l, size_t wanted) {
+static bool start_read(struct limit *l, cl_program loops, size_t wanted) {
     const clattn_capabilities *c = facts(l);
     const size_t rounds = (wanted ? wanted : read_bytes(l->place, c)) / 16 / l->items / 4 * 4,
                  bytes = rounds * l->items * 16;
     const cl_int own = c->is_cpu ? (cl_int)rounds : 0, jump = (cl_int)l->items;
     const cl_int turns = (cl_int)rounds;
     const cl_float one = 1.0f;
-    if (!rounds || rounds > INT32_MAX || !build(l, read_source, "", "read_peak")) return false;
+    if (!rounds || rounds > INT32_MAX || !take_kernel(l, loops, "read_peak")) return false;
     l->source = clCreateBuffer(l->place->opencl, CL_MEM_READ_WRITE, bytes, NULL, NULL);
     l->work = (double)bytes;
     return l->source &&
@@ -233,26 +252,21 @@ static bool start_read(struct limit *l, size_t wanted) {
 }
 
 // Operations of a loop of this kind in one turn.
-static double turn_flops(const struct limit *l, limit_kind kind, const struct tile *t) {
+static double turn_flops(const struct limit *l, limit_kind kind, int loop) {
     const double width = (double)vector_width(facts(l));
     if (kind == LIMIT_BF16) return 64.0 * CHAINS;
-    return 2.0 * width * (kind == LIMIT_FMA ? CHAINS : STEPS * t->keys * t->vectors);
-}
-
-static bool start_loop(struct limit *l, limit_kind kind, const char *op, const struct tile *t) {
-    if (kind == LIMIT_BF16) return start_bf16(l);
-    return kind == LIMIT_FMA_LOADS ? start_loads(l, op, t) : start_fma(l, op);
+    return 2.0 * width * (loop == 0 ? CHAINS : STEPS * tiles[loop - 1].keys * tiles[loop - 1].vectors);
 }
 
 // The limit that is asked for, but for its loop.
 struct wanted {
     limit_kind kind;
+    cl_program loops;
     size_t bytes;
     double max_ms;
 };
 
-static struct limit *create(struct place *place, const struct wanted *wanted, const char *op,
-                            const struct tile *t) {
+static struct limit *create(struct place *place, const struct wanted *wanted, const char *op, int loop) {
     const limit_kind kind = wanted->kind;
     struct limit *l = calloc(1, sizeof *l);
     if (!l) return NULL;
@@ -263,11 +277,11 @@ static struct limit *create(struct place *place, const struct wanted *wanted, co
     l->out = clCreateBuffer(place->opencl, CL_MEM_READ_WRITE, l->items * sizeof(float), NULL, NULL);
     bool ok = l->out != NULL;
     if (kind == LIMIT_READ) {
-        ok = ok && start_read(l, wanted->bytes);
+        ok = ok && start_read(l, wanted->loops, wanted->bytes);
     } else {
-        ok = ok && start_loop(l, kind, op, t);
+        ok = ok && (kind == LIMIT_BF16 ? start_bf16(l) : start_fma(l, wanted->loops, op, loop));
         ok = ok && clSetKernelArg(l->kernel, 0, sizeof l->out, &l->out) == CL_SUCCESS &&
-             grow(l, kind, turn_flops(l, kind, t));
+             grow(l, kind, turn_flops(l, kind, loop));
     }
     if (ok) return l;
     limit_destroy(l);
@@ -282,19 +296,19 @@ static struct limit *faster(struct limit *a, struct limit *b) {
 }
 
 static struct limit *create_best(struct place *place, const struct wanted *wanted) {
+    const int first = wanted->kind == LIMIT_FMA_LOADS ? 1 : 0, end = first ? 1 + TILES : 1;
     struct limit *best = NULL;
-    if (wanted->kind == LIMIT_FMA)
-        return faster(create(place, wanted, "fma", NULL), create(place, wanted, "mad", NULL));
-    if (wanted->kind != LIMIT_FMA_LOADS) return create(place, wanted, NULL, NULL);
-    for (int i = 0; i < TILES; i++) {
-        best = faster(best, create(place, wanted, "fma", &tiles[i]));
-        best = faster(best, create(place, wanted, "mad", &tiles[i]));
-    }
+    if (wanted->kind == LIMIT_READ || wanted->kind == LIMIT_BF16) return create(place, wanted, NULL, 0);
+    for (int i = first * OPS; i < end * OPS; i++)
+        best = faster(best, create(place, wanted, ops[i % OPS], i / OPS));
     return best;
 }
 
 struct limit *limit_create(struct place *place, limit_kind kind, size_t bytes) {
-    return create_best(place, &(struct wanted){kind, bytes, 0.0});
+    cl_program loops = build_loops(place);
+    struct limit *l = create_best(place, &(struct wanted){kind, loops, bytes, 0.0});
+    if (loops) clReleaseProgram(loops);
+    return l;
 }
 
 void limit_destroy(struct limit *l) {
@@ -307,12 +321,13 @@ void limit_destroy(struct limit *l) {
 }
 
 // Work a nanosecond of the least of some runs; 0: it could not be measured. *disturbed: median by least time.
-static double best_rate(struct place *place, limit_kind kind, double max_ms, double *disturbed) {
+static double best_rate(struct place *place, limit_kind kind, cl_program loops, double max_ms,
+                        double *disturbed) {
     const measure_settings settings = {.repeat = kind == LIMIT_READ  ? 15
                                                  : kind == LIMIT_FMA ? 20
                                                                      : 8,
                                        .max_ms = max_ms};
-    struct limit *l = create_best(place, &(struct wanted){kind, 0, max_ms});
+    struct limit *l = create_best(place, &(struct wanted){kind, loops, 0, max_ms});
     measure_times times;
     double rate = 0.0, wall = 0.0;
     *disturbed = 0.0;
@@ -330,17 +345,18 @@ static void raise_to(double *most, double found) {
     if (found > *most) *most = found;
 }
 
-static void measure_all(struct place *place, double max_ms, struct limits *found) {
+static void measure_all(struct place *place, cl_program loops, double max_ms, struct limits *found) {
     const clattn_capabilities *c = clattn_context_capabilities(place->context);
     double disturbed, unused, share;
-    raise_to(&found->fma_gflops, best_rate(place, LIMIT_FMA, max_ms, &disturbed));
+    raise_to(&found->fma_gflops, best_rate(place, LIMIT_FMA, loops, max_ms, &disturbed));
     if (disturbed > 0.0 && (found->disturbed == 0.0 || disturbed < found->disturbed))
         found->disturbed = disturbed;
-    raise_to(&found->read_gbytes_per_s, best_rate(place, LIMIT_READ, max_ms, &unused));
+    raise_to(&found->read_gbytes_per_s, best_rate(place, LIMIT_READ, loops, max_ms, &unused));
     limits_levels(place, max_ms, found);
     if (!c->is_cpu) return;
-    raise_to(&found->fma_loads_gflops, best_rate(place, LIMIT_FMA_LOADS, max_ms, &unused));
-    raise_to(&found->engine_gflops[LIMIT_ENGINE_DOT_BF16], best_rate(place, LIMIT_BF16, max_ms, &unused));
+    raise_to(&found->fma_loads_gflops, best_rate(place, LIMIT_FMA_LOADS, loops, max_ms, &unused));
+    raise_to(&found->engine_gflops[LIMIT_ENGINE_DOT_BF16],
+             best_rate(place, LIMIT_BF16, loops, max_ms, &unused));
     raise_to(&found->native_fma_gflops, limits_native_fma_gflops(c->compute_units, max_ms, &share));
     if (share > 0.0 && (found->cores_share == 0.0 || share < found->cores_share)) found->cores_share = share;
     raise_to(&found->instructions, limits_native_instructions(c->compute_units));
@@ -348,8 +364,10 @@ static void measure_all(struct place *place, double max_ms, struct limits *found
 
 void limits_measure(struct place *place, double max_ms, struct limits *found) {
     char line[LIMIT_LINE];
-    measure_all(place, max_ms, found);
-    if (*limits_contradiction(found, line)) measure_all(place, max_ms, found);
+    cl_program loops = build_loops(place);
+    measure_all(place, loops, max_ms, found);
+    if (*limits_contradiction(found, line)) measure_all(place, loops, max_ms, found);
+    if (loops) clReleaseProgram(loops);
 }
 
 double limits_read(struct place *place, size_t bytes, double max_ms) {

@@ -47,25 +47,35 @@ static bool enqueue(void *user, cl_event *event) {
     return code == CL_SUCCESS;
 }
 
-static bool start(struct level_run *r, size_t bytes) {
-    const clattn_capabilities *c = clattn_context_capabilities(r->place->context);
-    const unsigned hint = c->float_vector_width, width = !c->is_cpu || hint < 8 ? 4 : hint < 16 ? 8 : 16;
-    const cl_float zero = 0.0f;
-    cl_int code = CL_SUCCESS;
+static unsigned vector_width(const clattn_capabilities *c) {
+    const unsigned hint = c->float_vector_width;
+    return !c->is_cpu || hint < 8 ? 4 : hint < 16 ? 8 : 16;
+}
+
+// NULL: the driver's compiler refused it.
+static cl_program build(const struct place *place, const clattn_capabilities *c) {
+    const unsigned width = vector_width(c);
+    const char *text = source;
     char options[96];
-    r->group = c->is_cpu ? 1 : c->max_work_group < 256 ? (size_t)c->max_work_group : 256;
-    r->items = c->is_cpu ? (size_t)c->compute_units : (size_t)c->compute_units * 8 * r->group;
-    r->vector_bytes = width * sizeof zero;
-    const cl_int count = (cl_int)(bytes / r->vector_bytes / r->items / SUMS * SUMS);
-    const size_t all = (size_t)count * r->items * r->vector_bytes;
     snprintf(options, sizeof options, "-DVEC=float%u -DSTORE=vstore%u -DOWN=%d -DJUMP=%s", width, width,
              c->is_cpu, c->is_cpu ? "1" : "items");
+    cl_program program = clCreateProgramWithSource(place->opencl, 1, &text, NULL, NULL);
+    if (!program || clBuildProgram(program, 1, &place->device, options, NULL, NULL) == CL_SUCCESS)
+        return program;
+    clReleaseProgram(program);
+    return NULL;
+}
+
+static bool start(struct level_run *r, cl_program program, size_t bytes) {
+    const clattn_capabilities *c = clattn_context_capabilities(r->place->context);
+    const cl_float zero = 0.0f;
+    r->group = c->is_cpu ? 1 : c->max_work_group < 256 ? (size_t)c->max_work_group : 256;
+    r->items = c->is_cpu ? (size_t)c->compute_units : (size_t)c->compute_units * 8 * r->group;
+    r->vector_bytes = vector_width(c) * sizeof zero;
+    const cl_int count = (cl_int)(bytes / r->vector_bytes / r->items / SUMS * SUMS);
+    const size_t all = (size_t)count * r->items * r->vector_bytes;
     if (count == 0) return false;
-    const char *text = source;
-    cl_program program = clCreateProgramWithSource(r->place->opencl, 1, &text, NULL, &code);
-    if (program && clBuildProgram(program, 1, &r->place->device, options, NULL, NULL) == CL_SUCCESS)
-        r->kernel = clCreateKernel(program, "read_level", &code);
-    if (program) clReleaseProgram(program);
+    r->kernel = clCreateKernel(program, "read_level", NULL);
     if (!r->kernel) return false;
     r->from = clCreateBuffer(r->place->opencl, CL_MEM_READ_WRITE, all, NULL, NULL);
     r->out = clCreateBuffer(r->place->opencl, CL_MEM_READ_WRITE, r->items * sizeof zero, NULL, NULL);
@@ -86,11 +96,11 @@ static void end(struct level_run *r) {
 }
 
 // Bytes a nanosecond; 0: it could not be measured. Turns are made more until a run takes 2 ms, where start-up does not count.
-static double rate_of(struct place *place, size_t bytes, double max_ms) {
+static double rate_of(struct place *place, cl_program program, size_t bytes, double max_ms) {
     struct level_run r = {.place = place};
     const measure_settings settings = {.repeat = 8, .max_ms = max_ms > 0.0 ? max_ms / 4.0 : 0.0};
     double best = 0.0, wall;
-    bool ok = start(&r, bytes);
+    bool ok = start(&r, program, bytes);
     for (cl_int turns = 16; ok && turns < 1 << 28; turns *= 4) {
         measure_times times;
         ok = clSetKernelArg(r.kernel, 3, sizeof turns, &turns) == CL_SUCCESS &&
@@ -210,12 +220,13 @@ void limits_levels(struct place *place, double max_ms, struct limits *found) {
     const clattn_capabilities *c = clattn_context_capabilities(place->context);
     struct cache caches[LIMIT_LEVELS];
     const int count = caches_of(place, c, caches);
+    cl_program program = count > 0 ? build(place, c) : NULL;
     double inner = 0.0;
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; program && i < count; i++) {
         const double bytes = bytes_read(&caches[i], inner, c->compute_units);
         const bool fits = bytes > 0.0 && bytes <= (double)c->max_allocation_bytes &&
                           bytes <= (double)c->global_memory_bytes / 8.0;
-        const double rate = fits ? rate_of(place, (size_t)bytes, max_ms) : 0.0;
+        const double rate = fits ? rate_of(place, program, (size_t)bytes, max_ms) : 0.0;
         if (rate <= 0.0) continue;
         struct limit_level *l = level_named(found, &caches[i]);
         if (l && rate > l->gbytes_per_s) l->gbytes_per_s = rate;
@@ -224,4 +235,5 @@ void limits_levels(struct place *place, double max_ms, struct limits *found) {
             l->read_bytes = (uint64_t)bytes;
         inner = bytes;
     }
+    if (program) clReleaseProgram(program);
 }

@@ -104,6 +104,10 @@ static const option_row bench_rows[] = {
      AS_SWITCH(bench, options)},
     {"check", "on|off", "verify each case before it is timed; default on",
      AS_YES(bench, settings.check, off_on)},
+    {"limits", "on|off",
+     "measure what each device can do at most, before its cases and after them, of which each row then has a "
+     "share; default on; off saves seconds",
+     AS_YES(bench, limits, off_on)},
     {"-o", "FORMAT", "md, csv, json, jsonl or sql on stdout; default md",
      AS_CHOICE(bench, format, bench_formats)},
     {"save", "FILE", "also write a file: JSON for clattn compare, or by its ending .md, .csv, .jsonl or .sql",
@@ -280,8 +284,8 @@ static int measure_all(bench *b) {
 }
 
 int tool_bench(int argc, char **argv) {
-    bench b = {.format = -1, .settings = {.check = true}},
-          other = {.format = -1, .settings = {.check = true}};
+    bench b = {.format = -1, .limits = true, .settings = {.check = true}},
+          other = {.format = -1, .limits = true, .settings = {.check = true}};
     char words[512], *names = NULL;
     for (int n = 1; n < argc; n++)
         if (!strcmp(argv[n], "--mpi")) return ranks_bench_run(argc, argv);

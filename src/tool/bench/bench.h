@@ -10,7 +10,7 @@ typedef struct bench {
     bench_settings settings;
     int format; // -1: not given
     const char *save, *submit, *named, *batch, *against;
-    bool options;
+    bool options, limits;
     common_options common;
     several_options several;
     struct bench *other; // of --against

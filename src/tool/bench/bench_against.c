@@ -8,7 +8,7 @@ int bench_against_complete(const bench *b, bench *other) {
     const bool odd = other->save || other->submit || other->format >= 0 || other->against || other->batch ||
                      other->options || other->several.devices || other->several.deal_given ||
                      other->baselines.count || m->repeat || m->max_ms > 0.0 || other->settings.warmup ||
-                     !other->settings.check;
+                     !other->settings.check || !other->limits;
     const common_options *c = &other->common;
     if (odd || c->device || c->json || c->quiet || c->verbose)
         return tool_wrong("--against %s: lists of one value, --case, --tuned and --cache-dir are accepted",

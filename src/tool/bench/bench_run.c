@@ -17,7 +17,7 @@ static double case_ms(const bench *b, const bench_case *c) {
 
 // Expected time of a device.
 static double device_ms(const bench *b) {
-    double all = (b->options || b->other ? 1 : 2) * LIMITS_MS + PROJECTIONS_MS;
+    double all = (!b->limits ? 0 : b->options || b->other ? 1 : 2) * LIMITS_MS + PROJECTIONS_MS;
     for (int i = 0; i < b->case_count; i++) all += case_ms(b, &b->cases[i]);
     return all;
 }
@@ -64,6 +64,7 @@ static void measure_place(bench *b, session *s, struct limits *found) {
 
 static int measure_limits(bench *b, session *s, struct limits *found) {
     const clattn_device device = s->device;
+    if (!b->limits) return -1;
     progress_more(&b->progress, 0.0, "limits of the device");
     const int status = session_open_device(s, &device, NULL);
     if (status < 0) measure_place(b, s, found);
