@@ -71,6 +71,9 @@ typedef struct model {
     const char *folder; // of the shards
 } model;
 
+// The object in the JSON file at `path`, which the caller releases; NULL with a line that begins with `option` printed.
+json_t *model_json(const char *option, const char *path);
+
 // Read config.json and find the weights. Returns -1, else EXIT_WRONG with a line: also for a model whose attention, or with `block`
 // whose block, is of a kind that config.json tells and the library does not have.
 int model_load(const char *folder, int64_t layer, bool block, model *m);

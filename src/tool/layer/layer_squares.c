@@ -2,6 +2,7 @@
 #include "tool/layer/layer_squares.h"
 
 #include "evidence/words/words.h"
+#include "tool/layer/layer.h"
 
 static int wrong_key(const squares *all, const char *key, const json_t *value, const char *what) {
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
@@ -62,10 +63,7 @@ static int add_square(squares *all, const json_t *object, bool group) {
 static int read_config(const layer_weights *w, squares *all, json_t **config) {
     static const char name[] = "config.json";
     const char *from = w->folder ? w->folder : w->file ? w->file : "";
-    size_t folder = strlen(from), count = 0;
-    unsigned char *bytes = NULL;
-    json_error_t error;
-    reason why;
+    size_t folder = strlen(from);
     while (!w->folder && folder && !strchr("/\\", from[folder - 1])) folder--;
     const size_t size = folder + 1 + sizeof name;
     if (!(all->path = malloc(size))) return tool_failed("no memory");
@@ -74,10 +72,8 @@ static int read_config(const layer_weights *w, squares *all, json_t **config) {
     const bool there = file_open(all->path, &source, NULL);
     file_close(&source);
     if (!there) return -1;
-    if (!file_read_whole(all->path, &bytes, &count, why)) return tool_wrong("--weights: %s", why);
-    *config = json_loadb((const char *)bytes, count, JSON_REJECT_DUPLICATES, &error);
-    free(bytes);
-    return *config ? -1 : tool_wrong("--weights: %s: line %d: %s", all->path, error.line, error.text);
+    *config = model_json("--weights", all->path);
+    return *config ? -1 : EXIT_WRONG;
 }
 
 int squares_read(const layer_weights *w, squares *all) {

@@ -48,22 +48,26 @@ static int read_flag(const model_reader *r, const char *key, bool otherwise, boo
     return !value || json_is_boolean(value) ? -1 : wrong(r, key, "true or false is needed");
 }
 
-// The object in the file `folder`/`name`; NULL with a line printed.
-static json_t *read_json(const char *folder, const char *name, char path[1024]) {
+json_t *model_json(const char *option, const char *path) {
     unsigned char *bytes = NULL;
     size_t count = 0;
     reason why;
     json_error_t error;
-    const int length = snprintf(path, 1024, "%s/%s", folder, name);
-    if (length < 0 || length >= 1024) return tool_wrong("--model: the path is too long"), NULL;
-    if (!file_read_whole(path, &bytes, &count, why)) return tool_wrong("--model: %s", why), NULL;
+    if (!file_read_whole(path, &bytes, &count, why)) return tool_wrong("%s: %s", option, why), NULL;
     json_t *root = json_loadb((const char *)bytes, count, JSON_REJECT_DUPLICATES, &error);
     free(bytes);
-    if (!root) tool_wrong("--model: %s: line %d: %s", path, error.line, error.text);
-    if (root && !json_is_object(root)) tool_wrong("--model: %s: is no JSON object", path);
+    if (!root) tool_wrong("%s: %s: line %d: %s", option, path, error.line, error.text);
+    if (root && !json_is_object(root)) tool_wrong("%s: %s: is no JSON object", option, path);
     if (json_is_object(root)) return root;
     json_decref(root);
     return NULL;
+}
+
+// The object in the file `folder`/`name`; NULL with a line printed.
+static json_t *read_json(const char *folder, const char *name, char path[1024]) {
+    const int length = snprintf(path, 1024, "%s/%s", folder, name);
+    if (length < 0 || length >= 1024) return tool_wrong("--model: the path is too long"), NULL;
+    return model_json("--model", path);
 }
 
 // Whether a key says nothing.
