@@ -279,6 +279,8 @@ const struct hard_case hard_cases[] = {
      "backward-f32-b2-h4-hkv2-n15-nkv77-d64-causal-offset50-dlse-kvlen77:25-dropout0.3:7"},
     {"backward-rope", "backward-f32-b2-h4-hkv2-n9-nkv33-d64-causal-dlse-headscales-ropehalf-ropepos1000"},
     {"backward-rope-bf16", "backward-bf16-b2-h4-hkv2-n40-nkv70-d64-causal-dlse-biasqk-alibi-sinks-ropehalf"},
+    {"backward-rope-pairs",
+     "backward-f32-b2-h4-hkv2-n9-nkv33-d64-causal-dlse-ropeinterleaved-ropescalepairs-ropeattention1.19"},
     {"backward-rope-yarn",
      "backward-f32-b1-h2-n9-nkv33-d40-causal-ropeinterleaved-rotary24-ropescaleyarn-ropefactor8-"
      "ropeoriginal16-ropeattention1.5"},
