@@ -247,8 +247,8 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("strides");
     TCase *group = harness_add(suite, "strides", (const TTest *const[]){no_tensor_is_forgotten, NULL});
-    tcase_add_loop_test(group, last_strides, 0, strided_count);
-    tcase_add_loop_test(group, axes_of_one, 0, strided_count);
-    tcase_add_loop_test(group, at_random, 0, SEEDS);
+    harness_add_loop(group, last_strides, strided_count);
+    harness_add_loop(group, axes_of_one, strided_count);
+    harness_add_loop(group, at_random, SEEDS);
     return harness_run(suite);
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Every kernel on small cases under Oclgrind, which sees reads and writes out of bounds, data races and barriers that
 # not all work-items reach. Its exit status is 0 even then: the log must be empty.   $1 build folder; $2 some: each family has one
-# sixteenth of the cases, in turns, projections one third, matrix engines one fourth, gradients one fifth
+# in 32 of the cases, in turns, projections one in 6, matrix engines and gradients one in 8
 set -eu
 command -v oclgrind >/dev/null || { echo "no oclgrind"; exit 77; }
 # Unoptimised: it then sees every access as written, and does not meet a hint that clang's inliner leaves where a function
@@ -26,28 +26,28 @@ runs=$(sed -n 's/^OCLGRIND("\([^"][^"]*\)", "\([^"]*\)".*/\1 \2/p' $table | sort
 [ "$(echo "$runs" | wc -l)" -ge 10 ] || { echo "found too few runs"; exit 1; }
 run_number=0
 while read -r run cases; do
-    run_number=$((run_number + 1)) engine_least=8
+    run_number=$((run_number + 1)) engine_least=8 gradients_least=3
     case ${2:-}:$cases in
-    some:gradients*) export CLATTN_TEST_EVERY="5/$((run_number % 5))" ;;
-    some:all | some:decode) export CLATTN_TEST_EVERY="16/$((run_number % 16))" ;;
-    some:bf16 | some:i8) export CLATTN_TEST_EVERY="4/$(((run_number + 3) % 4))" && engine_least=4 ;;
-    some:*) export CLATTN_TEST_EVERY="3/$((run_number % 3))" ;; # which have few cases, or take few
+    some:gradients*) export CLATTN_TEST_EVERY="8/$((run_number % 8))" && gradients_least=1 ;;
+    some:all | some:decode) export CLATTN_TEST_EVERY="32/$((run_number % 32))" ;;
+    some:bf16 | some:i8) export CLATTN_TEST_EVERY="8/$(((run_number + 3) % 8))" && engine_least=1 ;;
+    some:*) export CLATTN_TEST_EVERY="6/$((run_number % 6))" ;; # which have few cases, or take few
     esac
     rows=$(sed -n "s/^OCLGRIND(\"$run\", \"[^\"]*\", \"\(.*\)\")\$/\1/p" $table)
     case $cases in
     all) grind "$small" "" CLATTN_TEST_ROWS="$rows" ;;
     decode) grind "$small" "" CLATTN_TEST_ROWS="$rows" CK_RUN_CASE=decode ;;
     projections | tiles | fragments | integers | blocks) grind "$small" "$cases" CLATTN_TEST_ROWS="$rows" ;;
-    gradients) grind "$small" "$cases" CLATTN_TEST_ROWS="$rows" CLATTN_TEST_TAKEN="${rows%% *} 3" ;;
+    gradients) grind "$small" "$cases" CLATTN_TEST_ROWS="$rows" CLATTN_TEST_TAKEN="${rows%% *} $gradients_least" ;;
     # Tiles of a matrix engine take bfloat16, so that the cases are run as that.
-    gradients-bf16) grind "$small" gradients CLATTN_TEST_ROWS="$rows" CLATTN_TEST_TYPE=bf16 CLATTN_TEST_TAKEN="${rows%% *} 3" ;;
+    gradients-bf16) grind "$small" gradients CLATTN_TEST_ROWS="$rows" CLATTN_TEST_TYPE=bf16 CLATTN_TEST_TAKEN="${rows%% *} $gradients_least" ;;
     bf16 | i8) grind "$small" "" CLATTN_TEST_ROWS="$rows" CLATTN_TEST_TYPE=$cases CLATTN_TEST_TAKEN="${rows%% *} $engine_least" ;;
     *) echo "$run: no cases are $cases" && status=1 ;;
     esac
 done <<END
 $runs
 END
-grind "$1/tests/test_block" "" CLATTN_TEST_EVERY=24
+grind "$1/tests/test_block" "" CLATTN_TEST_EVERY=48
 # As on a CPU with AMX: it ends the process where a text with inline assembly is compiled.
 grind "$1/tests/test_probe" "" CK_RUN_CASE=assembly
 grind "$1/tests/test_shift" "" CLATTN_TEST_EVERY=3 CK_RUN_CASE="as no CPU"

@@ -236,10 +236,10 @@ int main(void) {
     }
     TCase *group = harness_add(suite, "AMX", first);
     tcase_add_checked_fixture(group, open_context, close_context);
-    tcase_add_loop_test(group, right, 0, CASES);
-    tcase_add_loop_test(group, right_over_integers, 0, INTEGERS);
-    tcase_add_loop_test(group, derived, 0, GRADIENT_CASES);
-    tcase_add_loop_test(group, projected, 0, PROJECTIONS);
+    harness_add_loop(group, right, CASES);
+    harness_add_loop(group, right_over_integers, INTEGERS);
+    harness_add_loop(group, derived, GRADIENT_CASES);
+    harness_add_loop(group, projected, PROJECTIONS);
     const int status = harness_run(suite);
     printf("%ld products of tiles were trapped, and %ld of bytes\n", tile_trap_products(),
            tile_trap_byte_products());

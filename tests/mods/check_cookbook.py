@@ -101,7 +101,10 @@ with open("docs/cookbook.md") as file:
                re.findall(r"^### ([^\n]+)\n(?:(?!^#)[^`]|`(?!``))*```mod\n(mask_mod|score_mod): (.*?)\n```", file.read(), re.S | re.M)}
 check(list(recipes) == list(MEANS), f"recipes and what they mean differ: {set(recipes) ^ set(MEANS) or 'their order'}")
 tensors = [2 * random.standard_normal((BATCH, HEADS, ROWS, SIZE)).astype(np.float32) for _ in "qkv"]
-for name, (kind, text) in recipes.items():
+share = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+taken = [name for n, name in enumerate(recipes) if n % share == 0]
+for name in taken:
+    kind, text = recipes[name]
     means, *buffers = MEANS[name]
     q, k, v = (x[:, :, :means.shape[-1 - (n == 0)]] if kind == "mask_mod" else x for n, x in enumerate(tensors))
     scores = q.astype(np.float64) @ k.astype(np.float64).transpose(0, 1, 3, 2) / 4
@@ -122,4 +125,4 @@ out, lse = clattn.attention(q, k, v, score_mod=recipes["Another function in plac
 want = np.maximum(q.astype(np.float64) @ k.astype(np.float64).transpose(0, 1, 3, 2) / 4, 0) @ v.astype(np.float64)
 error = np.abs(out * np.exp(lse)[..., None] - v.sum(2, keepdims=True) - want).max()
 check(error < 1e-5 * np.abs(want).max(), f"a function in place of the softmax: {error:.3g} apart")
-print(f"counted: {len(recipes)} recipes, {python_checks.checks} checks")
+print(f"counted: {len(taken)} of {len(recipes)} recipes, {python_checks.checks} checks")

@@ -118,6 +118,6 @@ int main(int argc, char **argv) {
     const TTest *const none[] = {NULL};
     Suite *suite = suite_create("rows");
     TCase *group = harness_add(suite, "random", none);
-    tcase_add_loop_test(group, accepted_rows, 0, KERNELS);
+    harness_add_loop(group, accepted_rows, KERNELS);
     return harness_run(suite);
 }

@@ -215,7 +215,7 @@ refused_some() { # $1 word, then the arguments: exit status 1, whatever was prin
 }
 taps=attend-f32-b1-h2-n9-d8-full-scoresraw
 refused_some 'nothing was verified' verify --only flash --case $taps
-refused_some 'nothing was measured' bench --device 0 --case attend-f32-b1-h2-n64-d16-full-decode --max-ms 1
+refused_some 'nothing was measured' bench --device 0 --case attend-f32-b1-h2-n64-d16-full-decode --max-ms 1 --limits off
 python3 - <<'PYTHON'
 import json
 t = json.load(open("same.json"))

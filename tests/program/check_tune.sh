@@ -17,7 +17,7 @@ refused() { # WORD ARGUMENTS...
     [ $code = 2 ] && [ "$(wc -l <stderr)" = 1 ] && [ ! -s stdout ] && grep -q -- "$word" stderr ||
         fail "clattn $*: exit status $code, $(cat stderr stdout)"
 }
-kernel() { "$clattn" bench --case $case --max-ms 1 --cache-dir kept -o csv "$@" >table 2>stderr ||
+kernel() { "$clattn" bench --case $case --max-ms 1 --limits off --cache-dir kept -o csv "$@" >table 2>stderr ||
     fail "bench $*: $(cat stderr)"; sed -n 2p table | cut -d , -f 5 | tr -d '"'; }
 
 # A row by hand, as clattn.h tells and tune --help names it, has its kernel run on any device.
@@ -66,7 +66,7 @@ refused 'no effect' verify --tuned mine.txt
 
 # Cases by a file, and more runs before the first that counts.
 printf '# two of them\n%s\n\n  %s # and this\n' $case attend-f32-b1-h2-n9-d64-causal >cases.txt
-"$clattn" bench --batch cases.txt --warmup 3 --max-ms 1 --cache-dir kept -o csv >table
+"$clattn" bench --batch cases.txt --warmup 3 --max-ms 1 --limits off --cache-dir kept -o csv >table
 [ "$(wc -l <table)" = 3 ] && grep -q n9-d64-causal table || fail "--batch: $(cat table)"
 printf '# none\n' >empty.txt
 refused 'names no case' bench --batch empty.txt
@@ -74,7 +74,7 @@ refused 'one is accepted' bench --batch cases.txt --case $case
 refused 'whole number' bench --warmup 0
 
 # In turns: the ratio is the other's time by this one's.
-"$clattn" bench --case $case --against '--tuned mine.txt' --max-ms 500 --cache-dir kept --save pair.json >pair.md
+"$clattn" bench --case $case --against '--tuned mine.txt' --max-ms 500 --limits off --cache-dir kept --save pair.json >pair.md
 grep -q "| $case | $shipped | .* | the same | flash | " pair.md || fail "--against: $(cat pair.md)"
 python3 - <<'PYTHON'
 import json
@@ -85,7 +85,7 @@ assert row["verdict"] in ("same", "faster", "slower", "inconclusive") and row["e
 # The portable tile takes several times as long as a kernel of lanes, so that a ratio turned round is far from that of the medians.
 assert 1 / 3 < row["ratio"] / (row["against_ns"] / row["time_ns"]) < 3, row
 PYTHON
-"$clattn" bench -n 9 -d 16 --heads 2 --dtype f32,f16 --against '--causal yes' --max-ms 10 --cache-dir kept -o csv >table
+"$clattn" bench -n 9 -d 16 --heads 2 --dtype f32,f16 --against '--causal yes' --max-ms 10 --limits off --cache-dir kept -o csv >table
 [ "$(grep -c full.*causal table)" = 2 ] || fail "--against a list: $(cat table)"
 "$clattn" compare pair.json pair.json >/dev/null || fail "compare does not read it"
 refused 'one value' bench -n 9 --against '--dtype f32,f16'

@@ -16,7 +16,7 @@ environment = {**os.environ, "XDG_CACHE_HOME": work + "/cache", "HOME": work + "
 # What is compiled unoptimised (driver.sh), where no line works on a thousand rows.
 plain = dict(word.split("=", 1) for word in os.environ.get("plainly", "").split())
 # A run of minutes, and what makes it one of seconds. The cases are of kernels that check_bench.sh has compiled.
-CUT = {"bench": "--max-ms 1 --check off --cache-dir off", "verify": "--only planner --case plain --cache-dir off",
+CUT = {"bench": "--max-ms 1 --check off --limits off --cache-dir off", "verify": "--only planner --case plain --cache-dir off",
        "bench --submit": "--help",  # check_report.sh measures the whole set
        "tune": "--quick --case attend-f16-b1-h2-n9-d16-full --cache-dir off"}
 
@@ -55,7 +55,7 @@ def prepare(line):
         json.dump({"model_type": "llama", "hidden_size": 576, "num_attention_heads": 9, "num_key_value_heads": 3, "num_hidden_layers": 30,
                    "rope_theta": 100000, "intermediate_size": 64}, open("SmolLM2-135M/config.json", "w"))
         for name in "A", "B", "before", "after":
-            assert run(f"clattn bench -n 9 -d 16 --heads 2 --max-ms 1 --cache-dir off --quiet --save {name}.json")
+            assert run(f"clattn bench -n 9 -d 16 --heads 2 --max-ms 1 --limits off --cache-dir off --quiet --save {name}.json")
 
 
 def left_to(page):

@@ -1,5 +1,5 @@
 """tests/examples/smollm2.py against the whole model written once more (whole_llama.py): on a made-up one of the same architecture, or
-on a GGUF file.   check_decoder.py BUILD [MODEL.gguf]"""
+on a GGUF file.   check_decoder.py BUILD [MODEL.gguf]; or some in its place: fewer types of weights"""
 import json
 import os
 import sys
@@ -36,12 +36,12 @@ def compare(weights, options, prompt, count, tolerance, **own):
           f"{errors[2]:.2g} in the steps; the same tokens")
 
 
-def benched():
+def benched(words=None):
     """What bench/decoder.py times is such a decoder: of float32 it chooses the reference's tokens."""
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench"))
     import decoder
     decoder.plain_weights = lambda path: (weights, options)
-    for word in decoder.SYSTEMS["clattn"]:
+    for word in words or decoder.SYSTEMS["clattn"]:
         model, prompt = decoder.Clattn("", word), [3, 14, 15, 92, 65, 35]
         tokens = [model.begin(prompt)]
         while len(tokens) < 8:
@@ -110,17 +110,18 @@ def smoothed(q, k, v):
           f"channels {both[0]:.2g}; of the log-sum-exp {plain[1]:.2g}, {smooth[1]:.2g}, {both[1]:.2g}")
 
 
-if len(sys.argv) > 2:
+some = sys.argv[2:] == ["some"]
+if len(sys.argv) > 2 and not some:
     loaded = smollm2.read(sys.argv[2])
     compare(*loaded[:2], smollm2.PROMPT, 40, 2e-5)
 else:
     weights, options = made_up()
     compare(weights, options, [3, 14, 15, 92, 65, 35], 12, 2e-6, projection="native")
-    for word in ("q8_0", "q4_0"):
+    for word in ("q4_0",) if some else ("q8_0", "q4_0"):
         kept = {name: clattn.to_blocks(w, word) if w.ndim == 2 else w for name, w in weights.items()}
         compare(kept, options, [3, 14, 15, 92, 65, 35], 12, 2e-6)
     compare(weights, options, [3, 14, 15, 92, 65, 35], 12, 2e-2, kv_type="bfloat16")  # which an own launch appends to
-    benched()
+    benched(("f32",) if some else None)
     # Caches of four bits, plain and rotated, which round numbers without outliers alike.
     (weights, options), tokens, logits = made_up(size=32), [3, 14, 15, 92, 65, 35], []
     for own in ({"kv_type": "float32"}, {"kv_type": "q4_0"}, {"kv_type": "q4_0", "rotation": 32}):

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The Python module: its structs against a C compiler's, its keywords, help and errors, its calls against numpy, its buffers, each
-# function of the header, a decoder, and a layer that learns.   $1 build folder
+# function of the header, a decoder, and a layer that learns.   $1 build folder; $2 some: the decoder of float32 weights alone
 # numpy comes from PyPI into the build folder's own environment where Python has none.
 set -eu
 build=$(cd "$1" && pwd)
@@ -12,6 +12,6 @@ if ! python3 -c 'import numpy' 2>/dev/null; then
         "$python" -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r tests/requirements/numpy.txt
 fi
 for check in words python buffers calls decoder; do
-    "$python" "tests/python/check_$check.py" "$build"
+    "$python" "tests/python/check_$check.py" "$build" $([ "$check" != decoder ] || echo "${2:-}")
 done
 PYTHONPATH=$build "$python" tests/examples/train.py

@@ -283,7 +283,7 @@ int main(void) {
                                   what_is_kept_has_a_limit, NULL};
     Suite *suite = suite_create("pool");
     TCase *group = harness_add(suite, "pool", alone);
-    tcase_add_loop_test(group, none_is_made_in_order, 0, NAMES);
-    tcase_add_loop_test(group, none_is_made_out_of_order, 0, NAMES);
+    harness_add_loop(group, none_is_made_in_order, NAMES);
+    harness_add_loop(group, none_is_made_out_of_order, NAMES);
     return harness_run(suite);
 }
