@@ -292,6 +292,23 @@ static bool leave(clattn_context *c, unfit_mark *m) {
     return isnew;
 }
 
+// A kernel of one form that failed once, and did it when the call was run again: its failure was no fault of its own.
+void cla_unfit_worked(clattn_context *c, const program_spec *spec) {
+    unfit_list *list = c->unfit;
+    const unfit_mark key = key_of(spec);
+    unfit_mark *gone = NULL;
+    cla_os_mutex_lock(&list->lock);
+    for (unfit_mark **at = &list->marks; *at && !gone; at = &(*at)->next) {
+        if ((*at)->owner != this_thread() || (*at)->smaller || !cla_unfit_same(*at, &key)) continue;
+        gone = *at;
+        *at = gone->next, gone->next = NULL;
+        break;
+    }
+    if (gone) count_again(list);
+    cla_os_mutex_unlock(&list->lock);
+    cla_unfit_release(&c->host, gone);
+}
+
 void cla_unfit_settle(clattn_context *c, bool went_well) {
     unfit_list *list = c->unfit;
     bool kept = false;
