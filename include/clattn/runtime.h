@@ -77,7 +77,8 @@ typedef enum clattn_log_level {
 
 /* Receives one message (a line, except a build log) without a newline at its end.
  * Lifetime: `message` is valid during the call.   Threads: called on the thread whose call it is about, so it must be
- * safe to call from several at once.   It must not call back into the same context. */
+ * safe to call from several at once. A line about a kernel that the driver compiles for more than 10 seconds comes from a thread of the
+ * library's own, which ends before the call does.   It must not call back into the same context. */
 typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *message);
 
 /* Where messages go, and which of them. */
