@@ -389,6 +389,9 @@ typedef struct clattn_unfit {
  * and nothing is listed then. Each listed kernel is one line in the log (CLATTN_LOG_INFO), and `why` of a plan names it.
  *   Not a kernel's failure: CL_MEM_OBJECT_ALLOCATION_FAILURE; CL_OUT_OF_HOST_MEMORY of a launch; a lost device; an object of the
  *   caller's that is not valid. Such a call fails at once.
+ *   A call of several launches is run again whole. One that writes over what it reads, such as RoPE in place, fails with the status of the
+ *   launch where such a launch was enqueued before, and what it writes is undefined. A replay fails so, too (record.h).
+ *   A workspace that is smaller than the other kernel needs is not used: the call borrows from the context.
  * A failed build is kept in cache_dir and cache, for this device, driver and version of clattn. A failed launch counts for this context
  * alone. clattn_context_measure, and a context with measure_again, forget all of them.
  *   kernels   room for `capacity` entries, or NULL with capacity 0 to ask for the number alone
