@@ -1,6 +1,7 @@
 // cl_layer.c: an OpenCL layer (OPENCL_LAYERS names the built library) that counts objects and lets calls fail: a wrapper
 // around every entry point that the library, CLBlast or a test reaches. tests/cl_layer/check_layer.sh compares the list with what
 // they import. See cl_layer.h.
+#define _GNU_SOURCE // memmem
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl_layer.h>
 
@@ -348,11 +349,16 @@ CREATES(LAYER_BUFFER, cl_mem, clCreateImage,
          cl_int *err),
         (c, f, format, d, host, err))
 static cl_program program_of(cl_context c, cl_uint n, const char **s, const size_t *length, cl_int *err) {
-    const char *front = layer_driver_text(), *all[MOST_TEXTS + 1] = {front};
-    size_t bytes[MOST_TEXTS + 1] = {strlen(front)};
-    if (*front == '\0' || n > MOST_TEXTS) return next->clCreateProgramWithSource(c, n, s, length, err);
-    for (cl_uint i = 0; i < n; i++)
+    const char *all[MOST_TEXTS + 1];
+    size_t bytes[MOST_TEXTS + 1];
+    bool converts = false; // CLBlast's texts, which do not, are of an older OpenCL C
+    for (cl_uint i = 0; i < n && n <= MOST_TEXTS; i++) {
         all[i + 1] = s[i], bytes[i + 1] = length && length[i] ? length[i] : strlen(s[i]);
+        converts = converts || memmem(s[i], bytes[i + 1], "vload_half", 10) != NULL;
+    }
+    all[0] = converts ? layer_driver_text() : "";
+    bytes[0] = strlen(all[0]);
+    if (bytes[0] == 0) return next->clCreateProgramWithSource(c, n, s, length, err);
     return next->clCreateProgramWithSource(c, n + 1, all, bytes, err);
 }
 static cl_program CL_API_CALL layer_clCreateProgramWithSource(cl_context c, cl_uint n, const char **s,
