@@ -75,6 +75,7 @@ later "layers over matrices of 8 and 4 bits, of files and made" env $plainly pyt
 later "decode reads K and V once" sh tests/kernels/check_decode_loads.sh build
 later "help, manual pages, completions" sh tests/program/check_shells.sh build
 later "a left OpenCL object fails its suite" sh tests/cl_layer/check_layer.sh build
+later "drivers that say and do other things: a zoo of them" sh tests/cl_layer/check_drivers.sh build $([ $all = on ] && echo all || echo few)
 later "exported symbols" sh tests/package/check_exports.sh build
 later "header alone as C11 and C++17, README example" sh tests/package/check_header.sh build
 later "the rules of the house: includes, circles, sizes, columns, names" python3 tests/source/check_structure.py

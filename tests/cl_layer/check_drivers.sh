@@ -26,7 +26,7 @@ decode=decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal-kvi8-lse-kvlen300:17-append1-h
 said() { # $1 what: the command's status is 0
     shift_name=$1
     shift
-    "$@" >"$work/said" 2>&1 && return 0
+    timeout 900 "$@" >"$work/said" 2>&1 && return 0
     echo "FAIL $name: $shift_name: status $?"
     tail -25 "$work/said"
     failed=yes
@@ -51,7 +51,7 @@ run_binaries() {
 refused() { # $1 a part of the line, then the command
     wanted=$1
     shift
-    if "$@" >"$work/said" 2>&1 || [ $? -gt 2 ] || ! grep -q "$wanted" "$work/said"; then
+    if timeout 900 "$@" >"$work/said" 2>&1 || [ $? -gt 2 ] || ! grep -q "$wanted" "$work/said"; then
         echo "FAIL $name: no refusal with \"$wanted\""
         tail -25 "$work/said"
         failed=yes

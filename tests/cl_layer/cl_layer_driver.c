@@ -381,10 +381,10 @@ int layer_driver_launch(const struct _cl_icd_dispatch *next, struct _cl_kernel *
 #define FLUSH(n)                                                                                             \
     OVERLOADED "float" #n " layer_flush(float" #n " x) {"                                                    \
                " return fabs(x) < (float" #n ")(0x1p-14f) ? copysign((float" #n                              \
-               ")(0.0f), x) : x; }\n" FLUSH_IN(n, "__global") FLUSH_IN(n, "__private")                       \
-                   "#undef vload_half" #n "\n#undef vstore_half" #n                   \
-                                          "_rte\n#define vload_half" #n " layer_load" #n                     \
-                                          "\n#define vstore_half" #n "_rte layer_store" #n "\n"
+               ")(0.0f), x) : x; }\n" FLUSH_IN(n, "__global")                                                \
+                   FLUSH_IN(n, "__private") "#undef vload_half" #n "\n#undef vstore_half" #n                 \
+                                            "_rte\n#define vload_half" #n " layer_load" #n                   \
+                                            "\n#define vstore_half" #n "_rte layer_store" #n "\n"
 
 const char *layer_driver_text(void) {
     struct line *l = find_fault(FLUSH_HALVES, NULL);

@@ -176,6 +176,9 @@ START_TEST(arguments) {
     ck_assert_int_eq(cla_launch_enqueue(&c, &l), CLATTN_OK); // no work-item, so that nothing is launched
     cla_launch_value(&l, bytes, 1);
     ck_assert_int_eq(cla_launch_enqueue(&c, &l), CLATTN_UNSUPPORTED);
+    l.count = 0; // 1021 bytes, and 1032 where each argument begins at a multiple of eight
+    for (int i = 0; i < 3; i++) cla_launch_value(&l, bytes, i ? 340 : 341);
+    ck_assert_int_eq(cla_launch_enqueue(&c, &l), CLATTN_UNSUPPORTED);
     ck_assert_int_eq(cla_chain_end(&c, CLATTN_OK, NULL), CLATTN_OK);
 }
 END_TEST
