@@ -96,6 +96,7 @@ if [ $all = on ]; then
     later "docs: start.md from its first line on" python3 tests/source/check_guide.py build start
     later "bench/device.sh on this machine" sh tests/program/check_device.sh build
     later "Windows: DLL, headers, and a run under Wine" sh tests/package/check_windows.sh
+    later "the library of 32 bits" sh tests/package/check_32_bit.sh build
     later "Mesa's rusticl" sh tests/rusticl.sh build
     later "ggml loads clattn: flash_attn_ext on both" env $plainly sh tests/package/check_ggml.sh build
     later "a wheel, and pip that installs it" sh tests/package/check_wheel.sh build

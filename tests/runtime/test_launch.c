@@ -1,6 +1,7 @@
 // test_launch.c: what stands between a call and its commands, from inside the library: which buffers the pool lends to whom
 // (device/pool.h), and how a launch is shaped (launch/chain.h). Leaves out what calls make of it (test_pool.c).
 #include "support/harness.h"
+#include "support/operands.h"
 
 #include "launch/chain.h"
 
@@ -183,9 +184,45 @@ START_TEST(arguments) {
 }
 END_TEST
 
+static __typeof__(clGetMemObjectInfo) ask_memory;
+static cl_int CL_API_CALL larger_by_4_gib(cl_mem m, cl_mem_info what, size_t size, void *to, size_t *got) {
+    const cl_int code = ask_memory(m, what, size, to, got);
+    if (code == CL_SUCCESS && what == CL_MEM_SIZE && to) *(size_t *)to += (size_t)4 << 30;
+    return code;
+}
+
+// A device of 32 address bits refuses a buffer that it cannot reach, by its name and before a command; one of 64 takes it.
+START_TEST(reach) {
+    struct operands o;
+    cl_event event = NULL;
+    clattn_capabilities *device = &harness()->context->capabilities;
+    const uint32_t bits = device->address_bits;
+    operands_make(&o, OPERATION_ATTENTION, CLATTN_KERNEL_AUTO);
+    ask_memory = clGetMemObjectInfo;
+    clGetMemObjectInfo = larger_by_4_gib;
+    device->address_bits = 32;
+    const clattn_status refused = operands_enqueue(&o, &event);
+    ck_assert_ptr_null(event);
+    device->address_bits = bits;
+    const clattn_status taken = operands_enqueue(&o, NULL);
+    clGetMemObjectInfo = ask_memory;
+    ck_assert_int_eq(refused, CLATTN_UNSUPPORTED);
+    ck_assert_int_eq(taken, CLATTN_OK);
+    harness_finish(harness()->queue);
+    operands_release(&o);
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {
-        to_its_queue_again, after_its_event, tables_by_their_words, limits, groups, grids, arguments, NULL};
+    const TTest *const tests[] = {to_its_queue_again,
+                                  after_its_event,
+                                  tables_by_their_words,
+                                  limits,
+                                  groups,
+                                  grids,
+                                  arguments,
+                                  reach,
+                                  NULL};
     Suite *suite = suite_create("launch");
     tcase_add_checked_fixture(harness_add(suite, "launch", tests), setup, teardown);
     return harness_run(suite);
