@@ -1,8 +1,8 @@
 // test_launch.c: what stands between a call and its commands, from inside the library: which buffers the pool lends to whom
 // (device/pool.h), and how a launch is shaped (launch/chain.h). Leaves out what calls make of it (test_pool.c).
 #include "support/harness.h"
-#include "support/operands.h"
 
+#include "attention/call/views.h"
 #include "launch/chain.h"
 
 #include <string.h>
@@ -191,25 +191,25 @@ static cl_int CL_API_CALL larger_by_4_gib(cl_mem m, cl_mem_info what, size_t siz
     return code;
 }
 
-// A device of 32 address bits refuses a buffer that it cannot reach, by its name and before a command; one of 64 takes it.
+// A device of 32 address bits refuses a buffer that it cannot reach, by its name; one of 64 takes it.
 START_TEST(reach) {
-    struct operands o;
-    cl_event event = NULL;
-    clattn_capabilities *device = &harness()->context->capabilities;
-    const uint32_t bits = device->address_bits;
-    operands_make(&o, OPERATION_ATTENTION, CLATTN_KERNEL_AUTO);
+    struct guarded k =
+        guarded_input(harness_place(), &(struct guarded_shape){CLATTN_TYPE_F32, 1, {4}, LAYOUT_DENSE},
+                      (double[]){1, 2, 3, 4});
+    clattn_status status[2];
+    call_views views;
     ask_memory = clGetMemObjectInfo;
     clGetMemObjectInfo = larger_by_4_gib;
-    device->address_bits = 32;
-    const clattn_status refused = operands_enqueue(&o, &event);
-    ck_assert_ptr_null(event);
-    device->address_bits = bits;
-    const clattn_status taken = operands_enqueue(&o, NULL);
+    for (int n = 0; n < 2; n++) {
+        context->capabilities.address_bits = n ? 64 : 32;
+        cla_views_begin(&views, context);
+        cla_views_add(&views, "k", &k.view, VIEW_READ);
+        status[n] = cla_views_check(&views);
+    }
     clGetMemObjectInfo = ask_memory;
-    ck_assert_int_eq(refused, CLATTN_UNSUPPORTED);
-    ck_assert_int_eq(taken, CLATTN_OK);
-    harness_finish(harness()->queue);
-    operands_release(&o);
+    ck_assert_int_eq(status[0], CLATTN_UNSUPPORTED);
+    ck_assert_int_eq(status[1], CLATTN_OK);
+    guarded_release(&k);
 }
 END_TEST
 
