@@ -48,8 +48,8 @@ typedef struct launch {
     program *program;
     int count;
     launch_argument args[LAUNCH_MAX_ARGS + 1]; // the last: of `placed`
-    size_t global[3], local[3]; // work-items of all and of a group
-    double flops;               // operations of all; 0: too few to count
+    size_t global[3], local[3];                // work-items of all and of a group
+    double flops;                              // operations of all; 0: too few to count
     bool early;      // of a call's rows, which were cut, not the last: too little of it may be seen by a mask
     bool apart;      // no work-item knows of another one's being in its group: the grid is cla_launch_items'
     bool placed;     // the last argument is the offset of a slice, whose grid has none (program_spec)

@@ -153,14 +153,16 @@ static cl_int compile(clattn_context *c, const program_spec *spec, const char *o
     const char *text = (const char *)source->text;
     const size_t before = spec->inserted ? bytes_before_mark(source) : 0;
     char placed[PLACED_BYTES];
-    const char *const all[] = {placed, text, spec->inserted ? spec->inserted : "", text + before};
-    const size_t bytes[] = {spec->placed ? write_placed(source->name, placed) : 0, before, strlen(all[2]),
+    const char *const all[] = {cla_promises_halves, placed, text, spec->inserted ? spec->inserted : "",
+                               text + before};
+    const size_t bytes[] = {strstr(options, PROMISE_HALVES_OPTION) ? strlen(all[0]) : 0,
+                            spec->placed ? write_placed(source->name, placed) : 0, before, strlen(all[3]),
                             source->bytes - before};
-    const char *texts[4];
-    size_t sizes[4];
+    const char *texts[5];
+    size_t sizes[5];
     cl_uint count = 0;
     cl_int code = CL_SUCCESS;
-    for (int i = 0; i < 4; i++) // a text of no bytes is taken to end with a zero
+    for (int i = 0; i < 5; i++) // a text of no bytes is taken to end with a zero
         if (bytes[i] > 0) texts[count] = all[i], sizes[count++] = bytes[i];
     *built = clCreateProgramWithSource(c->opencl, count, texts, sizes, &code);
     if (*built) code = cla_binary_build(c, *built, options);

@@ -12,6 +12,38 @@
 
 static const size_t grid_offset[3] = {4, 3, 5}, grid_size[3] = {4, 2, 2}, group_size[3] = {2, 1, 1};
 
+// In front of a program that converts float16 or float8 numbers: those of common.clh, by integer operations.
+const char cla_promises_halves[] =
+    "#define HALF_PASTE_(a, b) a##b\n"
+    "#define HALF_PASTE(a, b) HALF_PASTE_(a, b)\n"
+    "#define DEFINE_HALVES(n) "
+    "float##n half_to_float##n(ushort##n bits) { "
+    "const uint##n u = convert_uint##n(bits), size = u & 0x7fffu, up = size << 13; "
+    "const uint##n small = as_uint##n(convert_float##n(size) * 0x1p-24f); "
+    "const uint##n large = size >= 0x7c00u ? up + 0x70000000u : up + 0x38000000u; "
+    "return as_float##n((size < 0x400u ? small : large) | (u & 0x8000u) << 16); "
+    "} "
+    "ushort##n float_to_half##n(float##n x) { "
+    "const uint##n u = as_uint##n(x), size = u & 0x7fffffffu, down = size - 0x38000000u; "
+    "const uint##n rounded = (down + 0xfffu + (down >> 13 & 1u)) >> 13; "
+    "const uint##n small = convert_uint##n##_rte(fmin(as_float##n(size), 1.0f) * 0x1p24f); "
+    "const uint##n finite = size < 0x38800000u ? small : rounded; "
+    "const uint##n most = size > 0x7f800000u ? (uint##n)(0x7e00u) : (uint##n)(0x7c00u); "
+    "return convert_ushort##n((size >= 0x477ff000u ? most : finite) | (u >> 16 & 0x8000u)); "
+    "}\n"
+    "DEFINE_HALVES()\n"
+    "DEFINE_HALVES(4)\n"
+    "DEFINE_HALVES(8)\n"
+    "DEFINE_HALVES(16)\n"
+    "#define LOAD_HALF(p, i) half_to_float(((__global const ushort *)(p))[i])\n"
+    "#define HALVES(n, bits) HALF_PASTE(half_to_float, n)(HALF_PASTE(as_ushort, n)(bits))\n"
+    "#define ONE_HALF(bits) half_to_float(*(__global const ushort *)(bits))\n"
+    "#define STORE_HALF(x, i, p) (((__global ushort *)(p))[i] = float_to_half(x))\n"
+    "#define STORE_HALVES(n, x, p) HALF_PASTE(vstore, n)(HALF_PASTE(float_to_half, n)(x), 0, (__global "
+    "ushort *)(p))\n"
+    "#define HALF_BITS(x, bits) (*(bits) = float_to_half(x))\n"
+    "#line 1\n";
+
 bool cla_promises_matter(const knobs *k) {
     const int types[] = {k->type_q,       k->type_kv,       k->type_out,   k->type_bias,
                          k->type_weights, k->type_gradient, k->type_scale, k->type_v == 3 ? 0 : k->type_v};

@@ -16,4 +16,5 @@ bool cla_promises_matter(const knobs *k);
 
 // The option of a program whose driver converts float16 numbers wrong.
 #define PROMISE_HALVES_OPTION " -DHALF_BY_BITS"
+extern const char cla_promises_halves[]; // the text in front of it
 #endif

@@ -279,13 +279,14 @@ int layer_driver_context(void) {
 static bool has_kernel(const struct _cl_icd_dispatch *next, cl_program program, const char *name) {
     size_t size = 0;
     bool found = strcmp(name, "*") == 0;
-    char *source, wanted[600];
+    char *source, wanted[600], named[600];
     if (found || next->clGetProgramInfo(program, CL_PROGRAM_SOURCE, 0, NULL, &size) != CL_SUCCESS ||
         size <= 1 || (source = malloc(size)) == NULL)
         return found;
     snprintf(wanted, sizeof wanted, "void %s(", name);
+    snprintf(named, sizeof named, " %s\n", name); // a macro that ends a line: "#define KERNEL decode_tiles"
     if (next->clGetProgramInfo(program, CL_PROGRAM_SOURCE, size, source, NULL) == CL_SUCCESS)
-        found = strstr(source, wanted) != NULL;
+        found = strstr(source, wanted) != NULL || strstr(source, named) != NULL;
     free(source);
     return found;
 }
