@@ -67,7 +67,7 @@ static clattn_status record_part(chain *c, const launch *l, const grid_part *par
     if (c->progress)
         return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
                                 "progress: is not told of a call that is recorded: NULL is needed");
-    cl_int code = cla_program_take_kernel(l->program, &kernel);
+    cl_int code = cla_program_object(l->program, &kernel);
     if (code != CL_SUCCESS) return refuse(c, l, UNFIT_OBJECT, code);
     code = set_arguments(c, l, kernel);
     if (code == CL_SUCCESS) return cla_recording_keep(c, l, kernel, offset_of(l, part), part->size);
@@ -80,7 +80,7 @@ static clattn_status enqueue_part(chain *c, const launch *l, const grid_part *pa
     cl_kernel kernel;
     unfit_step step = UNFIT_ARGUMENT;
     if (c->recording) return record_part(c, l, part);
-    cl_int code = cla_program_take_kernel(l->program, &kernel);
+    cl_int code = cla_program_object(l->program, &kernel);
     if (code != CL_SUCCESS) return refuse(c, l, UNFIT_OBJECT, code);
     code = set_arguments(c, l, kernel);
     if (code == CL_SUCCESS) {

@@ -106,7 +106,7 @@ static int count_asked(clattn_context *c, int size) {
         cl_kernel kernel;
         size_t compiled = 0;
         if (p->spec.knobs.subgroup_asked != size) continue;
-        ck_assert_int_eq(cla_program_take_kernel(p, &kernel), CL_SUCCESS);
+        ck_assert_int_eq(cla_program_take_kernel(c, p, &kernel), CLATTN_OK);
         ck_assert_int_eq(info(kernel, c->device, COMPILED_SIZE, 0, NULL, sizeof compiled, &compiled, NULL),
                          CL_SUCCESS);
         ck_assert_uint_eq(compiled, (size_t)size);
