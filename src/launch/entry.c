@@ -27,7 +27,9 @@ clattn_status cla_entry_prepare(const entry *e, clattn_context *context, const v
     if (!context) return CLATTN_INVALID_ARGUMENT;
     const unsigned begun = cla_mods_begin(context);
     bool again = false;
+    cla_unfit_begin();
     while ((status = prepare(e, context, params, job)) == ENTRY_PLAN_AGAIN) again = true;
+    cla_unfit_end();
     cla_mods_end(context, begun);
     if (again) cla_unfit_settle(context, status == CLATTN_OK);
     return status;
@@ -56,7 +58,9 @@ clattn_status cla_entry_enqueue(const entry *e, clattn_context *context, const v
             "%s: the queue's calls are recorded: NULL is needed, and clattn_recording_enqueue takes one",
             at->event ? "event" : "wait_list");
     const unsigned begun = cla_mods_begin(context);
+    cla_unfit_begin();
     while ((status = run(e, params, at, &steps, job)) == ENTRY_PLAN_AGAIN) steps.again = true;
+    cla_unfit_end();
     cla_mods_end(context, begun);
     cla_chain_drop(&steps);
     if (steps.again) cla_unfit_settle(context, status == CLATTN_OK);

@@ -151,9 +151,18 @@ static bool is_of_kernel(clattn_context *c, unfit_step step, cl_int code) {
     return !has_run;
 }
 
+static _Thread_local int calls; // of this thread that can be planned again
+
+void cla_unfit_begin(void) {
+    calls++;
+}
+void cla_unfit_end(void) {
+    calls--;
+}
+
 clattn_status cla_unfit_failed(clattn_context *c, const unfit_failure *f) {
     bool changed = false;
-    if (is_of_kernel(c, f->step, f->code)) {
+    if ((calls > 0 || f->final) && is_of_kernel(c, f->step, f->code)) {
         cla_os_mutex_lock(&c->unfit->lock);
         changed = record(c, f);
         cla_os_mutex_unlock(&c->unfit->lock);

@@ -34,6 +34,10 @@ void cla_unfit_destroy(clattn_context *context);
 void cla_unfit_load(clattn_context *context);
 void cla_unfit_forget(clattn_context *context);
 
+// A call of this thread that can be planned again begins, and ends. Outside of one a failure is its status, and leaves no record.
+void cla_unfit_begin(void);
+void cla_unfit_end(void);
+
 // Record a failure. ENTRY_PLAN_AGAIN, or the status of the call, which has failed for good: the code tells of no kernel, or this call
 // met the same failure before.
 clattn_status cla_unfit_failed(clattn_context *context, const unfit_failure *f);
