@@ -75,6 +75,7 @@ later "layers over matrices of 8 and 4 bits, of files and made" env $plainly pyt
 later "decode reads K and V once" sh tests/kernels/check_decode_loads.sh build
 later "help, manual pages, completions" sh tests/program/check_shells.sh build
 later "a left OpenCL object fails its suite" sh tests/cl_layer/check_layer.sh build
+later "drivers that say and do other things: a zoo of them" sh tests/cl_layer/check_drivers.sh build $([ $all = on ] && echo all || echo few)
 later "exported symbols" sh tests/package/check_exports.sh build
 later "header alone as C11 and C++17, README example" sh tests/package/check_header.sh build
 later "the rules of the house: includes, circles, sizes, columns, names" python3 tests/source/check_structure.py
@@ -95,6 +96,7 @@ if [ $all = on ]; then
     later "docs: start.md from its first line on" python3 tests/source/check_guide.py build start
     later "bench/device.sh on this machine" sh tests/program/check_device.sh build
     later "Windows: DLL, headers, and a run under Wine" sh tests/package/check_windows.sh
+    later "the library of 32 bits" sh tests/package/check_32_bit.sh build
     later "Mesa's rusticl" sh tests/rusticl.sh build
     later "ggml loads clattn: flash_attn_ext on both" env $plainly sh tests/package/check_ggml.sh build
     later "a wheel, and pip that installs it" sh tests/package/check_wheel.sh build

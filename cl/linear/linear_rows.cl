@@ -70,7 +70,7 @@ float4 four_0(uint4 bits) {
     return as_float4(bits);
 }
 float4 four_1(uint2 bits) {
-    return vload_half4(0, (const half *)&bits);
+    return HALVES(4, bits);
 }
 float4 four_2(uint2 bits) {
     return as_float4(convert_uint4(as_ushort4(bits)) << 16);

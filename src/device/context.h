@@ -54,6 +54,7 @@ struct clattn_context {
     atomic_bool large_buffers; // a call had one that is larger than the device said and than 32 bits count
     atomic_bool large_refused; // its compiler takes no option for them (program.c)
     atomic_bool binaries_told; // why its driver is asked for none (program.c)
+    atomic_uint promises;      // that the driver breaks (program/promises.c); 0: it was not asked
     char *clblast_path;        // the caller's; NULL: where the module is looked for
     _Atomic(const struct clblast_calls *)
         clblast;       // layer/projection/clblast_module.h; NULL: nobody looked yet

@@ -25,7 +25,7 @@ static clattn_status open_member(clattn_group *g, const clattn_group_member *fro
     const clattn_capabilities *can = &from->context->capabilities;
     m->context = from->context;
     m->max_bytes = from->max_bytes ? from->max_bytes : can->global_memory_bytes / 4 * 3;
-    m->largest = can->max_allocation_bytes;
+    m->largest = can->max_allocation_bytes < SIZE_MAX ? can->max_allocation_bytes : SIZE_MAX;
     TRY(cla_context_check(m->context));
     return cla_run_open(m);
 }

@@ -28,9 +28,10 @@ typedef struct merging {
 
 static clattn_status copy(const merging *g, int n, float *host, bool to_host) {
     cl_command_queue queue = g->member->queue[0];
-    const cl_int code =
-        to_host ? clEnqueueReadBuffer(queue, g->buffer, CL_TRUE, g->at[n], g->bytes[n], host, 0, NULL, NULL)
-                : clEnqueueWriteBuffer(queue, g->buffer, CL_TRUE, g->at[n], g->bytes[n], host, 0, NULL, NULL);
+    const size_t at = (size_t)g->at[n], bytes = (size_t)g->bytes[n];
+    const cl_int code = to_host
+                            ? clEnqueueReadBuffer(queue, g->buffer, CL_TRUE, at, bytes, host, 0, NULL, NULL)
+                            : clEnqueueWriteBuffer(queue, g->buffer, CL_TRUE, at, bytes, host, 0, NULL, NULL);
     if (code == CL_SUCCESS) return CLATTN_OK;
     return cla_context_fail_opencl(g->member->context, code,
                                    to_host ? "clEnqueueReadBuffer" : "clEnqueueWriteBuffer");
@@ -47,6 +48,10 @@ static clattn_status open_merging(merging *g, const piece *p, int64_t dv) {
         g->bytes[i] = (uint64_t)(n[0] * n[1] * n[2]) * (i % 2 ? 1 : (uint64_t)dv) * sizeof(float);
         all += (g->bytes[i] + 255) / 256 * 256;
     }
+    if (all > g->member->largest)
+        return cla_context_fail(g->member->context, CLATTN_OUT_OF_MEMORY,
+                                "merge: %llu bytes are more than the device's largest buffer",
+                                (unsigned long long)all);
     g->buffer = clCreateBuffer(g->member->context->opencl, CL_MEM_READ_WRITE, (size_t)all, NULL, &code);
     if (!g->buffer) return cla_context_fail_opencl(g->member->context, code, "clCreateBuffer");
     for (int i = 0; i < 4; i++) {

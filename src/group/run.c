@@ -110,10 +110,10 @@ static clattn_status copy_parts(group_member *m, piece *p, int slot, bool to_hos
         cl_mem const buffer = x->beside ? m->beside[slot] : m->arena[slot];
         cl_event *const event = &p->events[p->event_count];
         if (!(to_host ? x->out : x->in) || !x->bytes) continue;
-        const cl_int code = to_host ? clEnqueueReadBuffer(m->queue[slot], buffer, CL_FALSE, x->at, x->bytes,
-                                                          host, 0, NULL, event)
-                                    : clEnqueueWriteBuffer(m->queue[slot], buffer, CL_FALSE, x->at, x->bytes,
-                                                           host, 0, NULL, event);
+        const size_t at = (size_t)x->at, bytes = (size_t)x->bytes;
+        const cl_int code =
+            to_host ? clEnqueueReadBuffer(m->queue[slot], buffer, CL_FALSE, at, bytes, host, 0, NULL, event)
+                    : clEnqueueWriteBuffer(m->queue[slot], buffer, CL_FALSE, at, bytes, host, 0, NULL, event);
         if (code != CL_SUCCESS)
             return cla_context_fail_opencl(m->context, code,
                                            to_host ? "clEnqueueReadBuffer" : "clEnqueueWriteBuffer");

@@ -47,11 +47,12 @@ typedef struct launch_argument {
 typedef struct launch {
     program *program;
     int count;
-    launch_argument args[LAUNCH_MAX_ARGS];
-    size_t global[3], local[3]; // work-items of all and of a group
-    double flops;               // operations of all; 0: too few to count
+    launch_argument args[LAUNCH_MAX_ARGS + 1]; // the last: of `placed`
+    size_t global[3], local[3];                // work-items of all and of a group
+    double flops;                              // operations of all; 0: too few to count
     bool early;      // of a call's rows, which were cut, not the last: too little of it may be seen by a mask
     bool apart;      // no work-item knows of another one's being in its group: the grid is cla_launch_items'
+    bool placed;     // the last argument is the offset of a slice, whose grid has none (program_spec)
     bool changes;    // it changes what the call reads, so that the call cannot be run again from its start
     bool cuts_first; // the kernel finds its place in the first dimension by get_global_id, too
     // Of a launch that writes one buffer, all of whose content follows from the other arguments: the number of that argument, from 1 on.

@@ -1,8 +1,10 @@
 // launch.c: launches onto a chain (chain.h): arguments, the shape of a grid, and the slices that a large one is cut into.
 #include <math.h>
+#include <string.h>
 
 #include "launch/chain.h"
 #include "launch/recording.h"
+#include "program/promises.h"
 #include "device/pointer.h"
 #include "program/unfit.h"
 
@@ -42,6 +44,12 @@ cl_int cla_launch_kernel(const chain *c, cl_kernel kernel, const size_t offset[3
                                   size, local, wait_count, wait_list, event);
 }
 
+// Of the grid that the driver is given.
+static const size_t *offset_of(const launch *l, const grid_part *part) {
+    static const size_t none[3];
+    return l->placed ? none : part->offset;
+}
+
 // A launch that failed: the call is planned again, unless it has changed what it reads.
 static clattn_status refuse(const chain *c, const launch *l, unfit_step step, cl_int code) {
     const unfit_failure failure = {.spec = &l->program->spec,
@@ -62,7 +70,7 @@ static clattn_status record_part(chain *c, const launch *l, const grid_part *par
     cl_int code = cla_program_object(l->program, &kernel);
     if (code != CL_SUCCESS) return refuse(c, l, UNFIT_OBJECT, code);
     code = set_arguments(c, l, kernel);
-    if (code == CL_SUCCESS) return cla_recording_keep(c, l, kernel, part->offset, part->size);
+    if (code == CL_SUCCESS) return cla_recording_keep(c, l, kernel, offset_of(l, part), part->size);
     clReleaseKernel(kernel);
     return refuse(c, l, UNFIT_ARGUMENT, code);
 }
@@ -77,7 +85,8 @@ static clattn_status enqueue_part(chain *c, const launch *l, const grid_part *pa
     code = set_arguments(c, l, kernel);
     if (code == CL_SUCCESS) {
         step = UNFIT_LAUNCH;
-        code = cla_launch_kernel(c, kernel, part->offset, part->size, l->local, timed ? &event : wanted);
+        code =
+            cla_launch_kernel(c, kernel, offset_of(l, part), part->size, l->local, timed ? &event : wanted);
     }
     cla_program_give_kernel(l->program, kernel);
     if (code != CL_SUCCESS) return refuse(c, l, step, code);
@@ -90,12 +99,12 @@ static clattn_status enqueue_part(chain *c, const launch *l, const grid_part *pa
 }
 
 // A part that is large: when it ends is kept, unless another's end is. `before`: operations of the launch's other parts.
-static clattn_status enqueue_timed(chain *c, const launch *l, const grid_part *part, double flops,
-                                   double before, uint64_t start_ns) {
+static clattn_status enqueue_timed(chain *c, const launch *l, const grid_part *part, pace_rate *rate,
+                                   double flops, double before, uint64_t start_ns) {
     if (!cla_pace_begin(c->context)) return enqueue_part(c, l, part, false);
     const clattn_status status = enqueue_part(c, l, part, true);
     const pace_timed timed = {.event = status == CLATTN_OK ? c->last : NULL,
-                              .of = &l->program->rate,
+                              .of = rate,
                               .flops = c->keeps_times ? flops : before + flops,
                               .start_ns = c->keeps_times ? 0 : start_ns};
     cla_pace_end(c->context, &timed);
@@ -112,11 +121,11 @@ static size_t size_at(size_t all, size_t at, size_t step) {
     return all - at < step ? all - at : step;
 }
 
-// A device may take no more than what every device must.
+// A device may take no more than what every device must. Drivers place arguments at multiples of eight bytes.
 static clattn_status check_arguments(const chain *c, const launch *l) {
     const uint64_t most = c->context->capabilities.max_argument_bytes;
     uint64_t bytes = 0;
-    for (int i = 0; i < l->count; i++) bytes += l->args[i].bytes;
+    for (int i = 0; i < l->count; i++) bytes += (l->args[i].bytes + 7) / 8 * 8;
     if (bytes <= most) return CLATTN_OK;
     return cla_context_fail(
         c->context, CLATTN_UNSUPPORTED, "kernel %s: its arguments have %llu bytes, the device takes %llu",
@@ -130,29 +139,46 @@ static bool is_last_whole(const launch *l, const grid_part *part, const size_t s
     return true;
 }
 
+// Slices on a driver that does not count their offsets once: `placed` is the launch whose kernel takes `at`, and *l becomes it.
+static clattn_status pass_offsets(chain *c, const launch **l, launch *placed, const args_i64 at[3]) {
+    program_spec spec = (*l)->program->spec;
+    if (!(cla_promises_broken(c->context) & PROMISE_OFFSETS)) return CLATTN_OK;
+    *placed = **l;
+    spec.placed = placed->placed = true;
+    TRY(cla_program_get_spec(c->context, &spec, &placed->program));
+    cla_launch_argument(placed, (launch_argument){.bytes = 3 * sizeof *at, .value = at});
+    *l = placed;
+    return check_arguments(c, placed);
+}
+
 clattn_status cla_launch_enqueue(chain *c, const launch *l) {
     TRY(check_arguments(c, l));
     TRY(cla_chain_write_tables(c));
     const size_t *all = l->global;
-    const double most = cla_pace_most(c->context, &l->program->rate, c->progress != NULL);
+    pace_rate *rate = &l->program->rate;
+    launch placed;
+    args_i64 at[3];
+    const double most = cla_pace_most(c->context, rate, c->progress != NULL);
     const uint64_t start_ns =
         most < INFINITY ? cla_os_time_ns() : 0; // where no launch is too large, none is timed
     double before = 0.0;
     size_t step[3];
     cla_pace_cut(all, l->local, l->cuts_first, l->flops, most, step);
+    if (memcmp(step, all, sizeof step) != 0) TRY(pass_offsets(c, &l, &placed, at));
     for (size_t z = 0; z < all[2]; z += step[2])
         for (size_t y = 0; y < all[1]; y += step[1])
             for (size_t x = 0; x < all[0]; x += step[0]) {
                 const grid_part part = {
                     {x, y, z},
                     {size_at(all[0], x, step[0]), size_at(all[1], y, step[1]), size_at(all[2], z, step[2])}};
+                for (int i = 0; i < 3; i++) at[i] = (args_i64)part.offset[i];
                 const double flops = flops_of(l, &part);
                 const bool timed = !c->recording && !c->progress && !l->early && flops >= most / 4 &&
                                    is_last_whole(l, &part, step);
-                TRY(timed ? enqueue_timed(c, l, &part, flops, before, start_ns)
+                TRY(timed ? enqueue_timed(c, l, &part, rate, flops, before, start_ns)
                           : enqueue_part(c, l, &part, false));
                 before += flops;
-                TRY(cla_chain_tell(c, &l->program->rate, flops));
+                TRY(cla_chain_tell(c, rate, flops));
             }
     return CLATTN_OK;
 }

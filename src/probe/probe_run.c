@@ -62,6 +62,15 @@ static bool fill_memory(const trial *t, size_t bytes) {
            CL_SUCCESS;
 }
 
+// Whether the compiled kernel takes the probe's work-group: that it does not is an answer.
+static bool takes_group(trial *t) {
+    size_t most = 0;
+    const bool asked = clGetKernelWorkGroupInfo(t->kernel, t->context->device, CL_KERNEL_WORK_GROUP_SIZE,
+                                                sizeof most, &most, NULL) == CL_SUCCESS;
+    t->answered = asked && t->items > most;
+    return asked && t->items <= most;
+}
+
 // `out` is another trial's, or NULL.
 static bool open_trial(trial *t, cl_mem out) {
     uint32_t words[PROBE_WORDS] = {0};
@@ -69,7 +78,7 @@ static bool open_trial(trial *t, cl_mem out) {
     const size_t bytes = sizeof words + t->probe->memory;
     t->probe->fill(words);
     t->kernel = build(t);
-    if (!t->kernel) return false;
+    if (!t->kernel || !takes_group(t)) return false;
     t->queue = clCreateCommandQueue(of, t->context->device, 0, NULL);
     t->in = clCreateBuffer(of, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, sizeof words, words, NULL);
     t->borrows = out != NULL;

@@ -5,6 +5,7 @@
 #include "program/program.h"
 
 #include "program/binary.h"
+#include "program/promises.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -33,6 +34,7 @@ static void cache_key(const clattn_context *c, const program_spec *spec, const c
     add_text(&h, source->name);
     add_text(&h, spec->inserted ? spec->inserted : "");
     add_text(&h, options);
+    if (spec->placed) add_text(&h, "placed");
     cla_identity_add(&h, &c->capabilities, c->cpu_model, CLATTN_VERSION_STRING);
     cla_sha256_end(&h, key);
 }
@@ -131,17 +133,38 @@ static size_t bytes_before_mark(const struct kernel_source *source) {
     return 0;
 }
 
+// In front of a kernel whose driver does not count a grid's offset once: the kernel has one more argument and takes its place from it.
+// A macro is not expanded in its own text.
+#define PLACED_BYTES 512
+static size_t write_placed(const char *name, char text[PLACED_BYTES]) {
+    snprintf(text, PLACED_BYTES,
+             "typedef struct grid_offset { long at[3]; } grid_offset;\n"
+             "#define %s(...) %s(__VA_ARGS__, const grid_offset offset_of_grid)\n"
+             "#define get_global_id(d) (get_global_id(d) + (size_t)offset_of_grid.at[d])\n"
+             "#define get_global_offset(d) ((size_t)offset_of_grid.at[d])\n#line 1\n",
+             name, name);
+    return strlen(text);
+}
+
 // The driver's compiler on the source; *built is NULL where there is not even a program.
 static cl_int compile(clattn_context *c, const program_spec *spec, const char *options, cl_program *built) {
     if (spec->linked_count > 0) return cla_program_link(c, spec, options, built);
     const struct kernel_source *source = &clattn_kernel_sources[spec->id];
     const char *text = (const char *)source->text;
     const size_t before = spec->inserted ? bytes_before_mark(source) : 0;
-    const char *texts[] = {text, spec->inserted ? spec->inserted : "", text + before};
-    const size_t sizes[] = {before, strlen(texts[1]), source->bytes - before};
-    const int first = before ? 0 : spec->inserted ? 1 : 2; // a text of no bytes is taken to end with a zero
+    char placed[PLACED_BYTES];
+    const char *const all[] = {cla_promises_halves, placed, text, spec->inserted ? spec->inserted : "",
+                               text + before};
+    const size_t bytes[] = {strstr(options, PROMISE_HALVES_OPTION) ? strlen(all[0]) : 0,
+                            spec->placed ? write_placed(source->name, placed) : 0, before, strlen(all[3]),
+                            source->bytes - before};
+    const char *texts[5];
+    size_t sizes[5];
+    cl_uint count = 0;
     cl_int code = CL_SUCCESS;
-    *built = clCreateProgramWithSource(c->opencl, (cl_uint)(3 - first), texts + first, sizes + first, &code);
+    for (int i = 0; i < 5; i++) // a text of no bytes is taken to end with a zero
+        if (bytes[i] > 0) texts[count] = all[i], sizes[count++] = bytes[i];
+    *built = clCreateProgramWithSource(c->opencl, count, texts, sizes, &code);
     if (*built) code = cla_binary_build(c, *built, options);
     return *built && code == CL_SUCCESS ? cla_binary_unhide(c, options, built) : code;
 }
@@ -237,10 +260,12 @@ const char *cla_program_device_options(const clattn_context *c) {
     return of->is_cpu && !cla_takes_assembly(ASSEMBLY_OF_X86, of->platform) ? " -DNO_ASSEMBLY" : "";
 }
 
-static bool print_options(clattn_context *c, const program_spec *spec, char *text, size_t bytes) {
+static bool print_options(clattn_context *c, const program_spec *spec, unsigned broken, char *text,
+                          size_t bytes) {
     const int used =
-        snprintf(text, bytes, "%s%s%s -w ", spec->options ? spec->options : PROGRAM_OPTIONS,
-                 spec->large && takes_large(c) ? LARGE_OPTION : "", cla_program_device_options(c));
+        snprintf(text, bytes, "%s%s%s%s -w ", spec->options ? spec->options : PROGRAM_OPTIONS,
+                 spec->large && takes_large(c) ? LARGE_OPTION : "", cla_program_device_options(c),
+                 broken & PROMISE_HALVES && cla_promises_matter(&spec->knobs) ? PROMISE_HALVES_OPTION : "");
     return used >= 0 && (size_t)used < bytes &&
            cla_knobs_print(&spec->knobs, text + used, bytes - (size_t)used);
 }
@@ -248,8 +273,13 @@ static bool print_options(clattn_context *c, const program_spec *spec, char *tex
 static clattn_status build(clattn_context *c, program *p, bool *cached, uint64_t *time_ns) {
     char options[PROGRAM_MOST_OPTIONS];
     const char *name = clattn_kernel_sources[p->spec.id].name;
+    const unsigned broken =
+        !c->capabilities.is_cpu || cla_promises_matter(&p->spec.knobs) ? cla_promises_broken(c) : 0;
     bool copied = true;
-    if (!print_options(c, &p->spec, options, sizeof options))
+    if (broken & PROMISE_STRUCTS)
+        return cla_context_fail(c, CLATTN_UNSUPPORTED,
+                                "kernel %s: the driver passes structs of 528 bytes to kernels wrong", name);
+    if (!print_options(c, &p->spec, broken, options, sizeof options))
         return cla_context_fail(c, CLATTN_BUILD_FAILED, "kernel %s: its options do not fit", name);
     p->options = cla_text_copy(&c->host, options, &copied);
     if (!copied) return cla_context_fail(c, CLATTN_OUT_OF_MEMORY, "kernel %s: no host memory", name);
@@ -279,8 +309,9 @@ static void program_release(const clattn_context *c, program *p) {
 }
 
 static bool same_spec(const program_spec *a, const program_spec *b) {
-    return a->id == b->id && a->large == b->large && cla_knobs_equal(&a->knobs, &b->knobs) &&
-           cla_text_equal(a->options, b->options) && cla_text_equal(a->inserted, b->inserted);
+    return a->id == b->id && a->large == b->large && a->placed == b->placed &&
+           cla_knobs_equal(&a->knobs, &b->knobs) && cla_text_equal(a->options, b->options) &&
+           cla_text_equal(a->inserted, b->inserted);
 }
 
 static program *program_create(const clattn_context *c, const program_spec *spec) {

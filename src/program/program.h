@@ -24,6 +24,8 @@ typedef struct program_spec {
     knobs knobs;
     const char *options; // of the compiler, besides the knobs; NULL: PROGRAM_OPTIONS
     bool large;          // for buffers past the device's limit: the context says so, not who asks
+    bool
+        placed; // the kernel's last argument is the offset of its grid (three of args_i64), and the grid has none
     // OpenCL C in the source in place of its mark, or in front of it, such as a caller's score function; NULL: none
     const char *inserted;
     const linked_kernel

@@ -1,9 +1,11 @@
 // cl_layer.c: an OpenCL layer (OPENCL_LAYERS names the built library) that counts objects and lets calls fail: a wrapper
 // around every entry point that the library, CLBlast or a test reaches. tests/cl_layer/check_layer.sh compares the list with what
 // they import. See cl_layer.h.
+#define _GNU_SOURCE // memmem
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl_layer.h>
 
+#include "cl_layer/cl_layer_driver.h"
 #include "cl_layer/cl_layer_inside.h"
 #include "cl_layer/cl_layer_options.h"
 
@@ -11,6 +13,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define MOST_TEXTS 8 // of a program
 
 static struct _cl_icd_dispatch layer;
 static const struct _cl_icd_dispatch *next;
@@ -87,8 +91,10 @@ static cl_int took_event(cl_int code, const cl_event *event, const char *call) {
                           event, #name);                                                                     \
     }
 #define CREATES(kind, type, name, parameters, arguments)                                                     \
+    CREATES_UNLESS(0, kind, type, name, parameters, arguments)
+#define CREATES_UNLESS(refused, kind, type, name, parameters, arguments)                                     \
     static type CL_API_CALL layer_##name parameters {                                                        \
-        const int code = layer_fault(#name, false);                                                          \
+        const int fault = layer_fault(#name, false), code = fault != 0 ? fault : (refused);                  \
         type made = NULL;                                                                                    \
         if (code == 0)                                                                                       \
             made = next->name arguments;                                                                     \
@@ -119,8 +125,13 @@ typedef void(CL_CALLBACK *memory_notify)(cl_mem, void *);
 typedef void(CL_CALLBACK *event_notify)(cl_event, cl_int, void *);
 
 PLAIN(clGetPlatformIDs, (cl_uint n, cl_platform_id *p, cl_uint *count), (n, p, count))
-PLAIN(clGetDeviceIDs, (cl_platform_id p, cl_device_type t, cl_uint n, cl_device_id *d, cl_uint *count),
-      (p, t, n, d, count))
+static cl_int CL_API_CALL layer_clGetDeviceIDs(cl_platform_id p, cl_device_type t, cl_uint n, cl_device_id *d,
+                                               cl_uint *count) {
+    const int code = layer_fault("clGetDeviceIDs", false);
+    const cl_device_type real = layer_driver_type(t);
+    if (real == 0 && count != NULL) *count = 0;
+    return code != 0 ? code : real == 0 ? CL_DEVICE_NOT_FOUND : next->clGetDeviceIDs(p, real, n, d, count);
+}
 PLAIN(clGetContextInfo, (cl_context c, cl_context_info what, size_t size, void *to, size_t *got),
       (c, what, size, to, got))
 PLAIN(clGetCommandQueueInfo,
@@ -135,9 +146,14 @@ PLAIN(clGetProgramBuildInfo,
       (p, d, what, size, to, got))
 PLAIN(clGetKernelInfo, (cl_kernel k, cl_kernel_info what, size_t size, void *to, size_t *got),
       (k, what, size, to, got))
-PLAIN(clGetKernelWorkGroupInfo,
-      (cl_kernel k, cl_device_id d, cl_kernel_work_group_info what, size_t size, void *to, size_t *got),
-      (k, d, what, size, to, got))
+static cl_int CL_API_CALL layer_clGetKernelWorkGroupInfo(cl_kernel k, cl_device_id d,
+                                                         cl_kernel_work_group_info what, size_t size,
+                                                         void *to, size_t *got) {
+    const int code = layer_fault("clGetKernelWorkGroupInfo", false);
+    const cl_int asked = code != 0 ? code : next->clGetKernelWorkGroupInfo(k, d, what, size, to, got);
+    if (asked == CL_SUCCESS) layer_driver_kernel_answer(what, to);
+    return asked;
+}
 PLAIN(clGetEventInfo, (cl_event e, cl_event_info what, size_t size, void *to, size_t *got),
       (e, what, size, to, got))
 PLAIN(clGetEventProfilingInfo, (cl_event e, cl_profiling_info what, size_t size, void *to, size_t *got),
@@ -150,7 +166,8 @@ static cl_int CL_API_CALL layer_clBuildProgram(cl_program p, cl_uint n, const cl
                                                program_notify f, void *user) {
     const int code = layer_fault("clBuildProgram", false);
     layer_options_wait(LAYER_SLOW_BUILD);
-    if (code != 0) return code;
+    const int refused = code != 0 ? code : layer_driver_build(next, p);
+    if (refused != 0) return refused;
     char *options = layer_options(next, p, o);
     const cl_int built = next->clBuildProgram(p, n, d, options ? options : o, f, user);
     free(options);
@@ -193,11 +210,17 @@ static cl_int answer(const void *value, size_t value_size, size_t size, void *to
         return answer(pretended_bytes, pretended_count, size, to, got);                                      \
     }
 static cl_int ask_clGetPlatformInfo(cl_platform_id of, cl_uint what, size_t size, void *to, size_t *got) {
+    const void *bytes;
+    size_t count;
+    if (layer_driver_answer(true, what, &bytes, &count)) return answer(bytes, count, size, to, got);
     const cl_int code = next->clGetPlatformInfo(of, what, size, to, got);
     if (code == CL_SUCCESS && to != NULL && what == CL_PLATFORM_VERSION) layer_options_version(to);
     return code;
 }
 static cl_int ask_clGetDeviceInfo(cl_device_id of, cl_uint what, size_t size, void *to, size_t *got) {
+    const void *bytes;
+    size_t count;
+    if (layer_driver_answer(false, what, &bytes, &count)) return answer(bytes, count, size, to, got);
     return next->clGetDeviceInfo(of, what, size, to, got);
 }
 QUESTION(clGetPlatformInfo, cl_platform_id)
@@ -232,10 +255,27 @@ static cl_int CL_API_CALL layer_clWaitForEvents(cl_uint n, const cl_event *event
     return code != 0 ? code : next->clWaitForEvents(n, events);
 }
 
-COMMAND(clEnqueueNDRangeKernel,
-        (cl_command_queue q, cl_kernel k, cl_uint dims, const size_t *offset, const size_t *global,
-         const size_t *local, cl_uint n, const cl_event *waits, cl_event *event),
-        (q, k, dims, offset, (layer_options_wait(LAYER_SLOW_LAUNCH), global), local, n, waits, event))
+static cl_int launch(cl_command_queue q, cl_kernel k, cl_uint dims, const size_t *offset,
+                     const size_t *global, const size_t *local, cl_uint n, const cl_event *waits,
+                     cl_event *event) {
+    size_t made[3];
+    layer_options_wait(LAYER_SLOW_LAUNCH);
+    const int refused = layer_driver_launch(next, k, dims, &offset, local, made);
+    return refused != 0 ? refused
+                        : next->clEnqueueNDRangeKernel(q, k, dims, offset, global, local, n, waits, event);
+}
+static cl_int CL_API_CALL layer_clEnqueueNDRangeKernel(cl_command_queue q, cl_kernel k, cl_uint dims,
+                                                       const size_t *offset, const size_t *global,
+                                                       const size_t *local, cl_uint n, const cl_event *waits,
+                                                       cl_event *event) {
+    const int code = layer_fault("clEnqueueNDRangeKernel", true);
+    if (!layer_object_used(LAYER_QUEUE, q, "clEnqueueNDRangeKernel")) return CL_INVALID_COMMAND_QUEUE;
+    if (!use_waits(n, waits, "clEnqueueNDRangeKernel")) return CL_INVALID_EVENT_WAIT_LIST;
+    if (code < 0) return code;
+    return took_event(code == LAYER_FAILED_EVENT ? give_failing_event(q, event)
+                                                 : launch(q, k, dims, offset, global, local, n, waits, event),
+                      event, "clEnqueueNDRangeKernel");
+}
 COMMAND(clEnqueueReadBuffer,
         (cl_command_queue q, cl_mem m, cl_bool block, size_t offset, size_t size, void *to, cl_uint n,
          const cl_event *waits, cl_event *event),
@@ -282,17 +322,18 @@ static void *CL_API_CALL layer_clEnqueueMapBuffer(cl_command_queue q, cl_mem m, 
     return mapped;
 }
 
-CREATES(LAYER_CONTEXT, cl_context, clCreateContext,
-        (const cl_context_properties *p, cl_uint n, const cl_device_id *d, context_notify f, void *user,
-         cl_int *err),
-        (p, n, d, f, user, err))
+CREATES_UNLESS(layer_driver_context(), LAYER_CONTEXT, cl_context, clCreateContext,
+               (const cl_context_properties *p, cl_uint n, const cl_device_id *d, context_notify f,
+                void *user, cl_int *err),
+               (p, n, d, f, user, err))
 CREATES(LAYER_QUEUE, cl_command_queue, clCreateCommandQueue,
         (cl_context c, cl_device_id d, cl_command_queue_properties p, cl_int *err), (c, d, p, err))
 CREATES(LAYER_QUEUE, cl_command_queue, clCreateCommandQueueWithProperties,
         (cl_context c, cl_device_id d, const cl_queue_properties *p, cl_int *err), (c, d, p, err))
 static cl_mem CL_API_CALL layer_clCreateBuffer(cl_context c, cl_mem_flags f, size_t size, void *host,
                                                cl_int *err) {
-    const int code = layer_fault("clCreateBuffer", false);
+    const int fault = layer_fault("clCreateBuffer", false);
+    const int code = fault != 0 ? fault : layer_driver_buffer(size);
     cl_mem made = code == 0 ? next->clCreateBuffer(c, f, size, host, err) : NULL;
     if (code != 0 && err != NULL) *err = code;
     if (made == NULL) return NULL;
@@ -307,12 +348,31 @@ CREATES(LAYER_BUFFER, cl_mem, clCreateImage,
         (cl_context c, cl_mem_flags f, const cl_image_format *format, const cl_image_desc *d, void *host,
          cl_int *err),
         (c, f, format, d, host, err))
-CREATES(LAYER_PROGRAM, cl_program, clCreateProgramWithSource,
-        (cl_context c, cl_uint n, const char **s, const size_t *length, cl_int *err), (c, n, s, length, err))
-CREATES(LAYER_PROGRAM, cl_program, clCreateProgramWithBinary,
-        (cl_context c, cl_uint n, const cl_device_id *d, const size_t *length, const unsigned char **b,
-         cl_int *status, cl_int *err),
-        (c, n, d, length, b, status, err))
+static cl_program program_of(cl_context c, cl_uint n, const char **s, const size_t *length, cl_int *err) {
+    const char *all[MOST_TEXTS + 1];
+    size_t bytes[MOST_TEXTS + 1];
+    bool converts = false; // CLBlast's texts, which do not, are of an older OpenCL C
+    for (cl_uint i = 0; i < n && n <= MOST_TEXTS; i++) {
+        all[i + 1] = s[i], bytes[i + 1] = length && length[i] ? length[i] : strlen(s[i]);
+        converts = converts || memmem(s[i], bytes[i + 1], "vload_half", 10) != NULL;
+    }
+    all[0] = converts ? layer_driver_text() : "";
+    bytes[0] = strlen(all[0]);
+    if (bytes[0] == 0) return next->clCreateProgramWithSource(c, n, s, length, err);
+    return next->clCreateProgramWithSource(c, n + 1, all, bytes, err);
+}
+static cl_program CL_API_CALL layer_clCreateProgramWithSource(cl_context c, cl_uint n, const char **s,
+                                                              const size_t *length, cl_int *err) {
+    const int code = layer_fault("clCreateProgramWithSource", false);
+    cl_program made = code == 0 ? program_of(c, n, s, length, err) : NULL;
+    if (code != 0 && err != NULL) *err = code;
+    if (made != NULL) layer_object_created(LAYER_PROGRAM, made, "clCreateProgramWithSource");
+    return made;
+}
+CREATES_UNLESS(layer_driver_binary(), LAYER_PROGRAM, cl_program, clCreateProgramWithBinary,
+               (cl_context c, cl_uint n, const cl_device_id *d, const size_t *length, const unsigned char **b,
+                cl_int *status, cl_int *err),
+               (c, n, d, length, b, status, err))
 CREATES(LAYER_PROGRAM, cl_program, clLinkProgram,
         (cl_context c, cl_uint n, const cl_device_id *d, const char *o, cl_uint count, const cl_program *p,
          program_notify f, void *user, cl_int *err),
@@ -407,6 +467,7 @@ __attribute__((visibility("default"))) CL_API_ENTRY cl_int CL_API_CALL clInitLay
     fill_dispatch();
     layer_object_report_at_exit();
     layer_options_begin();
+    layer_driver_begin();
     *entries_ret = common;
     *dispatch = &layer;
     return CL_SUCCESS;

@@ -2,6 +2,7 @@
 // (device/pool.h), and how a launch is shaped (launch/chain.h). Leaves out what calls make of it (test_pool.c).
 #include "support/harness.h"
 
+#include "attention/call/views.h"
 #include "launch/chain.h"
 
 #include <string.h>
@@ -176,13 +177,52 @@ START_TEST(arguments) {
     ck_assert_int_eq(cla_launch_enqueue(&c, &l), CLATTN_OK); // no work-item, so that nothing is launched
     cla_launch_value(&l, bytes, 1);
     ck_assert_int_eq(cla_launch_enqueue(&c, &l), CLATTN_UNSUPPORTED);
+    l.count = 0; // 1021 bytes, and 1032 where each argument begins at a multiple of eight
+    for (int i = 0; i < 3; i++) cla_launch_value(&l, bytes, i ? 340 : 341);
+    ck_assert_int_eq(cla_launch_enqueue(&c, &l), CLATTN_UNSUPPORTED);
     ck_assert_int_eq(cla_chain_end(&c, CLATTN_OK, NULL), CLATTN_OK);
 }
 END_TEST
 
+static __typeof__(clGetMemObjectInfo) ask_memory;
+static cl_int CL_API_CALL larger_by_4_gib(cl_mem m, cl_mem_info what, size_t size, void *to, size_t *got) {
+    const cl_int code = ask_memory(m, what, size, to, got);
+    if (code == CL_SUCCESS && what == CL_MEM_SIZE && to) *(size_t *)to += (size_t)4 << 30;
+    return code;
+}
+
+// A device of 32 address bits refuses a buffer that it cannot reach, by its name; one of 64 takes it.
+START_TEST(reach) {
+    struct guarded k =
+        guarded_input(harness_place(), &(struct guarded_shape){CLATTN_TYPE_F32, 1, {4}, LAYOUT_DENSE},
+                      (double[]){1, 2, 3, 4});
+    clattn_status status[2];
+    call_views views;
+    ask_memory = clGetMemObjectInfo;
+    clGetMemObjectInfo = larger_by_4_gib;
+    for (int n = 0; n < 2; n++) {
+        context->capabilities.address_bits = n ? 64 : 32;
+        cla_views_begin(&views, context);
+        cla_views_add(&views, "k", &k.view, VIEW_READ);
+        status[n] = cla_views_check(&views);
+    }
+    clGetMemObjectInfo = ask_memory;
+    ck_assert_int_eq(status[0], CLATTN_UNSUPPORTED);
+    ck_assert_int_eq(status[1], CLATTN_OK);
+    guarded_release(&k);
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {
-        to_its_queue_again, after_its_event, tables_by_their_words, limits, groups, grids, arguments, NULL};
+    const TTest *const tests[] = {to_its_queue_again,
+                                  after_its_event,
+                                  tables_by_their_words,
+                                  limits,
+                                  groups,
+                                  grids,
+                                  arguments,
+                                  reach,
+                                  NULL};
     Suite *suite = suite_create("launch");
     tcase_add_checked_fixture(harness_add(suite, "launch", tests), setup, teardown);
     return harness_run(suite);

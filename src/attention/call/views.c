@@ -176,6 +176,14 @@ static clattn_status describe(clattn_context *c, const char *name, cl_mem buffer
     return code == CL_SUCCESS ? CLATTN_OK : refuse_buffer(c, name, code);
 }
 
+// A device of 32 address bits would take an offset past them for another place.
+static clattn_status check_reach(clattn_context *c, const char *name, uint64_t bytes) {
+    if (c->capabilities.address_bits != 32 || bytes <= (uint64_t)1 << 32) return CLATTN_OK;
+    return cla_context_fail(c, CLATTN_UNSUPPORTED,
+                            "%s: has %llu bytes, and a device of 32 address bits reaches 4294967296", name,
+                            (unsigned long long)bytes);
+}
+
 static clattn_status check_access(clattn_context *c, const char *name, view_use use, const view_memory *m) {
     const bool bad_write = use & VIEW_WRITE && m->access & CL_MEM_READ_ONLY,
                bad_read = use & VIEW_READ && m->access & CL_MEM_WRITE_ONLY;
@@ -202,6 +210,7 @@ static clattn_status place(call_views *v, call_view *x) {
     }
     x->bytes = cla_byte_view(x->tensor, x->memory->start);
     const uint64_t needed = x->bytes.end - x->memory->start;
+    TRY(check_reach(v->context, x->name, cla_pointer_kind(x->tensor->buffer) ? needed : x->memory->bytes));
     if (cla_pointer_kind(x->tensor->buffer) && needed > v->context->capabilities.max_allocation_bytes &&
         needed >> 32)
         atomic_store(&v->context->large_buffers, true);
@@ -241,6 +250,7 @@ clattn_status cla_views_check_workspace(call_views *v, cl_mem *workspace, uint64
     if (!*workspace) return CLATTN_OK;
     if (cla_pointer_kind(*workspace)) return refuse_buffer(c, "workspace", CL_INVALID_MEM_OBJECT);
     TRY(describe(c, "workspace", *workspace, m));
+    TRY(check_reach(c, "workspace", m->bytes));
     TRY(check_access(c, "workspace", VIEW_BOTH, m));
     if (m->bytes < bytes && cla_unfit_known(c)) {
         *workspace = NULL;
