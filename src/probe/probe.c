@@ -55,6 +55,13 @@ static void probe_key(const clattn_context *c, const probe *p, uint8_t key[CACHE
     cla_probe_key(c, p, CLATTN_VERSION_STRING, key);
 }
 
+bool cla_probe_was_fatal(const clattn_context *c, const probe *p) {
+    uint8_t key[CACHE_KEY_BYTES];
+    if (c->tries_again) return false;
+    probe_key(c, p, key);
+    return cla_cache_was_fatal(c->cache, key);
+}
+
 // An entry of the cache folder.
 typedef struct kept_rate {
     float gflops, spread;
@@ -111,7 +118,9 @@ static void tell_result(const clattn_context *context, int id, const probe_rate 
     keep_result(context, id, rate, kept);
     cla_log_send(&context->log, CLATTN_LOG_INFO, "probe: %s: %s, %.4g GFLOP/s a work-item%s",
                  cla_probes[id].name, rate->gflops > 0.0f ? "works" : "not used", (double)rate->gflops,
-                 rate->sure || rate->gflops <= 0.0f ? "" : ", not sure: the machine had other work");
+                 rate->died                           ? "; an earlier process ended while it ran this"
+                 : rate->sure || rate->gflops <= 0.0f ? ""
+                                                      : ", not sure: the machine had other work");
 }
 
 static void store_rate(const clattn_context *c, int id, const probe_rate *rate) {
@@ -166,6 +175,8 @@ static unsigned without_answer(const clattn_context *context, unsigned ids) {
             tell_result(context, id, &rate, false);
         else if (load_rate(context, id, &rate))
             tell_result(context, id, &rate, true);
+        else if (cla_probe_was_fatal(context, p))
+            tell_result(context, id, &(probe_rate){.sure = true, .died = true}, false);
         else
             open |= 1u << id;
     }
@@ -280,6 +291,7 @@ clattn_status clattn_context_engines(clattn_context *context, clattn_engine *eng
                                      .runs = r.runs,
                                      .spread = r.spread,
                                      .sure = r.sure,
+                                     .died = r.died,
                                      .kept = kept};
         snprintf(engines[i].name, sizeof engines[i].name, "%s", cla_probes[id].name);
     }

@@ -92,7 +92,7 @@ static cl_program load_binary(clattn_context *c, const uint8_t key[32], const ch
 
 // Some drivers must not be asked; told once a context.
 static bool may_ask(clattn_context *c) {
-    const char *why = cla_defect(DEFECT_OF_BINARIES, c->capabilities.platform);
+    const char *why = cla_defect(DEFECT_OF_BINARIES, &c->capabilities);
     if (why && !atomic_exchange(&c->binaries_told, true))
         cla_log_send(&c->log, CLATTN_LOG_INFO, "cache: compiled kernels are not kept: %s", why);
     return !why;
@@ -178,7 +178,7 @@ static clattn_status ask_compiled(clattn_context *c, program *p, cl_kernel kerne
 
 const char *cla_program_device_options(const clattn_context *c) {
     const clattn_capabilities *of = &c->capabilities;
-    return of->is_cpu && !cla_takes_assembly(ASSEMBLY_OF_X86, of->platform) ? " -DNO_ASSEMBLY" : "";
+    return of->is_cpu && !(of->assembly & CLATTN_ASSEMBLY_X86) ? " -DNO_ASSEMBLY" : "";
 }
 
 static bool print_options(clattn_context *c, const program_spec *spec, char *text, size_t bytes) {
@@ -187,6 +187,20 @@ static bool print_options(clattn_context *c, const program_spec *spec, char *tex
                  spec->large && takes_large(c) ? LARGE_OPTION : "", cla_program_device_options(c));
     return used >= 0 && (size_t)used < bytes &&
            cla_knobs_print(&spec->knobs, text + used, bytes - (size_t)used);
+}
+
+// Under a mark: a driver may end the process.
+static clattn_status build_marked(clattn_context *c, program *p, const char *options) {
+    cache_mark mark;
+    const int weight = c->surveys ? CACHE_DANGEROUS : CACHE_PLAIN;
+    if (!cla_cache_begin(c->cache, p->key, weight, c->tries_again, &mark))
+        return cla_context_fail(c, CLATTN_BUILD_FAILED,
+                                "kernel %s: earlier processes ended while the driver compiled it, and it is "
+                                "not tried again; clattn devices --measure tries it",
+                                clattn_kernel_sources[p->spec.id].name);
+    const clattn_status status = build_source(c, &p->spec, options, &p->program);
+    cla_cache_end(c->cache, &mark);
+    return status;
 }
 
 static clattn_status build(clattn_context *c, program *p, bool *cached, uint64_t *time_ns) {
@@ -201,7 +215,7 @@ static clattn_status build(clattn_context *c, program *p, bool *cached, uint64_t
     const uint64_t start = cla_os_time_ns();
     p->program = load_binary(c, p->key, options);
     *cached = p->program != NULL;
-    if (!*cached) TRY(build_source(c, &p->spec, options, &p->program));
+    if (!*cached) TRY(build_marked(c, p, options));
     cl_int code = CL_SUCCESS;
     cl_kernel kernel = clCreateKernel(p->program, name, &code);
     if (!kernel) return cla_context_fail_opencl(c, code, "clCreateKernel");
