@@ -8,7 +8,7 @@
 #include "device/pointer.h"
 #include "probe/probe.h"
 #include "probe/survey.h"
-#include "program/program.h"
+#include "program/unfit.h"
 #include "layer/projection/clblast.h"
 #include "layer/projection/projector.h"
 #include "plan/planner.h"
@@ -148,7 +148,7 @@ static clattn_status context_open(clattn_context *c, const clattn_context_params
     bool copied = true;
     c->clblast_path = cla_text_copy(&c->host, params->clblast_path, &copied);
     if (!init_locks(c) || !cla_pace_create(c) || !cla_pool_create(c, &params->memory) ||
-        !cla_probe_state_create(c) || !cla_projector_create(c) || !copied)
+        !cla_probe_state_create(c) || !cla_projector_create(c) || !cla_unfit_create(c) || !copied)
         return refuse(&c->log, CLATTN_OUT_OF_MEMORY, "no memory for the context");
     TRY(open_planner(c, params->tuned_rows));
     c->cache = cla_cache_open(&(cache_params){.dir = params->cache_dir,
@@ -161,6 +161,10 @@ static clattn_status context_open(clattn_context *c, const clattn_context_params
                                               .user = c});
     cla_survey_read(c);
     cla_context_request_engines(c, params->engines);
+    if (c->measure_again)
+        cla_unfit_forget(c);
+    else
+        cla_unfit_load(c);
     return open_opencl(c, params);
 }
 
@@ -198,6 +202,7 @@ void clattn_context_destroy(clattn_context *context) {
     cla_cache_close(context->cache);
     cla_probe_state_destroy(context);
     cla_planner_destroy(context);
+    cla_unfit_destroy(context);
     if (context->locks_ready) {
         cla_os_condition_destroy(&context->program_built);
         cla_os_mutex_destroy(&context->program_lock);

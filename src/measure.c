@@ -5,6 +5,7 @@
 #include "launch/entry.h"
 #include "layer/projection/projector.h"
 #include "probe/probe.h"
+#include "program/unfit.h"
 
 #define ROUNDS 7
 #define FEW_ROWS 8
@@ -159,6 +160,7 @@ clattn_status clattn_context_measure(clattn_context *context) {
         return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
                                 "no_measurements: the context was created without measurements");
     TRY(cla_context_check(context));
+    cla_unfit_forget(context);
     (void)cla_probe_results(context, ~0u);
     if (!cla_clblast_available(context)) return CLATTN_OK; // there are no two to be compared
     projection_answer answer;

@@ -5,6 +5,7 @@
 #include "device/defects.h"
 #include "probe/probe.h"
 #include "probe/survey.h"
+#include "program/unfit.h"
 
 static clattn_status refuse(const clattn_log *log, const char *why) {
     cla_log_send(log, CLATTN_LOG_ERROR, "survey: %s", why);
@@ -51,6 +52,7 @@ clattn_status clattn_device_survey(const clattn_context_params *params, bool res
     c->capabilities.assembly =
         cla_known_assembly(&c->capabilities, &known); // an earlier survey's is tried anew
     c->surveys = true, c->tries_again = !resume;
+    if (!resume) cla_unfit_forget(c);
     cla_survey_store(c, false);
     cla_survey_assembly(c);
     cla_context_request_engines(c, params->engines);

@@ -381,6 +381,34 @@ typedef struct clattn_engine {
 CLATTN_API clattn_status clattn_context_engines(clattn_context *context, clattn_engine *engines,
                                                 size_t capacity, size_t *count);
 
+/* A kernel that the driver refused to build or to launch, and that the context therefore avoids. */
+typedef struct clattn_unfit {
+    char kernel[48];    /* the name of the kernel, as plans have it */
+    char options[1024]; /* the options that it was compiled with: its knobs, each as -DNAME=VALUE */
+    char step[40]; /* the OpenCL function that failed, such as "clBuildProgram" or "clEnqueueNDRangeKernel" */
+    int code;      /* what that function returned, such as -11 */
+    uint64_t work_group; /* work-items of a group of the launch that failed; 0: no launch failed */
+    bool smaller;   /* the kernel is still launched, in groups of fewer work-items; false: it is not used */
+    char line[256]; /* the compiler's first line that names an error; "" where there is none */
+    bool kept;      /* cache_dir and cache have it, so that later contexts do not build the kernel */
+} clattn_unfit;
+
+/* List the kernels that the driver refused. When clBuildProgram, clCreateKernel, clSetKernelArg or clEnqueueNDRangeKernel fails for a
+ * kernel, the call does not fail. It is planned again without this kernel: first in smaller groups, where the launch failed with
+ * CL_OUT_OF_RESOURCES, CL_INVALID_KERNEL_ARGS, CL_INVALID_WORK_GROUP_SIZE or CL_INVALID_WORK_ITEM_SIZE, then with another kernel, down
+ * to `flash` and `unfused`, which run on any device. The call fails when the plainest kernel fails, with the status of that failure,
+ * and nothing is listed then. Each listed kernel is one line in the log (CLATTN_LOG_INFO), and `why` of a plan names it.
+ *   Not a kernel's failure: CL_MEM_OBJECT_ALLOCATION_FAILURE; CL_OUT_OF_HOST_MEMORY of a launch; a lost device; an object of the
+ *   caller's that is not valid. Such a call fails at once.
+ * A failed build is kept in cache_dir and cache, for this device, driver and version of clattn. A failed launch counts for this context
+ * alone. clattn_context_measure, and a context with measure_again, forget all of them.
+ *   kernels   room for `capacity` entries, or NULL with capacity 0 to ask for the number alone
+ *   count     receives the number of entries there are, which may be more than capacity
+ * Threads   any.   Blocking: never.
+ * Returns   INVALID_ARGUMENT  context or count is NULL, or kernels is where capacity is not 0 */
+CLATTN_API clattn_status clattn_context_unfit(clattn_context *context, clattn_unfit *kernels, size_t capacity,
+                                              size_t *count);
+
 /* Try on a device what may end the process: inline assembly, sub-groups and matrix instructions, and the first compilation of common
  * kernels. An application calls this in a process of its own choosing, such as a child, since no library should start one. The answers
  * are stored in params->cache_dir. Later contexts on that folder read them: they use what worked, also inline assembly of a compiler that

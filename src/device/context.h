@@ -17,6 +17,7 @@ struct program;
 struct probe_state;
 struct planner;
 struct projector;
+struct unfit_list;
 struct clattn_recording;
 
 // Functions for tensors that are addresses; NULL where the device has no such memory, or its OpenCL lacks them.
@@ -69,6 +70,7 @@ struct clattn_context {
     struct probe_state *probes;  // probe/probe.h
     struct planner *planner;     // plan/planner.h
     struct projector *projector; // layer/projection/projector.h
+    struct unfit_list *unfit;    // program/unfit.h
     struct mod_text *mods;       // attention/mods/mods_kept.h, used last first; under program_lock
     struct mod_text *mods_gone[2];
     atomic_uint mods_epoch;

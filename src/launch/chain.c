@@ -182,6 +182,7 @@ clattn_status cla_chain_end(chain *c, clattn_status status, cl_event *event) {
     if (status == CLATTN_OK) status = hear_end(c);
     if (c->recording) cla_recording_took(c, status == CLATTN_OK);
     return_loans(c);
+    if (status == ENTRY_PLAN_AGAIN) return status;
     if (status == CLATTN_OK && event && !c->last) {
         cl_uint count;
         const cl_event *list;
@@ -190,10 +191,12 @@ clattn_status cla_chain_end(chain *c, clattn_status status, cl_event *event) {
         if (code != CL_SUCCESS)
             status = cla_context_fail_opencl(c->context, code, "clEnqueueMarkerWithWaitList");
     }
-    if (status == CLATTN_OK && event)
-        *event = c->last;
-    else if (c->last)
-        clReleaseEvent(c->last);
-    c->last = NULL;
+    if (status == CLATTN_OK && event) *event = c->last, c->last = NULL;
+    cla_chain_drop(c);
     return status;
+}
+
+void cla_chain_drop(chain *c) {
+    if (c->last) clReleaseEvent(c->last);
+    c->last = NULL;
 }

@@ -15,12 +15,13 @@ typedef struct chain {
     cl_command_queue queue;
     cl_uint wait_count;
     const cl_event *wait_list;
-    cl_event last;                   // of the newest command, where events are needed (cla_chain_event)
-    bool in_order;                   // the queue itself orders the commands: only the first needs a wait list
-    bool keeps_times;                // the queue does, of each command that has an event
-    bool wants_event;                // the caller does; false at first
-    bool started;                    // a command was enqueued
-    pool_slot *loans;                // what the call has borrowed
+    cl_event last;    // of the newest command, where events are needed (cla_chain_event)
+    bool in_order;    // the queue itself orders the commands: only the first needs a wait list
+    bool keeps_times; // the queue does, of each command that has an event
+    bool wants_event; // the caller does; false at first
+    bool started;     // a command was enqueued
+    bool changed;     // one of them was a launch that changes what the call reads (launch.changes)
+    pool_slot *loans; // what the call has borrowed
     const clattn_progress *progress; // the caller's, who hears of each launch that has `flops`; NULL: none
     double done, total;              // operations of such launches
     struct clattn_recording
@@ -50,6 +51,7 @@ typedef struct launch {
     double flops;               // operations of all; 0: too few to count
     bool early;      // of a call's rows, which were cut, not the last: too little of it may be seen by a mask
     bool apart;      // no work-item knows of another one's being in its group: the grid is cla_launch_items'
+    bool changes;    // it changes what the call reads, so that the call cannot be run again from its start
     bool cuts_first; // the kernel finds its place in the first dimension by get_global_id, too
     // Of a launch that writes one buffer, all of whose content follows from the other arguments: the number of that argument, from 1 on.
     // A recording keeps what it wrote for the next launch that is the same (cla_recording_has). 0: any other launch.
@@ -78,9 +80,10 @@ void cla_chain_hear(chain *c, const clattn_progress *progress, double total);
 // The newest command did so many operations, if somebody wants to hear of it: a launch tells by itself.
 clattn_status cla_chain_tell(chain *c, pace_rate *of, double flops);
 
-// End a chain: give back what it borrowed, hand the last event over, or make one where there is none. `status` passes
-// through.
+// End a chain: give back what it borrowed, hand the last event over, or make one where there is none. `status`
+// passes through; with ENTRY_PLAN_AGAIN the chain goes on behind what it enqueued, and another end follows, or cla_chain_drop.
 clattn_status cla_chain_end(chain *c, clattn_status status, cl_event *event);
+void cla_chain_drop(chain *c);
 
 // The name of a struct of args.h by a pointer to one, which fuse.c needs; NULL of what no other kernels are fused with.
 #define LAUNCH_NAME(name) name * : #name, const name * : #name

@@ -1,6 +1,8 @@
 // entry.c: see entry.h.
 #include "launch/entry.h"
 
+#include "program/unfit.h"
+
 static clattn_status check(const entry *e, clattn_context *context, const void *params, entry_purpose purpose,
                            void *job) {
     if (!params) return cla_context_fail(context, CLATTN_INVALID_ARGUMENT, "params: is NULL");
@@ -15,15 +17,26 @@ clattn_status cla_entry_plan(const entry *e, clattn_context *context, const void
     return check(e, context, params, ENTRY_PLAN, job);
 }
 
+static clattn_status prepare(const entry *e, clattn_context *context, const void *params, void *job) {
+    TRY(check(e, context, params, ENTRY_PREPARE, job));
+    return e->prepare(job);
+}
+
 clattn_status cla_entry_prepare(const entry *e, clattn_context *context, const void *params, void *job) {
     clattn_status status;
     if (!context) return CLATTN_INVALID_ARGUMENT;
     const unsigned begun = cla_mods_begin(context);
-    do {
-        status = check(e, context, params, ENTRY_PREPARE, job);
-        if (status == CLATTN_OK) status = e->prepare(job);
-    } while (status == ENTRY_PLAN_AGAIN);
+    bool again = false;
+    while ((status = prepare(e, context, params, job)) == ENTRY_PLAN_AGAIN) again = true;
     cla_mods_end(context, begun);
+    if (again) cla_unfit_settle(context, status == CLATTN_OK);
+    return status;
+}
+
+static clattn_status run(const entry *e, const void *params, const entry_queue *at, chain *steps, void *job) {
+    clattn_status status = e->check(steps->context, params, ENTRY_ENQUEUE, job);
+    if (status == CLATTN_OK) status = cla_chain_end(steps, e->run(job, steps), at->event);
+    if (e->release) e->release(job);
     return status;
 }
 
@@ -43,11 +56,10 @@ clattn_status cla_entry_enqueue(const entry *e, clattn_context *context, const v
             "%s: the queue's calls are recorded: NULL is needed, and clattn_recording_enqueue takes one",
             at->event ? "event" : "wait_list");
     const unsigned begun = cla_mods_begin(context);
-    do {
-        status = e->check(context, params, ENTRY_ENQUEUE, job);
-        if (status == CLATTN_OK) status = cla_chain_end(&steps, e->run(job, &steps), at->event);
-        if (e->release) e->release(job);
-    } while (status == ENTRY_PLAN_AGAIN);
+    bool again = false;
+    while ((status = run(e, params, at, &steps, job)) == ENTRY_PLAN_AGAIN) again = true;
     cla_mods_end(context, begun);
+    cla_chain_drop(&steps);
+    if (again) cla_unfit_settle(context, status == CLATTN_OK);
     return status;
 }

@@ -11,10 +11,6 @@ typedef enum entry_purpose {
     ENTRY_ENQUEUE
 } entry_purpose;
 
-// The status of a step before the first command where a compiled kernel allows less than was planned, which the planner
-// now knows: the call is checked and planned again.
-#define ENTRY_PLAN_AGAIN ((clattn_status)CLATTN_STATUS_COUNT)
-
 typedef struct entry {
     // Every refusal happens here, before the first command.
     clattn_status (*check)(clattn_context *context, const void *params, entry_purpose purpose, void *job);

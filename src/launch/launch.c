@@ -4,6 +4,7 @@
 #include "launch/chain.h"
 #include "launch/recording.h"
 #include "device/pointer.h"
+#include "program/unfit.h"
 
 void cla_launch_argument(launch *l, launch_argument a) {
     l->args[l->count++] = a;
@@ -21,11 +22,11 @@ typedef struct grid_part {
     size_t offset[3], size[3];
 } grid_part;
 
-static cl_int set_arguments(chain *c, const launch *l, cl_kernel kernel, const char **call) {
-    *call = "clSetKernelArg";
+static cl_int set_arguments(const chain *c, const launch *l, cl_kernel kernel) {
+    const char *call;
     for (int i = 0; i < l->count; i++) {
         const cl_mem pointer = l->args[i].pointer;
-        const cl_int code = pointer ? cla_pointer_set(c->context, kernel, (cl_uint)i, pointer, call)
+        const cl_int code = pointer ? cla_pointer_set(c->context, kernel, (cl_uint)i, pointer, &call)
                                     : clSetKernelArg(kernel, (cl_uint)i, l->args[i].bytes, l->args[i].value);
         if (code != CL_SUCCESS) return code;
     }
@@ -41,38 +42,47 @@ cl_int cla_launch_kernel(const chain *c, cl_kernel kernel, const size_t offset[3
                                   size, local, wait_count, wait_list, event);
 }
 
-static cl_int set_and_enqueue(chain *c, const launch *l, cl_kernel kernel, const grid_part *part,
-                              cl_event *event, const char **call) {
-    const cl_int code = set_arguments(c, l, kernel, call);
-    if (code != CL_SUCCESS) return code;
-    *call = "clEnqueueNDRangeKernel";
-    return cla_launch_kernel(c, kernel, part->offset, part->size, l->local, event);
+// A launch that failed: the call is planned again, unless it has changed what it reads.
+static clattn_status refuse(const chain *c, const launch *l, unfit_step step, cl_int code) {
+    const unfit_failure failure = {.spec = &l->program->spec,
+                                   .step = step,
+                                   .code = code,
+                                   .work_group =
+                                       step == UNFIT_LAUNCH ? l->local[0] * l->local[1] * l->local[2] : 0,
+                                   .final = c->changed};
+    return cla_unfit_failed(c->context, &failure);
 }
 
 // The kernel object stays the recording's, which replays it with the arguments of now.
 static clattn_status record_part(chain *c, const launch *l, const grid_part *part) {
-    const char *call = "";
     cl_kernel kernel;
     if (c->progress)
         return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
                                 "progress: is not told of a call that is recorded: NULL is needed");
-    TRY(cla_program_take_kernel(c->context, l->program, &kernel));
-    const cl_int code = set_arguments(c, l, kernel, &call);
+    cl_int code = cla_program_take_kernel(l->program, &kernel);
+    if (code != CL_SUCCESS) return refuse(c, l, UNFIT_OBJECT, code);
+    code = set_arguments(c, l, kernel);
     if (code == CL_SUCCESS) return cla_recording_keep(c, l, kernel, part->offset, part->size);
     clReleaseKernel(kernel);
-    return cla_context_fail_opencl(c->context, code, call);
+    return refuse(c, l, UNFIT_ARGUMENT, code);
 }
 
 static clattn_status enqueue_part(chain *c, const launch *l, const grid_part *part, bool timed) {
-    const char *call = "";
     cl_event event = NULL, *wanted = cla_chain_event(c, &event);
     cl_kernel kernel;
+    unfit_step step = UNFIT_ARGUMENT;
     if (c->recording) return record_part(c, l, part);
-    TRY(cla_program_take_kernel(c->context, l->program, &kernel));
-    const cl_int code = set_and_enqueue(c, l, kernel, part, timed ? &event : wanted, &call);
+    cl_int code = cla_program_take_kernel(l->program, &kernel);
+    if (code != CL_SUCCESS) return refuse(c, l, UNFIT_OBJECT, code);
+    code = set_arguments(c, l, kernel);
+    if (code == CL_SUCCESS) {
+        step = UNFIT_LAUNCH;
+        code = cla_launch_kernel(c, kernel, part->offset, part->size, l->local, timed ? &event : wanted);
+    }
     cla_program_give_kernel(l->program, kernel);
-    if (code != CL_SUCCESS) return cla_context_fail_opencl(c->context, code, call);
+    if (code != CL_SUCCESS) return refuse(c, l, step, code);
     cla_chain_took(c, event);
+    c->changed |= l->changes;
     if (l->flops == 0.0) c->waited_ns = 0;
     cla_context_mark_run(c->context);
     return CLATTN_OK;
@@ -161,7 +171,7 @@ void cla_launch_group(const size_t items[3], const size_t shape[3], size_t step,
 void cla_launch_items(launch *l, const clattn_context *context, const size_t items[3],
                       const size_t shape[3]) {
     const clattn_capabilities *device = &context->capabilities;
-    const uint64_t allowed = l->program->group_limit;
+    const uint64_t allowed = cla_program_group(context, l->program);
     l->apart = true;
     cla_launch_group(items, shape, device->is_cpu ? 4 : 2,
                      allowed < device->max_work_group ? allowed : device->max_work_group,

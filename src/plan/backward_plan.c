@@ -137,7 +137,7 @@ static const char *fit_portable(const plan_input *in, const problem *p, const tu
         const int group = tiles[i].own * tiles[i].items;
         const uint64_t bytes =
             sizeof(float) * portable_floats(tiles[i].own, tiles[i].others, p->head_dim, p->head_dim_v);
-        if (bytes > device->local_memory_bytes || (uint64_t)group > most) continue;
+        if (bytes > cla_family_local_limit(in, KERNEL_BACKWARD) || (uint64_t)group > most) continue;
         v->knobs.tile_q = tiles[i].own;
         v->knobs.tile_kv = tiles[i].others;
         v->knobs.row_items = tiles[i].items;
@@ -171,7 +171,7 @@ static const tuned_row *find_row(const plan_input *in, const problem *p) {
                            .band = p->band ? p->band : INT_MAX};
     tuned_kernels kernels = {.has = {false}};
     for (int i = 0; i < CLA_BACKWARD_FAMILIES; i++) kernels.has[cla_backward_families[i].id] = true;
-    return cla_tuned_find(in->own, in->shipped, &kernels, &key);
+    return cla_tuned_find(in->own, in->shipped, &kernels, &key, NULL);
 }
 
 // Behind the reason for what is taken, why the engine that a row names or the device has is not.

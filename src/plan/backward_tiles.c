@@ -31,7 +31,7 @@ static uint64_t bytes_of(const tile_shape *s, const problem *p) {
 
 static bool fits_device(const plan_input *in, const problem *p, const tile_shape *s) {
     return FLASH_TILES_QUADS(s->group_columns, widest(p)) <= MOST_QUADS &&
-           bytes_of(s, p) <= in->device->local_memory_bytes &&
+           bytes_of(s, p) <= cla_family_local_limit(in, KERNEL_BACKWARD_TILES) &&
            (uint64_t)s->group_rows * (uint64_t)s->group_columns <=
                cla_family_group_limit(in, KERNEL_BACKWARD_TILES);
 }

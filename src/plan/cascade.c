@@ -71,7 +71,7 @@ static bool choose_fold(const plan_input *in, const problem *p, const cascade_in
             (p->kernel != CLATTN_KERNEL_AUTO && p->kernel != paths[n / CASCADE_FOLDS]))
             continue;
         m.kernel = paths[n / CASCADE_FOLDS];
-        if (cla_variant_choose(in, &m, &v) != CLATTN_OK) continue;
+        if (cla_variant_choose(in, &m, &v) != CLATTN_OK || !is_fused(&v)) continue;
         const double times = reads(&m, &v) / m.batch;
         if (found && times >= plan->times) continue;
         plan->fold = fold, plan->of_prefix = v, plan->times = times, found = true;

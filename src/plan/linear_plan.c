@@ -28,8 +28,8 @@ static const tuned_row *linear_row(const plan_input *in, const linear_problem *p
     tuned_kernels with_matrix = kernels;
     with_matrix.has[KERNEL_LINEAR_MATRIX] = cla_family_linear_matrix_can(in, p);
     with_matrix.has[KERNEL_LINEAR_FRAGMENTS] = cla_family_linear_fragments_types(p);
-    const tuned_row *row = cla_tuned_find(rows, NULL, &with_matrix, &key);
-    return row && !has_engine(in, p, row) ? cla_tuned_find(rows, NULL, &kernels, &key) : row;
+    const tuned_row *row = cla_tuned_find(rows, NULL, &with_matrix, &key, NULL);
+    return row && !has_engine(in, p, row) ? cla_tuned_find(rows, NULL, &kernels, &key, NULL) : row;
 }
 
 // The library's own preference, where no row of the caller's decides.

@@ -8,6 +8,7 @@
 #include "probe/lane_widths.h"
 #include "probe/subgroups.h"
 #include "plan/families/family.h"
+#include "program/unfit.h"
 
 clattn_status cla_planner_create(clattn_context *context, const char *own_rows, char why[256]) {
     struct planner *p = cla_host_take_zeroed(&context->host, 1, sizeof *p);
@@ -38,11 +39,23 @@ static probe_results width_results(const clattn_context *context) {
                                   context->no_measurements ? 0 : PROBES_LANES | PROBES_LOADS | PROBES_ASK);
 }
 
+// What compiled kernels and launches have shown.
+static void take_limits(const clattn_context *context, plan_input *in) {
+    for (int id = 0; id < KERNEL_COUNT; id++) {
+        in->group_limit[id] = atomic_load_explicit(&context->planner->group_limit[id], memory_order_relaxed);
+        in->own_local[id] = atomic_load_explicit(&context->planner->own_local[id], memory_order_relaxed);
+    }
+    in->unfit = cla_unfit_known(context);
+    for (int id = 0; in->unfit && id < KERNEL_COUNT; id++) {
+        const uint32_t group = cla_unfit_group(context, (enum kernel_id)id);
+        if (group && (!in->group_limit[id] || group < in->group_limit[id])) in->group_limit[id] = group;
+    }
+}
+
 plan_input cla_planner_linear_input(const clattn_context *context) {
     plan_input in = context->planner->input;
     in.probes = width_results(context);
-    for (int id = 0; id < KERNEL_COUNT; id++)
-        in.group_limit[id] = atomic_load_explicit(&context->planner->group_limit[id], memory_order_relaxed);
+    take_limits(context, &in);
     const unsigned sums = atomic_load_explicit(&context->planner->spilled_sums, memory_order_relaxed);
     in.spilled_sums = sums == PLANNER_NO_SPILLS ? 0 : sums;
     return in;
@@ -108,16 +121,18 @@ bool cla_planner_asks_alignment(const clattn_context *context) {
     return context->planner->own.count > 0 || !of->is_cpu || of->float_vector_width < 4;
 }
 
-// A driver that allows nothing is taken to allow one work-item, which every kernel can do with.
-static void learn_limit(clattn_context *context, enum kernel_id id, size_t items) {
+// A driver that allows nothing is taken to allow one work-item, which every kernel can do with. False: that was known.
+static bool learn_limit(clattn_context *context, enum kernel_id id, size_t items) {
     const unsigned limit = items < 1 ? 1 : items < UINT32_MAX ? (unsigned)items : UINT32_MAX;
     atomic_uint *of = &context->planner->group_limit[id];
     unsigned known = atomic_load(of);
-    while ((known == 0 || limit < known) && !atomic_compare_exchange_weak(of, &known, limit)) {
-    }
+    do {
+        if (known && known <= limit) return false;
+    } while (!atomic_compare_exchange_weak(of, &known, limit));
     cla_log_send(&context->log, CLATTN_LOG_INFO,
                  "kernel %s: compiled, it allows %u work-items: smaller tiles are taken",
                  clattn_kernel_sources[id].name, limit);
+    return true;
 }
 
 // Whether plans now differ: the kernel has spilled registers, and fewer sums are wanted; or it seems to have, with
@@ -145,13 +160,41 @@ static bool learn_private(clattn_context *context, enum kernel_id id, int sums, 
     return true;
 }
 
-clattn_status cla_planner_program(clattn_context *context, const program_spec *spec, int work_group, int sums,
+// The driver's own share of local memory (futhark#1191: 40 bytes of a group), without which the tile was planned. True: plans differ.
+static bool learn_local(clattn_context *context, enum kernel_id id, uint64_t planned, uint64_t bytes) {
+    const uint64_t own = bytes > planned ? bytes - planned : 1;
+    const unsigned wanted = own < UINT32_MAX ? (unsigned)own : UINT32_MAX;
+    atomic_uint *of = &context->planner->own_local[id];
+    unsigned known = atomic_load(of);
+    do {
+        if (wanted <= known) return false;
+    } while (!atomic_compare_exchange_weak(of, &known, wanted));
+    cla_log_send(&context->log, CLATTN_LOG_INFO,
+                 "kernel %s: compiled, it takes %llu bytes of local memory, %u more than planned: the device "
+                 "has %llu",
+                 clattn_kernel_sources[id].name, (unsigned long long)bytes, wanted,
+                 (unsigned long long)context->capabilities.local_memory_bytes);
+    return true;
+}
+
+clattn_status cla_planner_program(clattn_context *context, const program_spec *spec, const planned_group *g,
                                   program **p) {
     TRY(cla_program_get_spec(context, spec, p));
-    const bool fits = work_group <= 1 || (size_t)work_group <= (*p)->group_limit;
-    if (!fits) learn_limit(context, spec->id, (*p)->group_limit);
-    const bool spills = fits && learn_private(context, spec->id, sums, (*p)->private_bytes);
-    return fits && !spills ? CLATTN_OK : ENTRY_PLAN_AGAIN;
+    const uint64_t bytes = (*p)->local_bytes;
+    const size_t items = g->items > 1 ? (size_t)g->items : 1;
+    if (items > 1 && items > (*p)->group_limit && learn_limit(context, spec->id, (*p)->group_limit))
+        return ENTRY_PLAN_AGAIN;
+    if (items > 1 && items > cla_program_group(context, *p)) { // its family has no smaller tile
+        const unfit_failure failure = {
+            .spec = spec, .step = UNFIT_LAUNCH, .code = CL_INVALID_WORK_GROUP_SIZE, .work_group = items};
+        return cla_unfit_failed(context, &failure);
+    }
+    if (g->local_bytes > 0 && bytes > context->capabilities.local_memory_bytes) {
+        const unfit_failure failure = {.spec = spec, .step = UNFIT_INFO, .code = CL_OUT_OF_RESOURCES};
+        return learn_local(context, spec->id, g->local_bytes, bytes) ? ENTRY_PLAN_AGAIN
+                                                                     : cla_unfit_failed(context, &failure);
+    }
+    return learn_private(context, spec->id, g->sums, (*p)->private_bytes) ? ENTRY_PLAN_AGAIN : CLATTN_OK;
 }
 
 const int *cla_planner_clblast_row(const clattn_context *context, int kernel) {
@@ -160,6 +203,6 @@ const int *cla_planner_clblast_row(const clattn_context *context, int kernel) {
     const tuned_key key = {.cpu = of->is_cpu, .lanes = cla_plan_lanes_key(&in), .band = INT32_MAX};
     tuned_kernels kernels = {.has = {false}};
     kernels.has[TUNED_CLBLAST_KERNELS + kernel] = true;
-    const tuned_row *row = cla_tuned_find(&context->planner->own, NULL, &kernels, &key);
+    const tuned_row *row = cla_tuned_find(&context->planner->own, NULL, &kernels, &key, NULL);
     return row ? row->clblast : NULL;
 }

@@ -16,6 +16,7 @@ struct planner {
     tuned_rows own, shipped;
     plan_input input;                      // of a projection, and what every other starts from
     atomic_uint group_limit[KERNEL_COUNT]; // 0: not known
+    atomic_uint own_local[KERNEL_COUNT];   // bytes of local memory that the driver takes besides
     atomic_uint spilled_sums;              // 0: not known; PLANNER_NO_SPILLS
 };
 
@@ -28,9 +29,15 @@ plan_input cla_planner_input(clattn_context *context, const problem *p);
 // Whether a plan may depend on how rows are aligned: not that of a CPU's own kernels, which are taken unless a row of the
 // caller's names another.
 bool cla_planner_asks_alignment(const clattn_context *context);
-// A compiled kernel with so many sums a work-item, 0: none that count, which is launched in groups of so many work-items.
-// ENTRY_PLAN_AGAIN: it allows fewer, or spills registers that the plan counted on, and plans from now on know it.
-clattn_status cla_planner_program(clattn_context *context, const program_spec *spec, int work_group, int sums,
+// What a plan counted on: work-items of a group, 0: any; sums of a work-item, 0: none that count; bytes of local memory of a group.
+typedef struct planned_group {
+    int items, sums;
+    size_t local_bytes;
+} planned_group;
+
+// The compiled kernel. ENTRY_PLAN_AGAIN: it allows fewer work-items, takes more local memory, or spills registers that the plan
+// counted on, and plans from now on know it.
+clattn_status cla_planner_program(clattn_context *context, const program_spec *spec, const planned_group *g,
                                   program **p);
 // The first row of the caller's with parameters for a kernel of CLBlast on this device, or NULL.
 const int *cla_planner_clblast_row(const clattn_context *context, int kernel);

@@ -20,6 +20,7 @@ typedef struct problem {
     int score_ops;  // what is done to a score: the bits ARGS_SCORE_OPS of args.h
     // Why score_mod and mask_mod are not made vectors of, where they are not; NULL: they are.
     const char *lane_by_lane[2];
+    const char *inserted; // the text of those expressions in kernels; NULL: none
     bool dropout;         // some weights are dropped
     bool wants_weights;   // attention weights are returned
     bool sums_weights;    // and summed over the query rows

@@ -23,8 +23,9 @@ static int within_int(int64_t x) {
     return x < INT_MAX ? (int)x : INT_MAX;
 }
 
-// The first row for any kernel of the path that does what the problem asks for.
-static const tuned_row *find_row(const plan_input *in, const problem *p, clattn_kernel path) {
+// The first row for any kernel of the path that does what the problem asks for, behind another one (NULL: of all).
+static const tuned_row *find_row(const plan_input *in, const problem *p, clattn_kernel path,
+                                 const tuned_row *after) {
     const tuned_key key = {.cpu = in->device->is_cpu,
                            .lanes = cla_plan_lanes_key(in),
                            .type = (int)p->type_kv,
@@ -38,7 +39,7 @@ static const tuned_row *find_row(const plan_input *in, const problem *p, clattn_
     for (int i = 0; i < cla_family_count; i++)
         if (cla_families[i]->path == path && !cla_family_lacks(cla_families[i], p, wants))
             kernels.has[cla_families[i]->id] = true;
-    return cla_tuned_find(in->own, in->shipped, &kernels, &key);
+    return cla_tuned_find(in->own, in->shipped, &kernels, &key, after);
 }
 
 // Whether a is predicted to take less time: what both are known of decides.
@@ -48,18 +49,21 @@ static bool is_faster(const plan_input *in, const problem *p, const variant *a, 
 }
 
 // The first family of the path that fits, or one behind it that is predicted to be faster; else false, and v has the last
-// one's refusal.
-static bool take_path(const plan_input *in, const problem *p, clattn_kernel path, variant *v) {
-    const tuned_row *row = find_row(in, p, path);
+// one's refusal. *resort: the last of those whose kernel the driver refused; *row_unfit: the row's is one of them.
+static bool take_by_row(const plan_input *in, const problem *p, clattn_kernel path, const tuned_row *row,
+                        variant *v, variant *resort, bool *row_unfit) {
     const unsigned wants = cla_family_wants(p);
     const char *refusal = "no kernel";
     const family *refused = NULL;
     variant next;
     bool taken = false;
+    *row_unfit = false;
     for (int i = 0; i < cla_family_count; i++) {
         const family *f = cla_families[i];
         if (f->path != path || (taken && f->engine == PROBE_NONE)) continue;
+        next.unfit = false;
         const char *no = cla_family_try(f, in, p, wants, row, &next);
+        if (no && next.unfit) *resort = next, *row_unfit |= row && row->id == f->id;
         if (no) {
             refusal = no, refused = f;
         } else if (!taken || is_faster(in, p, &next, v)) {
@@ -67,6 +71,16 @@ static bool take_path(const plan_input *in, const problem *p, clattn_kernel path
         }
     }
     if (!taken) *v = (variant){.family = refused, .refusal = refusal};
+    return taken;
+}
+
+// A row whose kernel the driver refused leaves the choice to the rows behind it, and to no row in the end.
+static bool take_path(const plan_input *in, const problem *p, clattn_kernel path, variant *v,
+                      variant *resort) {
+    const tuned_row *row = find_row(in, p, path, NULL);
+    bool taken, row_unfit;
+    while ((taken = take_by_row(in, p, path, row, v, resort, &row_unfit)), row_unfit)
+        row = find_row(in, p, path, row);
     return taken;
 }
 
@@ -80,19 +94,30 @@ static bool prefers_decode(const plan_input *in, const problem *p) {
     return !p->wants_weights && p->n_q <= cla_plan_few_rows(in) && p->n_kv > 0;
 }
 
+// A kernel that the caller asks for gives way to plainer ones where the driver refused it, and to no other for another reason. Where the
+// driver refused all that there are, the plainest of them is tried once more: its failure is the call's.
 clattn_status cla_variant_choose(const plan_input *in, const problem *p, variant *v) {
+    static const clattn_kernel paths[] = {CLATTN_KERNEL_DECODE, CLATTN_KERNEL_FLASH, CLATTN_KERNEL_UNFUSED};
+    variant resort = {.family = NULL};
+    const char *refusal = NULL;
     if (p->splits > 0 && p->kernel != CLATTN_KERNEL_DECODE) {
         *v = (variant){0};
         v->refusal = "splits: only the decode kernel splits keys on request";
         return CLATTN_UNSUPPORTED;
     }
-    if (p->kernel != CLATTN_KERNEL_AUTO)
-        return take_path(in, p, p->kernel, v) ? CLATTN_OK : CLATTN_UNSUPPORTED;
-    if (prefers_decode(in, p) && take_path(in, p, CLATTN_KERNEL_DECODE, v)) return CLATTN_OK;
-    if (take_path(in, p, CLATTN_KERNEL_FLASH, v)) return CLATTN_OK;
-    const char *refusal = v->refusal;
-    if (!take_path(in, p, CLATTN_KERNEL_UNFUSED, v)) return CLATTN_UNSUPPORTED;
-    v->refusal = refusal;
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        const bool falls = resort.family && p->splits == 0;
+        if (p->kernel == CLATTN_KERNEL_AUTO ? paths[i] == CLATTN_KERNEL_DECODE && !prefers_decode(in, p)
+                                            : p->kernel != paths[i] && !falls)
+            continue;
+        if (take_path(in, p, paths[i], v, &resort)) {
+            if (paths[i] == CLATTN_KERNEL_UNFUSED) v->refusal = refusal;
+            return CLATTN_OK;
+        }
+        refusal = v->refusal;
+    }
+    if (!resort.family) return CLATTN_UNSUPPORTED;
+    *v = resort;
     return CLATTN_OK;
 }
 
@@ -120,11 +145,36 @@ static void put_expressions(const problem *p, const variant *v, char *why, size_
     }
 }
 
+// Whether the choice came by this path before it took one.
+static bool was_tried(const plan_input *in, const problem *p, clattn_kernel path, clattn_kernel taken) {
+    const bool before = p->kernel == CLATTN_KERNEL_AUTO
+                            ? path != CLATTN_KERNEL_DECODE || prefers_decode(in, p)
+                            : p->kernel == path || p->kernel == CLATTN_KERNEL_DECODE;
+    return before &&
+           (path == CLATTN_KERNEL_DECODE || (path == CLATTN_KERNEL_FLASH && taken != CLATTN_KERNEL_DECODE));
+}
+
+// The families whose kernels the driver refused, and what it said: each with a comma and a blank behind it.
+static void put_unfit(const plan_input *in, const problem *p, const variant *taken, char *why, size_t size) {
+    size_t used = 0;
+    why[0] = '\0';
+    for (int i = 0; in->unfit && i < cla_family_count; i++) {
+        const family *f = cla_families[i];
+        variant v = {.unfit = false};
+        if (!was_tried(in, p, f->path, taken->family->path)) continue;
+        const char *no = cla_family_try(f, in, p, cla_family_wants(p), find_row(in, p, f->path, NULL), &v);
+        if (!v.unfit || used >= size) continue;
+        const int put = snprintf(why + used, size - used, "%s: %s, ", f->name, no);
+        used += put > 0 ? (size_t)put : 0;
+    }
+}
+
 void cla_variant_explain(const plan_input *in, const problem *p, const variant *v, char why[256]) {
-    char text[200];
+    char text[200], unfit[140];
+    put_unfit(in, p, v, unfit, sizeof unfit);
     if (v->family->path == CLATTN_KERNEL_UNFUSED) {
         const bool wanted = p->wants_weights || p->wants_scores;
-        snprintf(why, 256, "unfused: %s%s",
+        snprintf(why, 256, "unfused: %s%s%s", unfit,
                  wanted       ? "weights or scores are wanted"
                  : v->refusal ? "flash: "
                               : "as asked",
@@ -134,15 +184,16 @@ void cla_variant_explain(const plan_input *in, const problem *p, const variant *
     char own[160];
     v->family->explain(in, v, text);
     put_expressions(p, v, own, sizeof own);
-    snprintf(why, 256, "%s: %s%s%s", clattn_kernel_name(v->family->path),
-             p->kernel == CLATTN_KERNEL_AUTO ? "" : "as asked, ", own, text);
+    snprintf(why, 256, "%s: %s%s%s%s%s", clattn_kernel_name(v->family->path),
+             p->kernel != v->family->path ? "" : "as asked, ", unfit,
+             v->unfit ? "no other kernel is left, " : "", own, text);
 }
 
 // The reason why a family was not taken; where it fits, v is filled with what it would do.
 static const char *why_not(const plan_input *in, const problem *p, const variant *chosen, const family *f,
                            variant *v) {
     if (p->kernel != CLATTN_KERNEL_AUTO && p->kernel != f->path) return "another kernel was asked for";
-    const char *refusal = cla_family_try(f, in, p, cla_family_wants(p), find_row(in, p, f->path), v);
+    const char *refusal = cla_family_try(f, in, p, cla_family_wants(p), find_row(in, p, f->path, NULL), v);
     if (refusal) return refusal;
     if (f->path == CLATTN_KERNEL_DECODE && chosen->family->path != f->path && !prefers_decode(in, p))
         return "fits, but so many query rows, or weights, take the flash path";

@@ -18,6 +18,8 @@ typedef struct plan_input {
     enum plan_measured measured[PLAN_MEASURES];
     bool has_clblast;                   // projections can go there
     uint32_t group_limit[KERNEL_COUNT]; // work-items that a kernel allowed once it was compiled; 0: not known
+    uint32_t own_local[KERNEL_COUNT];   // bytes of a group's local memory that the driver keeps for itself
+    const struct unfit_list *unfit;     // kernels that the driver refused (program/unfit.h); NULL: none
     // Sums of a work-item that were not in registers once flash_tiles was compiled: fewer are wanted. 0: not known, and for good
     // where the driver counts what is in registers, too.
     uint32_t spilled_sums;
@@ -39,6 +41,7 @@ typedef struct variant {
     uint64_t packed_bytes;  // of those; 0: values are taken as they lie
     uint64_t workspace_bytes; // scores of a chunk, or partial results of the splits and packed values
     const char *options;      // of the compiler where the family's are not the ones; NULL: the family's
+    bool unfit;               // the driver refused this kernel, and no other is left
     const char *refusal;      // why it cannot be done; of the unfused path, why no fused one could
 } variant;
 

@@ -13,6 +13,7 @@
 #include "base/cache.h"
 #include "base/sha256.h"
 #include "device/defects.h"
+#include "program/unfit.h"
 
 // Intel's GPUs make larger buffers than they say where the caller asks for it (CL_MEM_ALLOW_UNRESTRICTED_SIZE_INTEL), and their
 // compiler counts what lies in a buffer in 32 bits without this option. No extension tells of it: other compilers refuse it,
@@ -50,28 +51,43 @@ static const char *log_of_inserted(const char *log, const char *inserted) {
     return NULL;
 }
 
+// A fused program (launch/fuse.c) that is refused ends nothing: its kernels are there apart.
+static clattn_status refuse_linked(clattn_context *c, cl_int code, const char *log) {
+    if (log) cla_log_send(&c->log, CLATTN_LOG_INFO, "%s", log);
+    return cla_opencl_is_of_device(code) ? cla_context_fail_opencl(c, code, "clCompileProgram")
+                                         : CLATTN_BUILD_FAILED;
+}
+
 static clattn_status refuse_source(clattn_context *c, const program_spec *spec, cl_program built, cl_int code,
                                    const char *options) {
-    const char *name = clattn_kernel_sources[spec->id].name;
+    char text[sizeof c->last_error] = "";
     char *log = cla_binary_log(c, built);
     const char *line = log && spec->inserted ? log_of_inserted(log, spec->inserted) : NULL;
-    if (log && c->log.fn)
-        c->log.fn(c->log.user, spec->linked_count > 0 ? CLATTN_LOG_INFO : CLATTN_LOG_ERROR, log);
     clReleaseProgram(built);
-    clattn_status status = CLATTN_BUILD_FAILED;
-    if (cla_opencl_is_of_device(code))
-        status =
-            cla_context_fail_opencl(c, code, spec->linked_count > 0 ? "clCompileProgram" : "clBuildProgram");
-    else if (line)
-        status = cla_context_fail(c, CLATTN_BUILD_FAILED, "%.*s", (int)strcspn(line, "\n"), line);
-    else if (spec->linked_count == 0)
-        status = cla_context_fail(
-            c, CLATTN_BUILD_FAILED,
-            "kernel %s: the driver's compiler refused it: OpenCL error %d (%s), options %s; its log went "
-            "to the log callback",
-            name, (int)code, cla_opencl_error_name(code), options);
+    if (line)
+        snprintf(text, sizeof text, "%.*s", (int)strcspn(line, "\n"), line);
+    else
+        snprintf(text, sizeof text,
+                 "kernel %s: the driver's compiler refused it: OpenCL error %d (%s), options %s; its log "
+                 "went to the log callback",
+                 clattn_kernel_sources[spec->id].name, (int)code, cla_opencl_error_name(code), options);
+    const unfit_failure failure = {.spec = spec,
+                                   .step = UNFIT_BUILD,
+                                   .code = code,
+                                   .log = log,
+                                   .text = cla_opencl_is_of_device(code) ? NULL : text};
+    const clattn_status status =
+        spec->linked_count > 0 ? refuse_linked(c, code, log) : cla_unfit_failed(c, &failure);
     cla_host_release(&c->host, log);
     return status;
+}
+
+// What comes behind the compiler.
+static clattn_status refuse_kernel(clattn_context *c, const program_spec *spec, unfit_step step,
+                                   cl_int code) {
+    const unfit_failure failure = {.spec = spec, .step = step, .code = code};
+    if (spec->linked_count > 0 && !cla_opencl_is_of_device(code)) return CLATTN_BUILD_FAILED;
+    return cla_unfit_failed(c, &failure);
 }
 
 // The program from the cache, built; NULL on any miss.
@@ -145,7 +161,7 @@ static clattn_status build_source(clattn_context *c, const program_spec *spec, c
         code = compile(c, spec, plain, &built);
     }
     if (!built && spec->linked_count > 0 && !cla_opencl_is_of_device(code)) return CLATTN_BUILD_FAILED;
-    if (!built) return cla_context_fail_opencl(c, code, "clCreateProgramWithSource");
+    if (!built) return refuse_kernel(c, spec, UNFIT_SOURCE, code);
     if (code == CL_SUCCESS) {
         *result = built;
         return CLATTN_OK;
@@ -166,14 +182,31 @@ static bool takes_large(clattn_context *c) {
     return code == CL_SUCCESS;
 }
 
-// Ask for the largest work-group and the private memory of the compiled kernel.
+// Ask for the largest work-group, and the local and private memory of the compiled kernel.
 static clattn_status ask_compiled(clattn_context *c, program *p, cl_kernel kernel) {
     cl_int code = clGetKernelWorkGroupInfo(kernel, c->device, CL_KERNEL_WORK_GROUP_SIZE,
                                            sizeof p->group_limit, &p->group_limit, NULL);
     if (code == CL_SUCCESS)
         code = clGetKernelWorkGroupInfo(kernel, c->device, CL_KERNEL_PRIVATE_MEM_SIZE,
                                         sizeof p->private_bytes, &p->private_bytes, NULL);
-    return code == CL_SUCCESS ? CLATTN_OK : cla_context_fail_opencl(c, code, "clGetKernelWorkGroupInfo");
+    if (code == CL_SUCCESS)
+        code = clGetKernelWorkGroupInfo(kernel, c->device, CL_KERNEL_LOCAL_MEM_SIZE, sizeof p->local_bytes,
+                                        &p->local_bytes, NULL);
+    return code == CL_SUCCESS ? CLATTN_OK : refuse_kernel(c, &p->spec, UNFIT_INFO, code);
+}
+
+// The first kernel object. A binary of the cache may have none, and the source then has.
+static clattn_status make_kernel(clattn_context *c, program *p, bool *cached, cl_kernel *kernel) {
+    const char *name = clattn_kernel_sources[p->spec.id].name;
+    cl_int code = CL_SUCCESS;
+    *kernel = clCreateKernel(p->program, name, &code);
+    if (!*kernel && *cached && !cla_opencl_is_of_device(code)) {
+        clReleaseProgram(p->program);
+        p->program = NULL, *cached = false;
+        TRY(build_source(c, &p->spec, p->options, &p->program));
+        *kernel = clCreateKernel(p->program, name, &code);
+    }
+    return *kernel ? CLATTN_OK : refuse_kernel(c, &p->spec, UNFIT_CREATE, code);
 }
 
 const char *cla_program_device_options(const clattn_context *c) {
@@ -189,16 +222,26 @@ static bool print_options(clattn_context *c, const program_spec *spec, char *tex
            cla_knobs_print(&spec->knobs, text + used, bytes - (size_t)used);
 }
 
-// Under a mark: a driver may end the process.
-static clattn_status build_marked(clattn_context *c, program *p, const char *options) {
+// Earlier processes ended in this build: it is refused as a compiler would, and other kernels take its place.
+static clattn_status refuse_fatal(clattn_context *c, const program_spec *spec) {
+    static const char log[] = "error: earlier processes ended while the driver compiled this kernel";
+    char text[200];
+    snprintf(text, sizeof text,
+             "kernel %s: earlier processes ended while the driver compiled it; it is not tried again",
+             clattn_kernel_sources[spec->id].name);
+    const unfit_failure failure = {
+        .spec = spec, .step = UNFIT_BUILD, .code = CL_BUILD_PROGRAM_FAILURE, .log = log, .text = text};
+    return spec->linked_count > 0 ? CLATTN_BUILD_FAILED : cla_unfit_failed(c, &failure);
+}
+
+// Built from the source, under a mark (base/cache.h): a driver may end the process.
+static clattn_status build_marked(clattn_context *c, program *p, const char *options, cl_kernel *kernel) {
     cache_mark mark;
+    bool cached = false;
     const int weight = c->surveys ? CACHE_DANGEROUS : CACHE_PLAIN;
-    if (!cla_cache_begin(c->cache, p->key, weight, c->tries_again, &mark))
-        return cla_context_fail(c, CLATTN_BUILD_FAILED,
-                                "kernel %s: earlier processes ended while the driver compiled it, and it is "
-                                "not tried again; clattn devices --measure tries it",
-                                clattn_kernel_sources[p->spec.id].name);
-    const clattn_status status = build_source(c, &p->spec, options, &p->program);
+    if (!cla_cache_begin(c->cache, p->key, weight, c->tries_again, &mark)) return refuse_fatal(c, &p->spec);
+    clattn_status status = build_source(c, &p->spec, options, &p->program);
+    if (status == CLATTN_OK) status = make_kernel(c, p, &cached, kernel);
     cla_cache_end(c->cache, &mark);
     return status;
 }
@@ -215,10 +258,8 @@ static clattn_status build(clattn_context *c, program *p, bool *cached, uint64_t
     const uint64_t start = cla_os_time_ns();
     p->program = load_binary(c, p->key, options);
     *cached = p->program != NULL;
-    if (!*cached) TRY(build_marked(c, p, options));
-    cl_int code = CL_SUCCESS;
-    cl_kernel kernel = clCreateKernel(p->program, name, &code);
-    if (!kernel) return cla_context_fail_opencl(c, code, "clCreateKernel");
+    cl_kernel kernel;
+    TRY(*cached ? make_kernel(c, p, cached, &kernel) : build_marked(c, p, options, &kernel));
     cla_program_give_kernel(p, kernel);
     TRY(ask_compiled(c, p, kernel));
     *time_ns = cla_os_time_ns() - start;
@@ -272,10 +313,11 @@ static void take_off_list(clattn_context *c, const program *gone) {
 }
 
 // Build what this thread has just put on the list. Others that want it wait, and nobody else does.
-static clattn_status build_listed(clattn_context *c, program *p) {
+static clattn_status build_listed(clattn_context *c, program *p, bool waited) {
     bool cached = false;
     uint64_t time_ns = 0;
-    const clattn_status status = build(c, p, &cached, &time_ns);
+    clattn_status status = cla_unfit_check(c, &p->spec, waited);
+    if (status == CLATTN_OK) status = build(c, p, &cached, &time_ns);
     p->spec.linked = NULL;
     cla_os_mutex_lock(&c->program_lock);
     p->building = false;
@@ -293,8 +335,8 @@ static clattn_status build_listed(clattn_context *c, program *p) {
     return status;
 }
 
-// Whoever comes first builds, without the lock. A thread that waited for a build that failed tries it itself: the
-// memory or the file that was missing may be there for it, and the reason is then its own.
+// Whoever comes first builds, without the lock. A thread that waited for a build that failed tries it itself, unless the driver refused
+// the kernel: the memory or the file that was missing may be there for it, and the reason is then its own.
 clattn_status cla_program_get_spec(clattn_context *context, const program_spec *asked, program **result) {
     program_spec own = *asked;
     const program_spec *const spec = &own;
@@ -302,6 +344,7 @@ clattn_status cla_program_get_spec(clattn_context *context, const program_spec *
     *result = NULL;
     cla_os_mutex_lock(&context->program_lock);
     program *p = find(context, spec);
+    const bool waited = p && p->building;
     while (p && p->building) {
         cla_os_condition_wait(&context->program_built, &context->program_lock);
         p = find(context, spec);
@@ -316,7 +359,7 @@ clattn_status cla_program_get_spec(clattn_context *context, const program_spec *
     if (!p && !mine)
         return cla_context_fail(context, CLATTN_OUT_OF_MEMORY, "kernel %s: no host memory",
                                 clattn_kernel_sources[spec->id].name);
-    if (mine) TRY(build_listed(context, mine));
+    if (mine) TRY(build_listed(context, mine, waited));
     *result = p ? p : mine;
     return CLATTN_OK;
 }
@@ -335,20 +378,25 @@ clattn_status cla_program_get_group(clattn_context *context, enum kernel_id id, 
     while (!of->is_cpu && k->work_group * 2 <= most && (uint64_t)k->work_group * 2 <= allowed)
         k->work_group *= 2;
     TRY(cla_program_get(context, id, k, result));
-    while (k->work_group > 1 && (size_t)k->work_group > (*result)->group_limit) {
+    while (k->work_group > 1 && (size_t)k->work_group > cla_program_group(context, *result)) {
         k->work_group /= 2;
         TRY(cla_program_get(context, id, k, result));
     }
     return CLATTN_OK;
 }
 
-clattn_status cla_program_take_kernel(clattn_context *context, program *p, cl_kernel *kernel) {
+size_t cla_program_group(const clattn_context *context, const program *p) {
+    const uint32_t shown = cla_unfit_group(context, p->spec.id);
+    return shown && shown < p->group_limit ? shown : p->group_limit;
+}
+
+cl_int cla_program_take_kernel(program *p, cl_kernel *kernel) {
     cl_int code = CL_SUCCESS;
     cla_os_mutex_lock(&p->lock);
     *kernel = p->idle_count > 0 ? p->idle[--p->idle_count] : NULL;
     cla_os_mutex_unlock(&p->lock);
     if (!*kernel) *kernel = clCreateKernel(p->program, clattn_kernel_sources[p->spec.id].name, &code);
-    return *kernel ? CLATTN_OK : cla_context_fail_opencl(context, code, "clCreateKernel");
+    return *kernel ? CL_SUCCESS : code != CL_SUCCESS ? code : CL_INVALID_KERNEL;
 }
 
 void cla_program_give_kernel(program *p, cl_kernel kernel) {

@@ -8,6 +8,10 @@
 
 struct program;
 
+// The status of a step after which the call is checked and planned again: the planner has learned what a compiled kernel allows, or that
+// the driver refused one (unfit.h).
+#define ENTRY_PLAN_AGAIN ((clattn_status)CLATTN_STATUS_COUNT)
+
 // A kernel that is linked with others: fused_launches.cl.
 typedef struct linked_kernel {
     const struct program *of; // built
@@ -51,6 +55,7 @@ typedef struct program {
     pace_rate rate;     // what it has shown
     // Private memory of a work-item, as the driver tells it: what did not fit its registers, or, of some drivers, all it has.
     cl_ulong private_bytes;
+    cl_ulong local_bytes; // likewise of a group
     bool building; // by a thread: the rest is not there yet, and program_built of the context tells the end
     bool unsaved;  // built here and not in the cache yet
     // A kernel object holds the arguments of one launch, so each launch has one for itself. Those that no launch has:
@@ -72,8 +77,11 @@ clattn_status cla_program_get_group(clattn_context *context, enum kernel_id id, 
 cl_int cla_program_link(clattn_context *context, const program_spec *spec, const char *options,
                         cl_program *built);
 
-// A kernel object for one launch, and back again.
-clattn_status cla_program_take_kernel(clattn_context *context, program *p, cl_kernel *kernel);
+// Work-items that a group may have: what the compiled kernel allows, and no launch of it has shown to be too many.
+size_t cla_program_group(const clattn_context *context, const program *p);
+
+// A kernel object for one launch, or OpenCL's error; and back again.
+cl_int cla_program_take_kernel(program *p, cl_kernel *kernel);
 void cla_program_give_kernel(program *p, cl_kernel kernel);
 
 // The programs that have this text inserted are taken off the context; false, and none is: one is being built. The caller holds

@@ -351,6 +351,11 @@ class Context(_Closed):
         with self._use():
             return self._listed("clattn_context_engines", clattn_engine)
 
+    def unfit(self):
+        """The kernels that the driver refused, and that this context avoids: a list of dictionaries."""
+        with self._use():
+            return self._listed("clattn_context_unfit", clattn_unfit)
+
     def features(self):
         """The features of the build and of this context: a dictionary."""
         with self._use():

@@ -37,6 +37,7 @@ static clattn_plan some_plan;
 static clattn_linear_choice some_choice;
 static clattn_family some_families[2];
 static clattn_engine some_engine;
+static clattn_unfit some_unfit;
 static clattn_packed some_packed;
 
 // The rows of an operation whose empty parameters are good but for their buffers.
@@ -62,6 +63,8 @@ static clattn_packed some_packed;
     X(attention_enqueue_buffers, clattn_attention_enqueue(c, q, &good.attention, 0, NULL, NULL), "q: ")      \
     X(engines_engines, clattn_context_engines(c, NULL, 1, &some_count), "engines")                           \
     X(engines_count, clattn_context_engines(c, &some_engine, 1, NULL), "count")                              \
+    X(unfit_kernels, clattn_context_unfit(c, NULL, 1, &some_count), "kernels")                               \
+    X(unfit_count, clattn_context_unfit(c, &some_unfit, 1, NULL), "count")                                   \
     ENQUEUED(X, merge, "out_a")                                                                              \
     ENQUEUED(X, rope, "x")                                                                                   \
     X(rope_prepare_params, clattn_rope_prepare(c, NULL), "params")                                           \
@@ -147,6 +150,8 @@ START_TEST(good_parameters) {
     ck_assert_uint_gt(some_count, 0);
     ck_assert_int_eq(clattn_context_engines(c, NULL, 0, &some_count), CLATTN_OK);
     ck_assert_uint_gt(some_count, 1);
+    ck_assert_int_eq(clattn_context_unfit(c, NULL, 0, &some_count), CLATTN_OK);
+    ck_assert_int_eq(some_count, 0);
 }
 END_TEST
 

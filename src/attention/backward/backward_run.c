@@ -262,7 +262,7 @@ static clattn_status heads_program(const backward_job *job, program **p) {
     const int group = heads_group(job);
     const program_spec spec = {.id = KERNEL_BACKWARD_HEADS,
                                .knobs = {.work_group = group, .ragged = job->call.problem.ragged}};
-    return cla_planner_program(job->call.context, &spec, group, 0, p);
+    return cla_planner_program(job->call.context, &spec, &(planned_group){.items = group}, p);
 }
 
 static clattn_status enqueue_heads(const backward_job *job, chain *steps) {
@@ -304,9 +304,11 @@ clattn_status cla_backward_prepare(backward_job *job) {
     TRY(cla_program_get(job->call.context, KERNEL_BACKWARD_ROWS, &rows, &made));
     for (backward_step step = STEP_DQ; step < STEPS; step++) {
         const program_spec spec = spec_of(job, step);
-        const int group = step < STEP_BIAS ? job->variant.work_group : 1,
-                  sums = step == STEP_DKV ? job->variant.sums : 0;
-        if (wants(job, step)) TRY(cla_planner_program(job->call.context, &spec, group, sums, &made));
+        const bool main = step < STEP_BIAS;
+        const planned_group planned = {.items = main ? job->variant.work_group : 1,
+                                       .sums = step == STEP_DKV ? job->variant.sums : 0,
+                                       .local_bytes = main ? job->variant.local_bytes : 0};
+        if (wants(job, step)) TRY(cla_planner_program(job->call.context, &spec, &planned, &made));
     }
     for (int n = 0; n < MAIN_RESULTS; n++)
         if (stores(&job->result[n])) TRY(store_program(job, n, &k, &made));

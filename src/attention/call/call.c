@@ -169,6 +169,7 @@ static clattn_status check_mods(call *c, bool planning, unsigned how) {
     TRY(cla_mods_find(c->context, s, &c->mods));
     for (int n = 0; n < 2; n++)
         c->problem.lane_by_lane[n] = c->mods.lane_by_lane[n][0] ? c->mods.lane_by_lane[n] : NULL;
+    c->problem.inserted = c->mods.inserted;
     return CLATTN_OK;
 }
 

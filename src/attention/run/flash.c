@@ -46,7 +46,8 @@ static clattn_status main_program(const call *c, program **p) {
                                .knobs = c->variant.knobs,
                                .options = c->variant.options ? c->variant.options : f->options,
                                .inserted = c->mods.inserted};
-    return cla_planner_program(c->context, &spec, c->variant.work_group, c->variant.sums, p);
+    const planned_group planned = {c->variant.work_group, c->variant.sums, c->variant.local_bytes};
+    return cla_planner_program(c->context, &spec, &planned, p);
 }
 
 static knobs pack_knobs(const call *c) {

@@ -35,13 +35,14 @@ static clattn_status get_programs(call *c, unfused *u) {
                                            .score_ops = m->score_ops & ~ARGS_BLOCKS,
                                            .ragged = m->ragged},
                                  .inserted = c->mods.inserted};
-    const int group = c->variant.work_group;
-    const program_spec softmax = {.id = KERNEL_SOFTMAX, .knobs = {.work_group = group, .ragged = m->ragged}};
+    const planned_group group = {.items = c->variant.work_group};
+    const program_spec softmax = {.id = KERNEL_SOFTMAX,
+                                  .knobs = {.work_group = group.items, .ragged = m->ragged}};
     const program_spec softmax_out = {
         .id = KERNEL_SOFTMAX,
-        .knobs = {.work_group = group, .type_weights = (int)m->type_weights, .ragged = m->ragged}};
-    const program_spec softmax_drop = {.id = KERNEL_SOFTMAX,
-                                       .knobs = {.work_group = group, .dropout = 1, .ragged = m->ragged}};
+        .knobs = {.work_group = group.items, .type_weights = (int)m->type_weights, .ragged = m->ragged}};
+    const program_spec softmax_drop = {
+        .id = KERNEL_SOFTMAX, .knobs = {.work_group = group.items, .dropout = 1, .ragged = m->ragged}};
     const program_spec sums = {.id = KERNEL_WEIGHT_SUMS, .knobs = {.ragged = m->ragged}};
     const program_spec values = {.id = KERNEL_VALUES,
                                  .knobs = {.type_kv = (int)cla_problem_type_v(m),
@@ -56,12 +57,12 @@ static clattn_status get_programs(call *c, unfused *u) {
                                            .ragged = m->ragged},
                                  .inserted = hides & ARGS_MASK_MOD ? c->mods.inserted : NULL};
     TRY(cla_program_get_spec(c->context, &scores, &u->scores));
-    TRY(cla_planner_program(c->context, &softmax, group, 0, &u->softmax));
+    TRY(cla_planner_program(c->context, &softmax, &group, &u->softmax));
     if (m->sums_weights)
         TRY(cla_program_get_spec(c->context, &sums, &u->sums));
     else if (m->wants_weights)
-        TRY(cla_planner_program(c->context, &softmax_out, group, 0, &u->softmax_out));
-    if (m->dropout) TRY(cla_planner_program(c->context, &softmax_drop, group, 0, &u->softmax_drop));
+        TRY(cla_planner_program(c->context, &softmax_out, &group, &u->softmax_out));
+    if (m->dropout) TRY(cla_planner_program(c->context, &softmax_drop, &group, &u->softmax_drop));
     return cla_program_get_spec(c->context, &values, &u->values);
 }
 

@@ -42,7 +42,7 @@ static clattn_status norm_program(clattn_context *context, const norm_backward *
     const program_spec spec = {
         .id = KERNEL_NORM_BACKWARD,
         .knobs = {.type_kv = cla_tensor_given(&n->norm->w) ? (int)n->norm->w.type : 0, .work_group = group}};
-    return cla_planner_program(context, &spec, group, 0, p);
+    return cla_planner_program(context, &spec, &(planned_group){.items = group}, p);
 }
 
 clattn_status cla_norm_backward_prepare(clattn_context *context, const norm_backward *n) {

@@ -80,7 +80,7 @@ static clattn_status program_of(clattn_context *context, const head_norm *n, cla
                   .work_group = group,
                   .rope = n->rope.rotary_dim > 0 ? layout : 0,
                   .positions = n->rope.positions ? cla_rope_positions_knob(n->turns) : 0}};
-    return cla_planner_program(context, &spec, group, 0, p);
+    return cla_planner_program(context, &spec, &(planned_group){.items = group}, p);
 }
 
 clattn_status cla_norm_prepare(clattn_context *context, const head_norm *n, clattn_type type) {

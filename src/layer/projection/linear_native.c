@@ -150,7 +150,8 @@ clattn_status cla_linear_native_prepare(clattn_context *context, const linear *l
     const linear_choice *choice = &l->choice;
     program *p = NULL;
     const program_spec spec = {.id = choice->id, .knobs = choice->knobs, .options = choice->options};
-    return cla_planner_program(context, &spec, choice->work_group, 0, &p);
+    const planned_group planned = {.items = choice->work_group, .local_bytes = choice->local_bytes};
+    return cla_planner_program(context, &spec, &planned, &p);
 }
 
 static size_t divide_up(int64_t n, int by) {

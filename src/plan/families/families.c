@@ -5,6 +5,7 @@
 #include "args/args.h"
 #include "probe/eights.h"
 #include "probe/subgroups.h"
+#include "program/unfit.h"
 
 #define GROUPS_PER_UNIT 4  // work-groups a compute unit should get before keys are split for more
 #define MIN_SPLIT_KEYS 256 // fewer keys are not worth a partial result
@@ -82,7 +83,12 @@ const char *cla_family_try(const family *f, const plan_input *in, const problem 
     if (f->path == CLATTN_KERNEL_UNFUSED || f->all_keys)
         v->knobs.score_ops &= ~ARGS_BLOCKS; // who else would compile another binary
     const char *refusal = f->fit(in, p, row, v);
-    return refusal ? refusal : ragged_refusal(p, v);
+    if (!refusal) refusal = ragged_refusal(p, v);
+    if (refusal || !in->unfit) return refusal;
+    refusal =
+        cla_unfit_refusal(in->unfit, f->id, &v->knobs, v->options ? v->options : f->options, p->inserted);
+    v->unfit = refusal != NULL;
+    return refusal;
 }
 
 void cla_family_data_knobs(const problem *p, knobs *k) {
@@ -331,6 +337,11 @@ uint64_t cla_family_group_limit(const plan_input *in, enum kernel_id id) {
     uint64_t most = in->device->max_work_group;
     if (in->device->max_work_item[0] < most) most = in->device->max_work_item[0];
     return in->group_limit[id] && in->group_limit[id] < most ? in->group_limit[id] : most;
+}
+
+uint64_t cla_family_local_limit(const plan_input *in, enum kernel_id id) {
+    const uint64_t all = in->device->local_memory_bytes, own = in->own_local[id];
+    return own < all ? all - own : 0;
 }
 
 bool cla_family_divides(int part, int whole) {

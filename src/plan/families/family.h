@@ -58,7 +58,8 @@ extern const int cla_family_count;
 unsigned cla_family_wants(const problem *p);
 // The first of those things that it lacks, whatever the sizes are; or NULL.
 const char *cla_family_lacks(const family *f, const problem *p, unsigned wants);
-// Why this family does not take the problem that wants so much, or NULL and `v` filled. `row` is the first tuned row for a
+// Why this family does not take the problem that wants so much, or NULL and `v` filled. Where the driver refused its kernel, v->unfit is
+// true and the rest of `v` is filled, too. `row` is the first tuned row for a
 // kernel of its path, or NULL.
 const char *cla_family_try(const family *f, const plan_input *in, const problem *p, unsigned wants,
                            const tuned_row *row, variant *v);
@@ -131,6 +132,8 @@ const char *cla_family_reads(const knobs *k);
 
 // Work-items of a group of this kernel: what the device allows, or the compiled kernel, where that is known.
 uint64_t cla_family_group_limit(const plan_input *in, enum kernel_id id);
+// Bytes of local memory of a group likewise: what the device has, without what its driver was seen to keep of it.
+uint64_t cla_family_local_limit(const plan_input *in, enum kernel_id id);
 
 // Whether a part of a row's knobs fits: 0 leaves the default, which fits.
 bool cla_family_divides(int part, int whole);

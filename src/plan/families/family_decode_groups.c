@@ -40,7 +40,7 @@ static bool fits(const plan_input *in, const problem *p, const tuned_row *row, i
     const int share = v->knobs.subgroup_ways & shuffles ? subgroup : 1;
     const uint64_t bytes =
         sizeof(float) * (uint64_t)DECODE_GROUPS_LOCAL_FLOATS(group, v->knobs.rows, p->head_dim, share);
-    if (bytes > in->device->local_memory_bytes) return false;
+    if (bytes > cla_family_local_limit(in, KERNEL_DECODE_GROUPS)) return false;
     v->knobs.work_group = v->work_group = group;
     v->local_bytes = (size_t)bytes;
     return true;

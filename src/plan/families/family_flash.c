@@ -10,14 +10,13 @@ static const char *fit(const plan_input *in, const problem *p, const tuned_row *
     static const struct {
         int tile_q, tile_kv, row_items;
     } tiles[] = {{16, 32, 8}, {16, 16, 8}, {8, 16, 8}, {8, 8, 8}, {4, 8, 8}, {2, 8, 8}, {1, 8, 8}, {1, 1, 1}};
-    const clattn_capabilities *device = in->device;
     const uint64_t most = cla_family_group_limit(in, KERNEL_FLASH);
     (void)row;
     for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
         const int group = tiles[i].tile_q * tiles[i].row_items;
         const uint64_t bytes = sizeof(float) * (uint64_t)FLASH_LOCAL_FLOATS(tiles[i].tile_q, tiles[i].tile_kv,
                                                                             p->head_dim, p->head_dim_v);
-        if (bytes > device->local_memory_bytes || (uint64_t)group > most) continue;
+        if (bytes > cla_family_local_limit(in, KERNEL_FLASH) || (uint64_t)group > most) continue;
         v->knobs.tile_q = tiles[i].tile_q;
         v->knobs.tile_kv = tiles[i].tile_kv;
         v->knobs.row_items = tiles[i].row_items;

@@ -184,7 +184,7 @@ static const char *fit_rows(const plan_input *in, const problem *p, enum kernel_
     if (v->knobs.matrix_engine == MATRIX_ENGINE_EMULATION)
         v->local_bytes += (size_t)(FRAGMENTS_EXCHANGE_BYTES(engine) * v->work_group);
     v->options = cla_family_fragments_options(&v->knobs);
-    if (v->local_bytes > in->device->local_memory_bytes)
+    if (v->local_bytes > cla_family_local_limit(in, id))
         return "its tiles are too large for the device's local memory";
     if ((uint64_t)v->work_group > cla_family_group_limit(in, id))
         return "its work-group is too large for the device";

@@ -46,7 +46,7 @@ static bool in_registers(const plan_input *in, const problem *p, enum kernel_id 
 
 static bool fits_device(const plan_input *in, const problem *p, enum kernel_id id, const tile_shape *s) {
     return FLASH_TILES_QUADS(s->group_columns, p->head_dim_v) <= MOST_QUADS &&
-           bytes_of(s, p, id, 0) <= in->device->local_memory_bytes &&
+           bytes_of(s, p, id, 0) <= cla_family_local_limit(in, id) &&
            (uint64_t)s->group_rows * (uint64_t)s->group_columns <= cla_family_group_limit(in, id);
 }
 

@@ -114,7 +114,7 @@ static const char *knobs_refusal(const knobs *row) {
 
 static bool fits(const plan_input *in, const knobs *k) {
     return !refusal_of(k) && (uint64_t)items_of(k) <= cla_family_group_limit(in, KERNEL_LINEAR_FRAGMENTS) &&
-           local_bytes(k) <= in->device->local_memory_bytes;
+           local_bytes(k) <= cla_family_local_limit(in, KERNEL_LINEAR_FRAGMENTS);
 }
 
 static bool fills(const plan_input *in, const linear_problem *p, const knobs *k) {

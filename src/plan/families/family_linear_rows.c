@@ -51,8 +51,9 @@ static void shape(const plan_input *in, const linear_problem *p, const tuned_row
     k->row_items = p->reduction >= LONG_REDUCTION ? 64 : 32;
     while (k->row_items > 1 && (int64_t)k->row_items / 2 * PIECE >= p->reduction) k->row_items /= 2;
     cla_knobs_override(k, &row->knobs);
-    while (k->work_group > 1 && ((uint64_t)k->work_group > most ||
-                                 local_bytes(k->row_block, k->work_group) > in->device->local_memory_bytes))
+    while (k->work_group > 1 &&
+           ((uint64_t)k->work_group > most ||
+            local_bytes(k->row_block, k->work_group) > cla_family_local_limit(in, KERNEL_LINEAR_ROWS)))
         k->work_group /= 2;
     if (k->row_items > k->work_group) k->row_items = k->work_group;
     k->wide = is_wide(p);

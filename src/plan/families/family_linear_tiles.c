@@ -55,7 +55,7 @@ static const char *knobs_refusal(const knobs *row) {
 static bool fits(const plan_input *in, const knobs *k) {
     const uint64_t group = (uint64_t)k->group_rows * (uint64_t)k->group_columns;
     return !refusal_of(k) && group <= cla_family_group_limit(in, KERNEL_LINEAR_TILES) &&
-           (uint64_t)local_bytes(k) <= in->device->local_memory_bytes;
+           (uint64_t)local_bytes(k) <= cla_family_local_limit(in, KERNEL_LINEAR_TILES);
 }
 
 static int64_t groups_of(const linear_problem *p, const knobs *k) {

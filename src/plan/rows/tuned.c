@@ -197,8 +197,10 @@ static bool holds(const tuned_row *r, const tuned_key *key) {
     return true;
 }
 
-static const tuned_row *find_in(const tuned_rows *rows, const tuned_kernels *kernels, const tuned_key *key) {
-    for (int i = 0; rows && i < rows->count; i++) {
+static const tuned_row *find_in(const tuned_rows *rows, const tuned_kernels *kernels, const tuned_key *key,
+                                const tuned_row *after) {
+    const int first = cla_tuned_has(rows, after) ? (int)(after - rows->rows) + 1 : 0;
+    for (int i = first; rows && i < rows->count; i++) {
         const tuned_row *r = &rows->rows[i];
         if (kernels->has[r->id] && holds(r, key)) return r;
     }
@@ -206,7 +208,7 @@ static const tuned_row *find_in(const tuned_rows *rows, const tuned_kernels *ker
 }
 
 const tuned_row *cla_tuned_find(const tuned_rows *own, const tuned_rows *shipped,
-                                const tuned_kernels *kernels, const tuned_key *key) {
-    const tuned_row *r = find_in(own, kernels, key);
-    return r ? r : find_in(shipped, kernels, key);
+                                const tuned_kernels *kernels, const tuned_key *key, const tuned_row *after) {
+    const tuned_row *r = cla_tuned_has(shipped, after) ? NULL : find_in(own, kernels, key, after);
+    return r ? r : find_in(shipped, kernels, key, after);
 }

@@ -68,9 +68,10 @@ typedef struct tuned_kernels {
     bool has[TUNED_CLBLAST_KERNELS + CLBLAST_KERNELS];
 } tuned_kernels;
 
-// The first row for one of these kernels that fits, in the caller's rows, then in the shipped ones; NULL where none does.
+// The first row for one of these kernels that fits, in the caller's rows, then in the shipped ones; NULL where none does. `after` is a
+// row of theirs behind which it is looked for; NULL: all of them.
 const tuned_row *cla_tuned_find(const tuned_rows *own, const tuned_rows *shipped,
-                                const tuned_kernels *kernels, const tuned_key *key);
+                                const tuned_kernels *kernels, const tuned_key *key, const tuned_row *after);
 
 // Whether the row, or NULL, is one of these; NULL: there are none.
 static inline bool cla_tuned_has(const tuned_rows *rows, const tuned_row *row) {

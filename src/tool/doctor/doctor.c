@@ -89,8 +89,8 @@ static void run(doctor *d, child *c, const char *const arguments[], const char *
 static const char *end_text(const doctor *d, const child *c, char text[900]) {
     char end[128];
     child_text(c, (double)d->limit_s, end);
-    snprintf(text, 900, "%.127s%s%.200s%s%.500s%s", end, d->at < 0 && d->step[0] ? " in " : "", d->at < 0 ? d->step : "",
-             c->words[0] ? " (" : "", c->words, c->words[0] ? ")" : "");
+    snprintf(text, 900, "%.127s%s%.200s%s%.500s%s", end, d->at < 0 && d->step[0] ? " in " : "",
+             d->at < 0 ? d->step : "", c->words[0] ? " (" : "", c->words, c->words[0] ? ")" : "");
     return text;
 }
 

@@ -135,6 +135,23 @@ static int tell_library(const char *file) {
     return EXIT_DONE;
 }
 
+static void tell_unfit(clattn_context *context) {
+    clattn_unfit *kernels = NULL;
+    size_t count = 0;
+    char why[400];
+    if (clattn_context_unfit(context, NULL, 0, &count) != CLATTN_OK) return;
+    kernels = calloc(count + 1, sizeof *kernels);
+    if (kernels && clattn_context_unfit(context, kernels, count, &count) == CLATTN_OK)
+        for (size_t i = 0; i < count; i++) {
+            snprintf(why, sizeof why, "%s returned %d%s%s", kernels[i].step, kernels[i].code,
+                     kernels[i].line[0] ? ": " : "", kernels[i].line);
+            doctor_answer(json_pack("{s:{s:s, s:s, s:o, s:i, s:b}}", "unfit", "kernel", kernels[i].kernel,
+                                    "options", kernels[i].options, "why", text_json(why), "code",
+                                    kernels[i].code, "smaller", kernels[i].smaller));
+        }
+    free(kernels);
+}
+
 static int tell_engines(const common_options *o) {
     session s = {.message = ""};
     clattn_engine engines[ENGINES];
@@ -152,6 +169,7 @@ static int tell_engines(const common_options *o) {
         doctor_answer(json_pack("{s:{s:s, s:b, s:b, s:b, s:f}}", "engine", "name", engines[i].name, "works",
                                 engines[i].works, "asked", engines[i].measured > 0 || engines[i].died, "died",
                                 engines[i].died, "gflops", (double)engines[i].gflops));
+    tell_unfit(s.context);
     if (clattn_features_get(s.context, &features) == CLATTN_OK)
         doctor_answer(json_pack("{s:b}", "surveyed", features.surveyed));
     session_close(&s);

@@ -1,0 +1,358 @@
+// unfit.c: see unfit.h. The record is a list under a lock, which is empty on a driver that takes every kernel: nobody takes the lock then.
+#include "program/unfit_list.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/host.h"
+
+#define MOST_MARKS 1024 // past these a failure ends its call, as it would without a record
+#define STATUS_LINE 700
+
+const char *const cla_unfit_steps[UNFIT_STEPS] = {[UNFIT_SOURCE] = "clCreateProgramWithSource",
+                                                  [UNFIT_BUILD] = "clBuildProgram",
+                                                  [UNFIT_CREATE] = "clCreateKernel",
+                                                  [UNFIT_INFO] = "clGetKernelWorkGroupInfo",
+                                                  [UNFIT_OBJECT] = "clCreateKernel",
+                                                  [UNFIT_ARGUMENT] = "clSetKernelArg",
+                                                  [UNFIT_LAUNCH] = "clEnqueueNDRangeKernel"};
+
+bool cla_unfit_create(clattn_context *c) {
+    unfit_list *list = cla_host_take_zeroed(&c->host, 1, sizeof *list);
+    if (list && cla_os_mutex_init(&list->lock)) {
+        list->host = &c->host;
+        c->unfit = list;
+        return true;
+    }
+    cla_host_release(&c->host, list);
+    return false;
+}
+
+void cla_unfit_release(const clattn_host_memory *host, unfit_mark *m) {
+    while (m) {
+        unfit_mark *next = m->next;
+        cla_host_release(host, m->options);
+        cla_host_release(host, m->log);
+        cla_host_release(host, m->text);
+        cla_host_release(host, m);
+        m = next;
+    }
+}
+
+void cla_unfit_destroy(clattn_context *c) {
+    if (!c->unfit) return;
+    cla_unfit_release(&c->host, c->unfit->marks);
+    cla_os_mutex_destroy(&c->unfit->lock);
+    cla_host_release(&c->host, c->unfit);
+    c->unfit = NULL;
+}
+
+// Calls of one thread on one context come one after another, so that its address names a call.
+static const void *this_thread(void) {
+    static _Thread_local char place;
+    return &place;
+}
+
+uint64_t cla_unfit_hash(const void *bytes, size_t count) {
+    uint8_t digest[SHA256_BYTES];
+    uint64_t hash = 0;
+    cla_sha256_of(bytes, count, digest);
+    for (int i = 0; i < 8; i++) hash = hash << 8 | digest[i];
+    return hash;
+}
+
+static uint64_t hash_of(const char *inserted) {
+    return inserted ? cla_unfit_hash(inserted, strlen(inserted)) : 0;
+}
+
+static const char *options_of(const char *options) {
+    return options ? options : PROGRAM_OPTIONS;
+}
+
+bool cla_unfit_same(const unfit_mark *a, const unfit_mark *b) {
+    return a->id == b->id && a->inserted == b->inserted && cla_knobs_equal(&a->knobs, &b->knobs) &&
+           !strcmp(a->options, b->options);
+}
+
+// A key to compare with; its texts are the spec's.
+static unfit_mark key_of(const program_spec *spec) {
+    return (unfit_mark){.id = spec->id,
+                        .knobs = spec->knobs,
+                        .options = (char *)(uintptr_t)options_of(spec->options),
+                        .inserted = hash_of(spec->inserted)};
+}
+
+// The caller holds the lock.
+static void count_again(unfit_list *list) {
+    int count = 0;
+    uint32_t group[KERNEL_COUNT] = {0};
+    for (const unfit_mark *m = list->marks; m; m = m->next) {
+        count++;
+        if (m->smaller && (!group[m->id] || m->group < group[m->id])) group[m->id] = m->group;
+    }
+    for (int id = 0; id < KERNEL_COUNT; id++) atomic_store(&list->group[id], group[id]);
+    atomic_store(&list->count, count);
+}
+
+void cla_unfit_add(unfit_list *list, unfit_mark *m) {
+    unfit_mark **at = &list->marks;
+    while (*at) at = &(*at)->next;
+    m->next = NULL;
+    *at = m;
+    count_again(list);
+}
+
+static unfit_mark *find(const unfit_list *list, const unfit_mark *key, const void *owner) {
+    unfit_mark *m = list->marks;
+    while (m && !(m->owner == owner && cla_unfit_same(m, key))) m = m->next;
+    return m;
+}
+
+// The first line that names an error, or the first with a letter; without what a blank line or a carriage return adds.
+static void take_line(const char *log, char line[UNFIT_LINE]) {
+    const char *best = NULL;
+    line[0] = '\0';
+    for (const char *at = log; at && *at; at += strcspn(at, "\n"), at += *at == '\n') {
+        char one[UNFIT_LINE];
+        const size_t bytes = strcspn(at, "\r\n");
+        if (strspn(at, " \t\r") >= bytes) continue;
+        snprintf(one, sizeof one, "%.*s", (int)(bytes < UNFIT_LINE ? bytes : UNFIT_LINE - 1), at);
+        const bool names = strstr(one, "error") || strstr(one, "Error");
+        if (!best || names) memcpy(line, one, sizeof one), best = at;
+        if (names) break;
+    }
+    for (char *at = line; *at; at++)
+        if ((unsigned char)*at < ' ') *at = ' ';
+}
+
+static unfit_mark *make(const clattn_context *c, const unfit_failure *f) {
+    const clattn_host_memory *host = &c->host;
+    unfit_mark *m = cla_host_take_zeroed(host, 1, sizeof *m);
+    bool ok = m != NULL;
+    if (!m) return NULL;
+    *m = key_of(f->spec);
+    m->options = cla_text_copy(host, m->options, &ok);
+    m->log = cla_text_copy(host, f->log, &ok);
+    m->text = cla_text_copy(host, f->text, &ok);
+    m->step = f->step, m->code = f->code;
+    m->owner = this_thread();
+    take_line(f->log, m->line);
+    if (ok) return m;
+    cla_unfit_release(host, m);
+    return NULL;
+}
+
+// Work-items that groups of this kernel may have after a launch of f->work_group failed; 0: smaller ones are no help. Drivers say
+// CL_INVALID_WORK_GROUP_SIZE and CL_INVALID_WORK_ITEM_SIZE of the size alone, which is halved as long as it takes. Of
+// CL_OUT_OF_RESOURCES and CL_INVALID_KERNEL_ARGS it is one guess of several: half of it, then single work-items.
+static size_t group_after(const unfit_list *list, const unfit_failure *f, const unfit_mark *key) {
+    const bool size = f->code == CL_INVALID_WORK_GROUP_SIZE || f->code == CL_INVALID_WORK_ITEM_SIZE,
+               maybe = f->code == CL_OUT_OF_RESOURCES || f->code == CL_INVALID_KERNEL_ARGS;
+    if (f->step != UNFIT_LAUNCH || f->work_group <= 1 || !(size || maybe)) return 0;
+    for (const unfit_mark *m = list->marks; m; m = m->next)
+        if (m->smaller && m->work_group <= f->work_group && cla_unfit_same(m, key)) return 0;
+    return maybe && atomic_load(&list->group[f->spec->id]) ? 1 : f->work_group / 2;
+}
+
+// Whether the record has changed. The caller holds the lock.
+static bool record(clattn_context *c, const unfit_failure *f) {
+    unfit_list *list = c->unfit;
+    const unfit_mark key = key_of(f->spec);
+    unfit_mark *m = find(list, &key, this_thread());
+    if (m && !m->smaller) return false;
+    const size_t group = group_after(list, f, &key);
+    if (!m) {
+        m = atomic_load(&list->count) < MOST_MARKS ? make(c, f) : NULL;
+        if (!m) return false;
+        cla_unfit_add(list, m);
+    }
+    m->step = f->step, m->code = f->code;
+    m->work_group = f->work_group;
+    m->group = (uint32_t)(group < UINT32_MAX ? group : UINT32_MAX);
+    m->smaller = group > 0;
+    count_again(list);
+    return true;
+}
+
+static clattn_status fail(clattn_context *c, unfit_step step, cl_int code, const char *log,
+                          const char *text) {
+    if (log && c->log.fn) c->log.fn(c->log.user, CLATTN_LOG_ERROR, log);
+    return text ? cla_context_fail(c, CLATTN_BUILD_FAILED, "%s", text)
+                : cla_context_fail_opencl(c, code, cla_unfit_steps[step]);
+}
+
+// Codes of memory, of a lost device and of the caller's objects say nothing of a kernel. Adreno's compilers say CL_OUT_OF_HOST_MEMORY
+// where they make no pipeline of a kernel, and others CL_OUT_OF_RESOURCES where it has too many registers.
+static bool is_of_kernel(clattn_context *c, unfit_step step, cl_int code) {
+    static const cl_int never[] = {CL_DEVICE_NOT_AVAILABLE,
+                                   CL_MEM_OBJECT_ALLOCATION_FAILURE,
+                                   CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
+                                   CL_INVALID_CONTEXT,
+                                   CL_INVALID_COMMAND_QUEUE,
+                                   CL_INVALID_MEM_OBJECT,
+                                   CL_INVALID_EVENT_WAIT_LIST,
+                                   CL_INVALID_EVENT};
+    for (size_t i = 0; i < sizeof never / sizeof never[0]; i++)
+        if (code == never[i]) return false;
+    if (code == CL_OUT_OF_HOST_MEMORY) return step == UNFIT_BUILD || step == UNFIT_CREATE;
+    if (code == CL_OUT_OF_RESOURCES) return step != UNFIT_SOURCE;
+    if (code != OPENCL_ILLEGAL_ACCESS || step != UNFIT_LAUNCH) return true;
+    cla_os_mutex_lock(&c->error_lock);
+    const bool has_run = c->has_run; // then an earlier kernel did it
+    cla_os_mutex_unlock(&c->error_lock);
+    return !has_run;
+}
+
+clattn_status cla_unfit_failed(clattn_context *c, const unfit_failure *f) {
+    bool changed = false;
+    if (is_of_kernel(c, f->step, f->code)) {
+        cla_os_mutex_lock(&c->unfit->lock);
+        changed = record(c, f);
+        cla_os_mutex_unlock(&c->unfit->lock);
+    }
+    if (changed && !f->final) return ENTRY_PLAN_AGAIN;
+    if (changed) cla_unfit_settle(c, true);
+    return fail(c, f->step, f->code, f->log, f->text);
+}
+
+static bool is_build(const unfit_mark *m) {
+    return m->step <= UNFIT_INFO;
+}
+
+// Of another thread's call, or of an earlier one: this call has it for its own. The caller holds the lock.
+static bool adopt(clattn_context *c, const program_spec *spec, const unfit_mark *key) {
+    const unfit_mark *m = c->unfit->marks;
+    while (m && !(is_build(m) && cla_unfit_same(m, key))) m = m->next;
+    if (!m) return false;
+    const unfit_failure f = {.spec = spec, .step = m->step, .code = m->code, .log = m->log, .text = m->text};
+    return record(c, &f);
+}
+
+clattn_status cla_unfit_check(clattn_context *c, const program_spec *spec, bool waited) {
+    unfit_list *list = c->unfit;
+    char text[STATUS_LINE] = "";
+    char *log = NULL;
+    if (atomic_load_explicit(&list->count, memory_order_acquire) == 0) return CLATTN_OK;
+    const unfit_mark key = key_of(spec);
+    cla_os_mutex_lock(&list->lock);
+    unfit_mark *mine = find(list, &key, this_thread());
+    const bool failed = mine && is_build(mine), adopted = !mine && waited && adopt(c, spec, &key);
+    const unfit_step step = mine ? mine->step : UNFIT_BUILD;
+    const cl_int code = mine ? mine->code : CL_SUCCESS;
+    if (failed && mine->text) snprintf(text, sizeof text, "%s", mine->text);
+    if (failed) log = mine->log, mine->log = NULL;
+    cla_os_mutex_unlock(&list->lock);
+    if (adopted) return ENTRY_PLAN_AGAIN;
+    if (!failed) return CLATTN_OK;
+    const clattn_status status = fail(c, step, code, log, text[0] ? text : NULL);
+    cla_host_release(&c->host, log);
+    return status;
+}
+
+static void tell(const clattn_context *c, const unfit_mark *m) {
+    const char *name = clattn_kernel_sources[m->id].name, *error = cla_opencl_error_name(m->code);
+    if (m->log && c->log.fn && c->log.level >= CLATTN_LOG_INFO)
+        c->log.fn(c->log.user, CLATTN_LOG_INFO, m->log);
+    if (m->smaller)
+        cla_log_send(
+            &c->log, CLATTN_LOG_INFO,
+            "unfit: kernel %s: %s failed with groups of %zu work-items: OpenCL error %d (%s): groups have "
+            "at most %u from now on",
+            name, cla_unfit_steps[m->step], m->work_group, (int)m->code, error, (unsigned)m->group);
+    else
+        cla_log_send(&c->log, CLATTN_LOG_INFO,
+                     "unfit: kernel %s: %s failed: OpenCL error %d (%s): other kernels take its place%s%s",
+                     name, cla_unfit_steps[m->step], (int)m->code, error, m->line[0] ? ": " : "", m->line);
+}
+
+// This thread's, in their order.
+static unfit_mark *take_own(unfit_list *list) {
+    unfit_mark *own = NULL, **end = &own;
+    for (unfit_mark **at = &list->marks; *at;) {
+        unfit_mark *m = *at;
+        if (m->owner != this_thread()) {
+            at = &m->next;
+            continue;
+        }
+        *at = m->next;
+        m->next = NULL;
+        *end = m, end = &m->next;
+    }
+    return own;
+}
+
+// A mark that another call left in the meantime has said all.
+static bool leave(clattn_context *c, unfit_mark *m) {
+    cla_os_mutex_lock(&c->unfit->lock);
+    const unfit_mark *old = find(c->unfit, m, NULL);
+    const bool isnew = !old || (old->smaller && (!m->smaller || m->group < old->group));
+    m->owner = NULL;
+    if (isnew) cla_unfit_add(c->unfit, m);
+    cla_os_mutex_unlock(&c->unfit->lock);
+    return isnew;
+}
+
+void cla_unfit_settle(clattn_context *c, bool went_well) {
+    unfit_list *list = c->unfit;
+    bool kept = false;
+    cla_os_mutex_lock(&list->lock);
+    unfit_mark *own = take_own(list);
+    count_again(list);
+    cla_os_mutex_unlock(&list->lock);
+    while (own) {
+        unfit_mark *m = own;
+        own = m->next, m->next = NULL;
+        const bool build = is_build(m);
+        if (went_well) tell(c, m);
+        if (went_well && leave(c, m))
+            kept |= build;
+        else
+            cla_unfit_release(&c->host, m);
+    }
+    if (kept) cla_unfit_keep(c);
+}
+
+void cla_unfit_clear(unfit_list *list) {
+    cla_os_mutex_lock(&list->lock);
+    unfit_mark *gone = list->marks;
+    list->marks = NULL;
+    count_again(list);
+    cla_os_mutex_unlock(&list->lock);
+    cla_unfit_release(list->host, gone);
+}
+
+uint32_t cla_unfit_group(const clattn_context *c, enum kernel_id id) {
+    return atomic_load_explicit(&c->unfit->group[id], memory_order_relaxed);
+}
+
+const unfit_list *cla_unfit_known(const clattn_context *c) {
+    return atomic_load_explicit(&c->unfit->count, memory_order_acquire) > 0 ? c->unfit : NULL;
+}
+
+// Texts stay where they are: a plan keeps a pointer to one.
+static const char *reason_of(unfit_list *list, unfit_step step, cl_int code) {
+    int i = 0;
+    while (i < list->reason_count && (list->reasons[i].step != step || list->reasons[i].code != code)) i++;
+    if (i == UNFIT_REASONS) return "the driver refused it on this device";
+    if (i < list->reason_count) return list->reasons[i].text;
+    list->reasons[i].step = step, list->reasons[i].code = code;
+    snprintf(list->reasons[i].text, sizeof list->reasons[i].text,
+             "%s failed here: OpenCL error %d (%s)", cla_unfit_steps[step], (int)code,
+             cla_opencl_error_name(code));
+    list->reason_count++;
+    return list->reasons[i].text;
+}
+
+const char *cla_unfit_refusal(const unfit_list *list, enum kernel_id id, const knobs *k, const char *options,
+                              const char *inserted) {
+    if (!list) return NULL;
+    unfit_list *of = (unfit_list *)(uintptr_t)list; // whose lock and texts are no part of what it says
+    const unfit_mark key =
+        key_of(&(program_spec){.id = id, .knobs = *k, .options = options, .inserted = inserted});
+    const char *why = NULL;
+    cla_os_mutex_lock(&of->lock);
+    for (const unfit_mark *m = of->marks; m && !why; m = m->next)
+        if (!m->smaller && cla_unfit_same(m, &key)) why = reason_of(of, m->step, m->code);
+    cla_os_mutex_unlock(&of->lock);
+    return why;
+}
