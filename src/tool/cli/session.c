@@ -210,14 +210,15 @@ static size_t index_of(const clattn_device *device) {
 static bool survey_first(session *s, const char *folder) {
     progress shown;
     survey_report r = {.step = show_step, .user = &shown};
-    if (!folder || child_is() || !survey_is_missing(s)) return false;
+    if (!folder || child_is() || !survey_is_missing(s, folder)) return false;
     progress_begin(&shown, s->options.quiet, 60.0, 0.0);
-    survey_run(index_of(&s->device), folder, SURVEY_STEP_S, &r);
+    survey_run(index_of(&s->device), folder, s->measures_again, SURVEY_STEP_S, &r);
     progress_wipe(&shown);
     if (s->options.verbose)
         printable_printf(
             stderr, "clattn%s: first use of this driver: a survey %s; %d of its processes ended early%s%s\n",
             tool_name(), r.finished ? "is done" : "is not finished", r.deaths, r.last[0] ? ": " : "", r.last);
+    if (r.finished) s->measures_again = false; // it is measured
     return r.finished;
 }
 

@@ -1,4 +1,7 @@
 // survey.c: see survey.h.
+#ifndef _WIN32
+#include <dirent.h>
+#endif
 #include <string.h>
 
 #include "tool/cli/survey.h"
@@ -19,13 +22,14 @@ static void take_line(void *user, const char *text) {
     json_decref(line);
 }
 
-void survey_run(size_t index, const char *folder, double limit_s, survey_report *r) {
+void survey_run(size_t index, const char *folder, bool measure, double limit_s, survey_report *r) {
     char number[24];
     bool more = true;
     snprintf(number, sizeof number, "%zu", index);
     r->finished = false, r->deaths = 0, r->last[0] = '\0';
     while (more && r->deaths < MOST_DEATHS) {
-        const char *const arguments[] = {"survey", number, folder, r->deaths ? "1" : "0", NULL};
+        const char *const arguments[] = {"survey", number, folder, r->deaths ? "1" : "0", measure ? "1" : "0",
+                                         NULL};
         lines l = {.report = r};
         child c;
         child_run(&c, arguments, NULL, limit_s, take_line, &l);
@@ -38,8 +42,25 @@ void survey_run(size_t index, const char *folder, double limit_s, survey_report 
     }
 }
 
-bool survey_is_missing(const session *s) {
+// Marks are files of the cache folder: src/base/cache.h.
+static bool has_marks(const char *folder) {
+    bool found = false;
+#ifndef _WIN32
+    DIR *files = opendir(folder);
+    for (struct dirent *e = files ? readdir(files) : NULL; e && !found; e = readdir(files)) {
+        const char *end = strrchr(e->d_name, '.');
+        found = end && !strcmp(end, ".begun");
+    }
+    if (files) (void)closedir(files);
+#else
+    (void)folder;
+#endif
+    return found;
+}
+
+bool survey_is_missing(const session *s, const char *folder) {
     clattn_features features;
-    return !s->capabilities->driver_known && clattn_features_get(s->context, &features) == CLATTN_OK &&
-           !features.surveyed;
+    const bool known = s->capabilities->driver_known;
+    if (s->measures_again) return !known || has_marks(folder);
+    return !known && clattn_features_get(s->context, &features) == CLATTN_OK && !features.surveyed;
 }

@@ -14,9 +14,11 @@ typedef struct survey_report {
     void *user;
 } survey_report;
 
-// Survey device `index` of clattn_device_list into the cache folder. limit_s: of each step.
-void survey_run(size_t index, const char *folder, double limit_s, survey_report *r);
+// Survey device `index` of clattn_device_list into the cache folder. measure: also the rates that the folder keeps. limit_s: of each
+// step.
+void survey_run(size_t index, const char *folder, bool measure, double limit_s, survey_report *r);
 
-// Whether the session's context needs a survey before it is used: its driver is not known, and the folder has no survey.
-bool survey_is_missing(const session *s);
+// Whether the session's context needs a survey before it is used. Its driver is not known, and the folder has no survey; or all is
+// measured again, and the driver may end a process: it is not known, or the folder has the mark of a process that ended.
+bool survey_is_missing(const session *s, const char *folder);
 #endif

@@ -69,30 +69,56 @@ static const struct {
 #define KINDS ((int)(sizeof kinds / sizeof kinds[0]))
 
 // Why an engine is not used.
-typedef enum off_reason { OFF_NOT, OFF_FAILED, OFF_ABSENT, OFF_OF_GPUS, OFF_OF_CPUS, OFF_REASONS } off_reason;
+typedef enum off_reason {
+    OFF_NOT,
+    OFF_DIED,
+    OFF_FAILED,
+    OFF_ABSENT,
+    OFF_OF_GPUS,
+    OFF_OF_CPUS,
+    OFF_REASONS
+} off_reason;
 static const char *const off_texts[OFF_REASONS] = {
+    [OFF_DIED] = "the driver ended a process in it; --measure tries it again",
     [OFF_FAILED] = "tried, and its result was wrong or the driver did not compile it",
     [OFF_ABSENT] = "not offered by the device or its driver",
     [OFF_OF_GPUS] = "for GPUs",
     [OFF_OF_CPUS] = "for CPUs"};
 
 static off_reason reason_of(const devices_page *page, int kind) {
-    bool there = false, tried = false;
+    bool there = false, tried = false, died = false;
     for (size_t i = 0; i < page->engines.count; i++) {
         const clattn_engine *e = &page->engines.engines[i];
         if (!strstr(e->name, kinds[kind].part)) continue;
         if (e->works) return OFF_NOT;
-        there = true, tried = tried || e->measured > 0;
+        there = true, tried = tried || e->measured > 0, died = died || e->died;
     }
     if (!there) return OFF_NOT;
+    if (died) return OFF_DIED;
     if (tried) return OFF_FAILED;
     if (page->device.is_cpu && kinds[kind].of_gpus) return OFF_OF_GPUS;
     return page->device.is_gpu && !kinds[kind].of_gpus ? OFF_OF_CPUS : OFF_ABSENT;
 }
 
+// Kernels that the driver refused, each once, with the compiler's words of the first.
+static void print_unfit(const devices_page *page) {
+    const char *label = "unfit";
+    for (size_t i = 0; i < page->unfit_count; i++) {
+        const clattn_unfit *u = &page->unfit[i];
+        size_t first = 0, count = 0;
+        while (strcmp(page->unfit[first].kernel, u->kernel)) first++;
+        if (first < i && !page->verbose) continue;
+        for (size_t n = i; n < page->unfit_count; n++) count += !strcmp(page->unfit[n].kernel, u->kernel);
+        line(label, "%s%s: %s returned %d%s%s", u->kernel, count > 1 && !page->verbose ? " (several)" : "",
+             u->step, u->code, u->line[0] ? ": " : "", u->line);
+        if (page->verbose) line("", "  %s", u->options);
+        label = "";
+    }
+}
+
 static void print_off(const devices_page *page) {
     const char *label = "off";
-    for (int why = OFF_FAILED; why < OFF_REASONS; why++) {
+    for (int why = OFF_DIED; why < OFF_REASONS; why++) {
         char names[512] = "";
         for (int n = 0; n < KINDS; n++)
             if ((int)reason_of(page, n) == why) {
@@ -225,9 +251,11 @@ void devices_print(const devices_page *page) {
     if (page->verbose) {
         print_engines(&page->engines);
         print_families(page);
+        print_unfit(page);
         return;
     }
     print_kernels(page);
     print_off(page);
+    print_unfit(page);
     line("more", "--verbose prints each engine's rate, and why each kernel is taken or not");
 }

@@ -163,9 +163,8 @@ static void look_at_platforms(doctor *d) {
         find(d, json_array_size(json_object_get(d->report, "platforms")) ? "no platform has a device"
                                                                          : "no OpenCL platform");
     json_object_del(d->report, "why");
-    json_object_del(d->report, "code");
-    if (json_is_integer(json_object_get(d->report, "platforms")))
-        json_object_set_new(d->report, "platforms", json_array());
+    (void)list_of(d->report, "platforms");
+    (void)list_of(d->report, "devices");
 }
 
 static void note_step(void *user, const char *text) {
@@ -185,7 +184,7 @@ static void survey(doctor *d, size_t index) {
     if (json_is_true(json_object_get(d->device, "driver_known")))
         snprintf(text, sizeof text, "not needed: the driver is known");
     else {
-        survey_run(index, d->folder, (double)d->limit_s, &r);
+        survey_run(index, d->folder, false, (double)d->limit_s, &r);
         snprintf(text, sizeof text, "%s; %d of its processes ended early%s%s",
                  r.finished ? "done, what works is used" : "not finished", r.deaths,
                  r.finished || !r.last[0] ? "" : ": ", r.finished ? "" : r.last);
@@ -326,15 +325,23 @@ static json_t *system_json(void) {
     return json_pack("{s:s, s:s}", "os", "Windows", "machine", "");
 }
 
+// -1, or the exit status of a name that is no kernel's.
 static int check_only(const doctor *d) {
     const char *names[64];
     size_t count = 0;
-    for (const doctor_kernel *k; d->only && count < 64 && (k = doctor_kernel_at((int)count)); count++)
-        if (!strcmp((names[count] = k->name), d->only)) return -1;
-    if (!d->only) return -1;
-    char near[256];
-    nearest_names(d->only, names, count, near, sizeof near);
-    return tool_wrong("--only %s: no such kernel; like it: %s", d->only, near);
+    for (const doctor_kernel *k; count < 64 && (k = doctor_kernel_at((int)count)); count++)
+        names[count] = k->name;
+    for (const char *word = d->only; word && *word;) {
+        char one[64], near[256];
+        const size_t length = strcspn(word, ",");
+        bool known = false;
+        snprintf(one, sizeof one, "%.*s", (int)length, word);
+        for (size_t i = 0; i < count; i++) known = known || !strcmp(one, names[i]);
+        nearest_names(one, names, count, near, sizeof near);
+        if (!known) return tool_wrong("--only %s: no such kernel; like it: %s", one, near);
+        word += length + (word[length] == ',');
+    }
+    return d->only && !*d->only ? tool_wrong("--only: is empty: the name of a kernel is needed") : -1;
 }
 
 // A device that was asked for by name and that is not there is a wrong request.
@@ -351,7 +358,8 @@ static int check_chosen(const doctor *d) {
 }
 
 static const option_row rows[] = {
-    {"only", "KERNEL", "try only this kernel, as clattn verify --only names it; without survey and engines",
+    {"only", "LIST",
+     "try only these kernels, named as in clattn verify --only: flash,unfused; without survey and engines",
      AS_TEXT(doctor, only)},
     {"time-limit", "SECONDS",
      "how long one step of a driver may take until its process is ended; default 120",
@@ -378,7 +386,8 @@ int tool_doctor(int argc, char **argv) {
         .command = "doctor",
         .summary = "what is wrong with OpenCL here? Drivers, devices, hints, and a tiny call by each "
                    "kernel in processes of their own. Exit status 1: there is a finding",
-        .example = "clattn doctor\nclattn doctor --json > report.json\nclattn doctor --device 1 --only flash",
+        .example = "clattn doctor\nclattn doctor --json > report.json\nclattn doctor --device 1 --only "
+                   "flash,unfused",
         .groups = groups,
         .group_count = 2};
     int status = options_parse(&line, argc, argv);

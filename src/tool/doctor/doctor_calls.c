@@ -113,6 +113,12 @@ static void run_kernel(const common_options *o, call *c) {
     c->time_ns = measure_clock_ns() - start;
 }
 
+static bool is_listed(const char *list, const char *name) {
+    for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',')
+        if (strlen(name) == strcspn(at, ",") && !strncmp(at, name, strlen(name))) return true;
+    return false;
+}
+
 // DEVICE CACHE FIRST ONLY
 int doctor_calls(int argc, char **argv) {
     if (argc < 6) return EXIT_WRONG;
@@ -120,7 +126,7 @@ int doctor_calls(int argc, char **argv) {
     for (int n = atoi(argv[4]); n < doctor_kernel_count(); n++) {
         call c = {.kernel = doctor_kernel_at(n)};
         char name[160];
-        if (argv[5][0] && strcmp(argv[5], c.kernel->name)) continue;
+        if (argv[5][0] && !is_listed(argv[5], c.kernel->name)) continue;
         doctor_answer(json_pack("{s:i, s:s}", "begin", n, "kernel", c.kernel->name));
         run_kernel(&o, &c);
         doctor_answer(json_pack("{s:i, s:{s:s, s:s, s:s, s:s, s:s, s:o, s:f}}", "end", n, "call", "kernel",

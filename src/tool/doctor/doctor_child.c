@@ -119,7 +119,6 @@ static int tell_platforms(const char *spec) {
     begin("loading the drivers");
     const cl_int code = calls.ids(PLATFORMS, platforms, &count);
     if (code != CL_SUCCESS) count = 0;
-    doctor_answer(json_pack("{s:i, s:i}", "platforms", (int)count, "code", (int)code));
     for (cl_uint i = 0; i < count && i < PLATFORMS; i++) tell_platform(&calls, platforms[i], spec, &index);
     return EXIT_DONE;
 }
@@ -185,7 +184,7 @@ static void answer_line(void *user, clattn_log_level level, const char *text) {
     doctor_answer(json_pack("{s:o, s:i}", "log", text_json(line), "level", (int)level));
 }
 
-static int survey(const char *device, const char *folder, bool resume) {
+static int survey(const char *device, const char *folder, bool resume, bool measure) {
     const size_t index = (size_t)strtoul(device, NULL, 10);
     clattn_device devices[256];
     size_t count = 0;
@@ -194,6 +193,7 @@ static int survey(const char *device, const char *folder, bool resume) {
     const clattn_context_params params = {.device = devices[index].device,
                                           .cache_dir = folder,
                                           .engines = CLATTN_ENGINES_ALL,
+                                          .measure_again = measure,
                                           .log = {answer_line, NULL, CLATTN_LOG_INFO}};
     return clattn_device_survey(&params, resume) == CLATTN_OK ? EXIT_DONE : EXIT_FAILED;
 }
@@ -203,7 +203,8 @@ int tool_child(int argc, char **argv) {
     child_begin();
     if (!strcmp(kind, "platforms") && argc == 3) return tell_platforms(argv[2]);
     if (!strcmp(kind, "library") && argc == 3) return tell_library(argv[2]);
-    if (!strcmp(kind, "survey") && argc == 5) return survey(argv[2], argv[3], argv[4][0] == '1');
+    if (!strcmp(kind, "survey") && argc == 6)
+        return survey(argv[2], argv[3], argv[4][0] == '1', argv[5][0] == '1');
     if (!strcmp(kind, "calls") && argc == 6) return doctor_calls(argc, argv);
     if (!strcmp(kind, "engines") && argc == 4) {
         const common_options o = {.device = argv[2], .cache_dir = argv[3], .quiet = true};

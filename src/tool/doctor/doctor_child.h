@@ -2,9 +2,9 @@
 // Each answer is one line of JSON on the child's answers (child.h).
 //   platforms SPEC      the loader, each platform, each device and whether SPEC (--device; "": any) means it
 //   library FILE        whether the system loads a driver's library
-//   calls DEVICE CACHE FIRST ONLY    a tiny call by each kernel family from number FIRST on; ONLY: this kernel, or ""
+//   calls DEVICE CACHE FIRST ONLY    a tiny call by each kernel family from number FIRST on; ONLY: names of kernels, or ""
 //   engines DEVICE CACHE             engines as probes found them
-//   survey DEVICE CACHE RESUME       clattn_device_survey; RESUME is 0 or 1
+//   survey DEVICE CACHE RESUME MEASURE    clattn_device_survey; both are 0 or 1
 #ifndef CLATTN_TOOL_DOCTOR_DOCTOR_CHILD_H
 #define CLATTN_TOOL_DOCTOR_DOCTOR_CHILD_H
 #include "tool/cli/tool.h"

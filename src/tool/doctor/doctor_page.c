@@ -115,11 +115,11 @@ static void print_engines(const json_t *device) {
     json_array_foreach(json_object_get(device, "engines"), i, engine) {
         const char *name = text_of(engine, "name");
         if (is_true(engine, "works"))
-            add(works, ", ", name);
+            add(works, "; ", name);
         else if (is_true(engine, "died"))
-            add(died, ", ", name);
+            add(died, "; ", name);
         else if (is_true(engine, "asked"))
-            add(wrong, ", ", name);
+            add(wrong, "; ", name);
     }
     if (works[0]) line("engines", "%s", works);
     if (died[0]) line("off: fatal", "%s: the driver ended a process in it", died);

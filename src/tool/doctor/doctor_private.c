@@ -55,7 +55,7 @@ static void find_names(private_names *all) {
 }
 
 static bool is_word(char letter) {
-    return isalnum((unsigned char)letter) || letter == '_' || letter == '-';
+    return isalnum((unsigned char)letter);
 }
 
 static bool same_letters(const char *text, const char *name) {
@@ -117,7 +117,7 @@ static bool of_system(const char *path, size_t length) {
 static size_t path_length(const char *text, size_t at) {
     const bool drive = isalpha((unsigned char)text[at]) && text[at + 1] == ':' && text[at + 2] == '\\';
     const char before = at ? text[at - 1] : ' ';
-    if (!drive && (text[at] != '/' || is_word(before) || before == '.' || before == '/')) return 0;
+    if (!drive && (text[at] != '/' || is_word(before) || strchr("_-./", before))) return 0;
     if (!drive && (text[at + 1] == '\0' || isspace((unsigned char)text[at + 1]))) return 0;
     return (drive ? 2 : 0) + strcspn(text + at + (drive ? 2 : 0), " \t\n'\"`:;,()<>|=");
 }

@@ -1,5 +1,6 @@
 // doctor_system.c: see doctor_system.h.
 #ifndef _WIN32
+#define _GNU_SOURCE // mkdtemp
 #include <dirent.h>
 #include <glob.h>
 #include <unistd.h>
@@ -221,10 +222,12 @@ static bool can_write(const char *folder) {
     while (access(path, F_OK) != 0) {
         char *slash = strrchr(path, '/');
         if (!slash) return false;
-        if (slash == path) return access("/", W_OK) == 0;
+        if (slash == path) return false;
         *slash = '\0';
     }
-    return is_folder(path) && access(path, W_OK) == 0;
+    const size_t used = strlen(path);
+    snprintf(path + used, sizeof path - used, "/.clattn-doctor-XXXXXX");
+    return mkdtemp(path) && rmdir(path) == 0;
 }
 
 // Where PoCL keeps what it compiles: lib/CL/pocl_cache.c, pocl_cache_init_topdir.
@@ -282,7 +285,10 @@ json_t *doctor_hints(const json_t *report) {
         hint(hints, "no OpenCL loader (libOpenCL.so.1). Install one: apt install ocl-icd-libopencl1");
     hint_files(report, hints);
     const size_t rusticl = platforms_of(report, "rusticl", &devices);
-    if ((rusticl || library_is(report, "RusticlOpenCL")) && !devices && !getenv("RUSTICL_ENABLE"))
+    const char *enabled = getenv("RUSTICL_ENABLE");
+    if (rusticl && !devices && enabled && *enabled)
+        hint(hints, "rusticl (Mesa) shows no device for RUSTICL_ENABLE=%s", enabled);
+    else if ((rusticl || library_is(report, "RusticlOpenCL")) && !devices)
         hint(hints, "rusticl (Mesa) shows no device unless RUSTICL_ENABLE names its driver: "
                     "RUSTICL_ENABLE=radeonsi, iris, "
                     "nouveau, panfrost, asahi, or llvmpipe for a CPU");
