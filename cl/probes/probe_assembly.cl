@@ -5,7 +5,8 @@
 #endif
 
 // The first word and 3.
-__kernel void probe_assembly(__global const uint *words, __global uint *result, int rounds) {
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+probe_assembly(__global const uint *words, __global uint *result, int rounds) {
     uint x = words[0] + (uint)rounds;
 #if ASSEMBLY == 1
     __asm__ volatile("addl $3, %0" : "+r"(x));

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/host.h"
-#include "probe/probe.h"
 
 // An entry of the cache folder.
 typedef struct kept_survey {
@@ -85,6 +84,12 @@ static const struct {
     probe probe;
 } trials[] = {TRIAL(X86, "x86's inline assembly"), TRIAL(PTX, "PTX's inline assembly"),
               TRIAL(AMD, "built-in functions of AMD's compilers")};
+
+const probe *cla_survey_trial(unsigned assembly) {
+    size_t i = 0;
+    while (i + 1 < sizeof trials / sizeof trials[0] && trials[i].of != assembly) i++;
+    return &trials[i].probe;
+}
 
 void cla_survey_assembly(clattn_context *c) {
     for (size_t i = 0; i < sizeof trials / sizeof trials[0]; i++) {
