@@ -37,20 +37,6 @@ void cla_probe_state_destroy(clattn_context *context) {
     context->probes = NULL;
 }
 
-void cla_probe_key(const clattn_context *c, const probe *p, const char *library,
-                   uint8_t key[CACHE_KEY_BYTES]) {
-    static const char what[] = "probe with rate, spread and date";
-    const struct kernel_source *source = &clattn_kernel_sources[p->kernel];
-    char options[PROBE_OPTIONS] = "";
-    cla_probe_options(c, p, options);
-    sha256_state h;
-    cla_sha256_begin(&h);
-    cla_sha256_add(&h, source->text, source->bytes);
-    cla_sha256_add(&h, what, sizeof what);
-    cla_sha256_add(&h, options, strlen(options) + 1);
-    cla_identity_add(&h, &c->capabilities, c->cpu_model, library);
-    cla_sha256_end(&h, key);
-}
 static void probe_key(const clattn_context *c, const probe *p, uint8_t key[CACHE_KEY_BYTES]) {
     cla_probe_key(c, p, CLATTN_VERSION_STRING, key);
 }

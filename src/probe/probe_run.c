@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cache.h"
+#include "base/sha256.h"
 #include "program/binary.h"
 #include "program/program.h"
 
@@ -37,6 +39,21 @@ bool cla_probe_options(const clattn_context *c, const probe *p, char text[PROBE_
     const int used =
         snprintf(text, PROBE_OPTIONS, "%s%s -w ", own ? own : PROGRAM_OPTIONS, cla_program_device_options(c));
     return used > 0 && used < PROBE_OPTIONS && cla_knobs_print(&k, text + used, PROBE_OPTIONS - (size_t)used);
+}
+
+void cla_probe_key(const clattn_context *c, const probe *p, const char *library,
+                   uint8_t key[CACHE_KEY_BYTES]) {
+    static const char what[] = "probe with rate, spread and date";
+    const struct kernel_source *source = &clattn_kernel_sources[p->kernel];
+    char options[PROBE_OPTIONS] = "";
+    cla_probe_options(c, p, options);
+    sha256_state h;
+    cla_sha256_begin(&h);
+    cla_sha256_add(&h, source->text, source->bytes);
+    cla_sha256_add(&h, what, sizeof what);
+    cla_sha256_add(&h, options, strlen(options) + 1);
+    cla_identity_add(&h, &c->capabilities, c->cpu_model, library);
+    cla_sha256_end(&h, key);
 }
 
 // Apart from program.c: no message, no place in the context's list.

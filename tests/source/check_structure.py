@@ -23,6 +23,7 @@ BELOW = {
     "layer": ["base", "device", "program", "launch", "probe", "plan", "attention"],
     "group": ["base", "device", "program", "launch", "probe", "plan", "attention"],
     "context.c": ["base", "device", "program", "launch", "probe", "plan", "attention", "layer"],  # the composition roots
+    "survey.c": ["base", "device", "program", "launch", "probe"],
     "measure.c": ["base", "device", "program", "launch", "probe", "plan", "attention", "layer"],
     "mpi": [],
     "onnxruntime": [],

@@ -1,7 +1,10 @@
 // doctor_calls.c: see doctor_child.h: tiny calls, each compared with the double-precision reference.
+#include <jansson.h>
+
 #include "evidence/case/case_check.h"
 #include "evidence/device/measure.h"
 #include "evidence/device/opencl.h"
+#include "tool/cli/child.h"
 #include "tool/cli/session.h"
 #include "tool/doctor/doctor_child.h"
 
@@ -14,6 +17,13 @@ typedef struct call {
     double nmse; // below 0: nothing was compared
     uint64_t time_ns;
 } call;
+
+void doctor_answer(json_t *object) {
+    char *text = object ? json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
+    if (text) child_answer(text);
+    free(text);
+    json_decref(object);
+}
 
 // What plans call the kernel of the row; "": any.
 static void wanted_name(const doctor_kernel *k, char name[40]) {
@@ -121,9 +131,11 @@ static bool is_listed(const char *list, const char *name) {
 
 // DEVICE CACHE FIRST ONLY
 int doctor_calls(int argc, char **argv) {
-    if (argc < 6) return EXIT_WRONG;
+    int64_t first = 0;
+    char why[256];
+    if (argc < 6 || !option_integer(argv[4], 0, 1000, &first, why)) return EXIT_WRONG;
     const common_options o = {.device = argv[2], .cache_dir = argv[3], .tuned = "off", .quiet = true};
-    for (int n = atoi(argv[4]); n < doctor_kernel_count(); n++) {
+    for (int n = (int)first; n < doctor_kernel_count(); n++) {
         call c = {.kernel = doctor_kernel_at(n)};
         char name[160];
         if (argv[5][0] && !is_listed(argv[5], c.kernel->name)) continue;

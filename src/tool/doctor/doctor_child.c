@@ -14,13 +14,6 @@
 
 enum { PLATFORMS = 64, ENGINES = 64 };
 
-void doctor_answer(json_t *object) {
-    char *text = object ? json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
-    if (text) child_answer(text);
-    free(text);
-    json_decref(object);
-}
-
 // A text from a driver may be no UTF-8.
 static json_t *text_json(const char *text) {
     char copy[1024];
@@ -185,7 +178,10 @@ static void answer_line(void *user, clattn_log_level level, const char *text) {
 }
 
 static int survey(const char *device, const char *folder, bool resume, bool measure) {
-    const size_t index = (size_t)strtoul(device, NULL, 10);
+    int64_t number = 0;
+    char why[256];
+    if (!option_integer(device, 0, 255, &number, why)) return EXIT_WRONG;
+    const size_t index = (size_t)number;
     clattn_device devices[256];
     size_t count = 0;
     if (clattn_device_list(devices, 256, &count, NULL) != CLATTN_OK || index >= count || index >= 256)

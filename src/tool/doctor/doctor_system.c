@@ -230,7 +230,7 @@ static bool can_write(const char *folder) {
     return mkdtemp(path) && rmdir(path) == 0;
 }
 
-// Where PoCL keeps what it compiles: lib/CL/pocl_cache.c, pocl_cache_init_topdir.
+// Where PoCL keeps what it compiles (its function pocl_cache_init_topdir). A PoCL that cannot write there has no device.
 static void hint_pocl(const json_t *report, json_t *hints) {
     const char *own = getenv("POCL_CACHE_DIR"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     char folder[4096];
