@@ -194,6 +194,14 @@ static uint32_t wavefront_width(const inquiry *q) {
     return code == CL_SUCCESS && width <= 1024 ? width : 0;
 }
 
+// An older or a newer driver may not know the question.
+static bool unified_memory(const inquiry *q) {
+    cl_bool unified = CL_FALSE;
+    const cl_int code =
+        clGetDeviceInfo(q->device, OPENCL_DEVICE_UNIFIED_MEMORY, sizeof unified, &unified, NULL);
+    return code == CL_SUCCESS && unified;
+}
+
 static void describe_extensions(inquiry *q, clattn_capabilities *c) {
     char *list = whole_text(q, ask, CL_DEVICE_EXTENSIONS);
     if (!list) return;
@@ -206,6 +214,7 @@ static void describe_extensions(inquiry *q, clattn_capabilities *c) {
     if (has_word(list, "cl_nv_device_attribute_query") && c->assembly & CLATTN_ASSEMBLY_PTX)
         c->compute_capability = compute_capability(q->device);
     if (has_word(list, "cl_amd_device_attribute_query")) c->wavefront_width = wavefront_width(q);
+    c->unified_memory = unified_memory(q);
     c->usm = has_word(list, "cl_intel_unified_shared_memory");
     describe_subgroups(q, c, list);
     cla_host_release(q->host, list);

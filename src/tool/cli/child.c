@@ -221,7 +221,9 @@ const char *child_text(const child *c, double limit_s, char text[128]) {
     text[0] = '\0';
     if (c->end == CHILD_NOT_STARTED) snprintf(text, 128, "not tried: no process could be started");
     if (c->end == CHILD_TIMED_OUT) snprintf(text, 128, "timed out after %.3g s", limit_s);
+#ifndef _WIN32
     if (c->end == CHILD_DIED) snprintf(text, 128, "died by signal %d (%s)", c->number, strsignal(c->number));
+#endif
     if (c->end == CHILD_DONE && c->number) snprintf(text, 128, "ended with exit status %d", c->number);
     return text;
 }

@@ -79,7 +79,6 @@ typedef enum off_reason {
     OFF_REASONS
 } off_reason;
 static const char *const off_texts[OFF_REASONS] = {
-    [OFF_DIED] = "the driver ended a process in it; --measure tries it again",
     [OFF_FAILED] = "tried, and its result was wrong or the driver did not compile it",
     [OFF_ABSENT] = "not offered by the device or its driver",
     [OFF_OF_GPUS] = "for GPUs",
@@ -94,7 +93,7 @@ static off_reason reason_of(const devices_page *page, int kind) {
         there = true, tried = tried || e->measured > 0, died = died || e->died;
     }
     if (!there) return OFF_NOT;
-    if (died) return OFF_DIED;
+    if (died) return OFF_NOT; // print_died names it
     if (tried) return OFF_FAILED;
     if (page->device.is_cpu && kinds[kind].of_gpus) return OFF_OF_GPUS;
     return page->device.is_gpu && !kinds[kind].of_gpus ? OFF_OF_CPUS : OFF_ABSENT;
@@ -116,9 +115,22 @@ static void print_unfit(const devices_page *page) {
     }
 }
 
+// Engines in which the driver ended a process. Returns whether there are any.
+static bool print_died(const devices_page *page) {
+    char names[512] = "";
+    for (size_t i = 0; i < page->engines.count; i++) {
+        const size_t used = strlen(names);
+        if (page->engines.engines[i].died)
+            snprintf(names + used, sizeof names - used, "%s%s", used ? "; " : "",
+                     page->engines.engines[i].name);
+    }
+    if (names[0]) line("off", "%s: an earlier process ended in it; --measure tries it again", names);
+    return names[0] != '\0';
+}
+
 static void print_off(const devices_page *page) {
-    const char *label = "off";
-    for (int why = OFF_DIED; why < OFF_REASONS; why++) {
+    const char *label = print_died(page) ? "" : "off";
+    for (int why = OFF_FAILED; why < OFF_REASONS; why++) {
         char names[512] = "";
         for (int n = 0; n < KINDS; n++)
             if ((int)reason_of(page, n) == why) {

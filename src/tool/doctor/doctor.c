@@ -3,6 +3,7 @@
 #ifndef _WIN32
 #define _GNU_SOURCE // mkdtemp
 #include <dirent.h>
+#include <fcntl.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 #endif
@@ -17,14 +18,16 @@
 #include "tool/doctor/doctor_private.h"
 #include "tool/doctor/doctor_system.h"
 
+#define ANSWER_MOST 512 // bytes of an entry of the cache that a probe or a survey made
+
 typedef struct doctor {
     const char *only;
     int64_t limit_s;
     common_options common;
     json_t *report, *findings;
-    json_t *device;                    // the one at hand
-    char folder[4096], own_folder[64]; // of the cache; a folder that is removed at the end
-    int at;                            // the kernel that was begun, and not ended: below 0 none
+    json_t *device;                     // the one at hand
+    char folder[4096], own_folder[256]; // of the cache; a folder that is removed at the end
+    int at;                             // the kernel that was begun, and not ended: below 0 none
     char step[256];
     progress shown;
 } doctor;
@@ -257,6 +260,33 @@ static void judge_calls(doctor *d, const char *number) {
     }
 }
 
+#ifndef _WIN32
+static void copy_file(int from, int to, const char *name) {
+    char bytes[ANSWER_MOST];
+    const int in = openat(from, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    const ssize_t count = in >= 0 ? read(in, bytes, sizeof bytes) : -1;
+    const int out = count >= 0 && count < ANSWER_MOST
+                        ? openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)
+                        : -1;
+    if (out >= 0) (void)!write(out, bytes, (size_t)count), (void)close(out);
+    if (in >= 0) (void)close(in);
+}
+#endif
+
+// What the survey and probes found, so that calls do not end in a probe. Compiled kernels are larger.
+static void copy_answers(const doctor *d) {
+#ifndef _WIN32
+    DIR *from = d->own_folder[0] && strcmp(d->folder, d->own_folder) ? opendir(d->folder) : NULL,
+        *to = from ? opendir(d->own_folder) : NULL;
+    for (struct dirent *e = to ? readdir(from) : NULL; e; e = readdir(from))
+        if (e->d_name[0] != '.') copy_file(dirfd(from), dirfd(to), e->d_name);
+    if (to) (void)closedir(to);
+    if (from) (void)closedir(from);
+#else
+    (void)d;
+#endif
+}
+
 static void look_at_device(doctor *d) {
     char number[24];
     const size_t index = (size_t)json_integer_value(json_object_get(d->device, "index"));
@@ -275,6 +305,7 @@ static void look_at_device(doctor *d) {
         survey(d, index);
         look_at_engines(d, number);
     }
+    copy_answers(d);
     try_kernels(d, number);
     judge_calls(d, number);
 }
@@ -294,7 +325,9 @@ static void make_folders(doctor *d) {
     char path[4096];
     const char *kept = tool_cache_dir(&d->common, path, sizeof path);
 #ifndef _WIN32
-    snprintf(d->own_folder, sizeof d->own_folder, "/tmp/clattn-doctor-XXXXXX");
+    const char *temporary = getenv("TMPDIR");
+    if (!temporary || temporary[0] != '/' || strlen(temporary) > 200) temporary = "/tmp";
+    snprintf(d->own_folder, sizeof d->own_folder, "%s/clattn-doctor-XXXXXX", temporary);
     if (!mkdtemp(d->own_folder)) d->own_folder[0] = '\0';
 #endif
     snprintf(d->folder, sizeof d->folder, "%s", kept ? kept : d->own_folder);
