@@ -156,6 +156,7 @@ clattn_status cla_recording_keep(chain *c, const launch *l, cl_kernel kernel, co
     memcpy(x->offset, offset, sizeof x->offset);
     memcpy(x->size, size, sizeof x->size);
     x->l = *l;
+    x->of_text = l->program->spec.inserted != NULL;
     x->derives = is_derived_alone(l);
     copy_values(x);
     for (int i = 0; i < l->count; i++) {

@@ -10,6 +10,7 @@ typedef struct recorded {
     cl_kernel kernel;
     size_t offset[3], size[3];
     launch l;     // its values are in `values`
+    bool of_text; // its program has a text of the caller's, and may be gone
     bool derives; // l.derives, and nobody writes what it reads by another name
     unsigned char values[];
 } recorded;

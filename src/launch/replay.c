@@ -2,6 +2,7 @@
 #include "launch/recording.h"
 
 #include "base/host.h"
+#include "program/unfit.h"
 
 static clattn_status make(clattn_context *context, cl_command_queue queue, clattn_recording **recording) {
     clattn_recording *r = cla_host_take_zeroed(&context->host, 1, sizeof *r);
@@ -65,11 +66,23 @@ void clattn_recording_destroy(clattn_recording *r) {
     cla_recording_free(r);
 }
 
+// Others of its launches are enqueued, so that the replay fails. Calls that are recorded from now on go without the kernel.
+static clattn_status refuse(const chain *c, const recorded *x, cl_int code) {
+    const program *p = x->l.program; // NULL: a fused launch
+    if (!p || x->of_text) return cla_context_fail_opencl(c->context, code, "clEnqueueNDRangeKernel");
+    const unfit_failure failure = {.spec = &p->spec,
+                                   .step = UNFIT_LAUNCH,
+                                   .code = code,
+                                   .work_group = x->l.local[0] * x->l.local[1] * x->l.local[2],
+                                   .final = true};
+    return cla_unfit_failed(c->context, &failure);
+}
+
 static clattn_status replay(chain *c, const recorded *x) {
     cl_event event = NULL;
     const cl_int code =
         cla_launch_kernel(c, x->kernel, x->offset, x->size, x->l.local, cla_chain_event(c, &event));
-    if (code != CL_SUCCESS) return cla_context_fail_opencl(c->context, code, "clEnqueueNDRangeKernel");
+    if (code != CL_SUCCESS) return refuse(c, x, code);
     if (!c->started) cla_context_mark_run(c->context);
     cla_chain_took(c, event);
     return CLATTN_OK;

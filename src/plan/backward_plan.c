@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "args/args.h"
+#include "program/unfit.h"
 
 #define PARTS_MOST 8 // copies of dq that sums over ranges of keys may take
 #define MATRIX_MOST_HEAD 256
@@ -183,7 +184,7 @@ static void add_refusal(const family *f, const char *refusal, char why[200]) {
 // A row names one family, and leaves what that does not do to those behind it.
 const char *cla_backward_choose(const plan_input *in, const problem *p, backward_variant *v) {
     const tuned_row *row = find_row(in, p);
-    const char *refusal[CLA_BACKWARD_FAMILIES] = {NULL};
+    const char *refusal[CLA_BACKWARD_FAMILIES] = {NULL}, *unfit[CLA_BACKWARD_FAMILIES] = {NULL};
     const bool engine = in->probes.proven >> PROBE_AMX & 1u;
     bool reached = !row;
     if (p->head_dim > FAMILY_MAX_HEAD || p->head_dim_v > FAMILY_MAX_HEAD)
@@ -196,9 +197,11 @@ const char *cla_backward_choose(const plan_input *in, const problem *p, backward
         *v = (backward_variant){.family = f, .parts = 1, .part_keys = p->n_kv};
         cla_family_data_knobs(p, &v->knobs);
         refusal[i] = fits[i](in, p, named ? row : NULL, v);
+        if (!refusal[i] && in->unfit && i != BACKWARD_PORTABLE) // which is tried whatever was said of it
+            refusal[i] = unfit[i] = cla_unfit_refusal(in->unfit, f->id, &v->knobs, NULL, p->inserted);
         if (refusal[i]) continue;
         for (int n = 0; n < i; n++)
-            if (refusal[n] && (n == BACKWARD_TILES || (n == BACKWARD_MATRIX && (row || engine))))
+            if (refusal[n] && (unfit[n] || n == BACKWARD_TILES || (n == BACKWARD_MATRIX && (row || engine))))
                 add_refusal(&cla_backward_families[n], refusal[n], v->why);
         return NULL;
     }

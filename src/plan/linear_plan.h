@@ -35,6 +35,9 @@ typedef struct linear_choice {
 bool cla_variant_linear_is_open(const plan_input *in, const linear_problem *p);
 bool cla_variant_choose_linear(const plan_input *in, const linear_problem *p, bool forced,
                                linear_choice *choice);
+// What the driver said of a choice's kernel when it refused it, or NULL; and of the one that would be chosen if it had not.
+const char *cla_variant_linear_unfit(const plan_input *in, const linear_choice *choice);
+const char *cla_variant_linear_gone(const plan_input *in, const linear_problem *p, const char **kernel);
 // Why it was chosen, and which measurement stands for a kernel: PLAN_FEW_ROWS or PLAN_MANY_ROWS.
 const char *cla_variant_linear_why(const plan_input *in, const linear_problem *p, bool native);
 int cla_variant_linear_measure(enum kernel_id id);

@@ -148,7 +148,7 @@ static bool learn_private(clattn_context *context, enum kernel_id id, int sums, 
     const unsigned wanted = few ? PLANNER_NO_SPILLS : (unsigned)sums;
     do {
         if (known == PLANNER_NO_SPILLS) return false;
-        if (known && known <= wanted && wanted != PLANNER_NO_SPILLS) return true; // another thread was there
+        if (known && known <= wanted && wanted != PLANNER_NO_SPILLS) return false; // no tile has fewer
     } while (!atomic_compare_exchange_weak(of, &known, wanted));
     cla_log_send(
         &context->log, CLATTN_LOG_INFO,

@@ -196,7 +196,7 @@ static bool is_of_kernel(clattn_context *c, unfit_step step, cl_int code) {
         if (code == never[i]) return false;
     if (code == CL_OUT_OF_HOST_MEMORY) return step == UNFIT_BUILD || step == UNFIT_CREATE;
     if (code == CL_OUT_OF_RESOURCES) return step != UNFIT_SOURCE;
-    if (code != OPENCL_ILLEGAL_ACCESS || step != UNFIT_LAUNCH) return true;
+    if (code != OPENCL_ILLEGAL_ACCESS) return true;
     cla_os_mutex_lock(&c->error_lock);
     const bool has_run = c->has_run; // then an earlier kernel did it
     cla_os_mutex_unlock(&c->error_lock);
@@ -336,11 +336,16 @@ static const char *reason_of(unfit_list *list, unfit_step step, cl_int code) {
     if (i == UNFIT_REASONS) return "the driver refused it on this device";
     if (i < list->reason_count) return list->reasons[i].text;
     list->reasons[i].step = step, list->reasons[i].code = code;
-    snprintf(list->reasons[i].text, sizeof list->reasons[i].text,
-             "%s failed here: OpenCL error %d (%s)", cla_unfit_steps[step], (int)code,
-             cla_opencl_error_name(code));
+    snprintf(list->reasons[i].text, sizeof list->reasons[i].text, "%s failed here: OpenCL error %d (%s)",
+             cla_unfit_steps[step], (int)code, cla_opencl_error_name(code));
     list->reason_count++;
     return list->reasons[i].text;
+}
+
+// The kernels of gradients have one plan for those of q and those of k and v, in any type.
+static bool has_plan(const unfit_mark *m, unfit_mark key) {
+    key.knobs.type_gradient = m->knobs.type_gradient, key.knobs.of_keys = m->knobs.of_keys;
+    return cla_unfit_same(m, &key);
 }
 
 const char *cla_unfit_refusal(const unfit_list *list, enum kernel_id id, const knobs *k, const char *options,
@@ -352,7 +357,7 @@ const char *cla_unfit_refusal(const unfit_list *list, enum kernel_id id, const k
     const char *why = NULL;
     cla_os_mutex_lock(&of->lock);
     for (const unfit_mark *m = of->marks; m && !why; m = m->next)
-        if (!m->smaller && cla_unfit_same(m, &key)) why = reason_of(of, m->step, m->code);
+        if (!m->smaller && m->id == id && has_plan(m, key)) why = reason_of(of, m->step, m->code);
     cla_os_mutex_unlock(&of->lock);
     return why;
 }

@@ -119,7 +119,7 @@ static clattn_status check_memory(backward_job *job) {
     cla_views_begin(&v, job->call.context);
     cla_backward_add_views(&v, &job->params, &job->call.params);
     TRY(cla_views_check(&v));
-    return cla_views_check_workspace(&v, job->params.workspace, job->workspace_bytes);
+    return cla_views_check_workspace(&v, &job->params.workspace, job->workspace_bytes);
 }
 
 static uint64_t part_of(uint64_t *at, uint64_t count, size_t element) {

@@ -47,7 +47,8 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     cla_views_begin(&v, context);
     cla_views_add_attention(&v, &c->params);
     TRY(cla_views_check(&v));
-    if (purpose == ENTRY_ENQUEUE) TRY(cla_views_check_workspace(&v, c->params.workspace, c->workspace_bytes));
+    if (purpose == ENTRY_ENQUEUE)
+        TRY(cla_views_check_workspace(&v, &c->params.workspace, c->workspace_bytes));
     return cla_workspace_fits(context, c->params.workspace, c->workspace_bytes);
 }
 

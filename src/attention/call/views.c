@@ -7,6 +7,7 @@
 #include "attention/call/forms.h"
 #include "attention/call/tensor.h"
 #include "device/pointer.h"
+#include "program/unfit.h"
 
 const view_rule cla_view_rules[VIEW_RULES] = {
 #define VIEW(field, name, axes, use, given, mask)                                                            \
@@ -234,13 +235,17 @@ clattn_status cla_views_check(call_views *v) {
     return CLATTN_OK;
 }
 
-clattn_status cla_views_check_workspace(call_views *v, cl_mem workspace, uint64_t bytes) {
+clattn_status cla_views_check_workspace(call_views *v, cl_mem *workspace, uint64_t bytes) {
     clattn_context *c = v->context;
     view_memory *m = &v->memory[v->memories];
-    if (!workspace) return CLATTN_OK;
-    if (cla_pointer_kind(workspace)) return refuse_buffer(c, "workspace", CL_INVALID_MEM_OBJECT);
-    TRY(describe(c, "workspace", workspace, m));
+    if (!*workspace) return CLATTN_OK;
+    if (cla_pointer_kind(*workspace)) return refuse_buffer(c, "workspace", CL_INVALID_MEM_OBJECT);
+    TRY(describe(c, "workspace", *workspace, m));
     TRY(check_access(c, "workspace", VIEW_BOTH, m));
+    if (m->bytes < bytes && cla_unfit_known(c)) {
+        *workspace = NULL;
+        return CLATTN_OK;
+    }
     if (m->bytes < bytes)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "workspace: has %llu bytes, %llu are needed",
                                 (unsigned long long)m->bytes, (unsigned long long)bytes);

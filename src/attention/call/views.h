@@ -81,7 +81,8 @@ void cla_views_add_attention(call_views *v, const clattn_attention_params *p);
 void cla_views_add_masks(call_views *v, const clattn_attention_params *p);
 clattn_status cla_views_check(call_views *v);
 // Then the caller's workspace, of which the call takes so many bytes; NULL is allowed.
-clattn_status cla_views_check_workspace(call_views *v, cl_mem workspace, uint64_t bytes);
+// One that is too small becomes NULL, and the call borrows from its context, where the driver refused a kernel since it was made.
+clattn_status cla_views_check_workspace(call_views *v, cl_mem *workspace, uint64_t bytes);
 
 // The elements of `size` bytes to which a buffer's first byte is aligned, at most 16: as it lies where its memory is the
 // caller's (CL_MEM_USE_HOST_PTR), else all, which OpenCL aligns to 16 floats. NULL: all. Where the driver does not say it, 1,

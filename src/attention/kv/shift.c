@@ -172,7 +172,7 @@ static clattn_status enqueue(const shift_job *job, chain *steps, const cl_mem *t
                        .block = p->k_rotation,
                        .scale = cla_rotation_scale(p->k_rotation)};
     knobs k;
-    launch l = {.flops = flops_of(&p->k), .cuts_first = true};
+    launch l = {.flops = flops_of(&p->k), .cuts_first = true, .changes = true};
     TRY(get_program(job, &k, &l.program));
     cla_launch_buffer(&l, &p->k.buffer);
     if (scaled)

@@ -73,7 +73,9 @@ static clattn_status run(void *from, chain *steps) {
                           .block = job->block,
                           .scale = cla_rotation_scale(job->block)};
     knobs k;
-    launch l = {.flops = cla_rope_turn_flops(&p->x), .cuts_first = true};
+    launch l = {.flops = cla_rope_turn_flops(&p->x),
+                .cuts_first = true,
+                .changes = cla_tensor_same_view(&p->x, &p->y)};
     TRY(get_program(job, &k, &l.program));
     cla_launch_buffer(&l, &p->x.buffer);
     cla_launch_buffer(&l, &p->y.buffer);

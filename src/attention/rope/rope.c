@@ -203,7 +203,7 @@ clattn_status cla_rope_turn_enqueue(chain *steps, const rope_turn *t) {
                          .within = t->within,
                          .amplitude = r->amplitude};
     const rope_source_args source = source_of(t);
-    launch l = {.flops = cla_rope_turn_flops(x), .cuts_first = true};
+    launch l = {.flops = cla_rope_turn_flops(x), .cuts_first = true, .changes = t->in_place};
     TRY(get_program(steps->context, t, &k, &l.program));
     set_grid(t, steps, &k, &l);
     cla_launch_buffer(&l, &x->buffer);

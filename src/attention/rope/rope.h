@@ -59,6 +59,7 @@ typedef struct rope_turn {
     args_view y_view;
     int sequences; // of a ragged batch, which is x; 0: x is none
     int rotation;  // rows are rotated behind that, in blocks of so many columns; 0: they are not
+    bool in_place; // y is the caller's x, which then changes
     bool within;   // rows past an item's length are left alone; with a rotation
     rope_rows rows;
 } rope_turn;

@@ -348,6 +348,7 @@ static void fill_turn(rope_job *job) {
                             .y = &p->y.buffer,
                             .y_type = p->y.type,
                             .y_view = cla_tensor_view(&p->y),
+                            .in_place = job->in_place,
                             .rows = {.position = p->rope.position + p->offset,
                                      .rotary_dim = cla_rope_width(&p->rope, (int)p->x.shape[3]),
                                      .flags = p->offsets ? ARGS_BATCH_ROWS : 0,

@@ -58,7 +58,8 @@ static clattn_status run(void *from, chain *steps) {
                           (int)p->out_a.shape[2],     (int)p->out_a.shape[3]};
     const knobs k = {.type_out = (int)p->out_a.type};
     const size_t items[3] = {(size_t)a.n_q, (size_t)a.heads, (size_t)a.batch};
-    launch l = {.flops = PACE_MOVE_FLOPS * (double)cla_tensor_count(&p->out_a), .cuts_first = true};
+    launch l = {
+        .flops = PACE_MOVE_FLOPS * (double)cla_tensor_count(&p->out_a), .cuts_first = true, .changes = true};
     if (cla_tensor_count(&p->lse_a) == 0) return CLATTN_OK;
     TRY(cla_program_get(job->context, KERNEL_MERGE, &k, &l.program));
     cla_launch_items(&l, job->context, items, (const size_t[3]){64, 1, 1});

@@ -145,7 +145,7 @@ static clattn_status check_kept(const layer_gradients *g, bool planning) {
 
 static clattn_status check_memory(layer_gradients *g) {
     const clattn_layer_params *f = &g->forward.params;
-    const clattn_layer_backward_params *p = &g->params;
+    clattn_layer_backward_params *p = &g->params;
     const struct {
         const char *name;
         const clattn_tensor *tensor;
@@ -168,7 +168,7 @@ static clattn_status check_memory(layer_gradients *g) {
     if (g->forward_only) cla_views_add(&v, "out", &f->out, use);
     cla_views_add_attention(&v, &g->forward.call.params);
     TRY(cla_views_check(&v));
-    return cla_views_check_workspace(&v, p->workspace, g->workspace_bytes);
+    return cla_views_check_workspace(&v, &p->workspace, g->workspace_bytes);
 }
 
 // What the forward call has written is not looked at by its gradients: its place is taken by what was read.

@@ -141,6 +141,18 @@ clattn_status clattn_layer_workspace(clattn_context *context, const clattn_layer
     return CLATTN_OK;
 }
 
+// The projection whose kernel the driver refused, if there is one.
+static void put_gone(const layer *l, clattn_plan *plan) {
+    for (int i = 0; i < PROJECTIONS; i++) {
+        const size_t used = strlen(plan->why);
+        const char *kernel = "", *gone = NULL;
+        if (cla_layer_projects(l, i)) gone = cla_linear_gone(l->context, &l->of[i], &kernel);
+        if (!gone) continue;
+        snprintf(plan->why + used, sizeof plan->why - used, "; %s: %s", kernel, gone);
+        return;
+    }
+}
+
 clattn_status clattn_layer_plan(clattn_context *context, const clattn_layer_params *params,
                                 clattn_plan *plan) {
     layer l;
@@ -151,6 +163,7 @@ clattn_status clattn_layer_plan(clattn_context *context, const clattn_layer_para
         snprintf(plan->why + used, sizeof plan->why - used, "; keys and values are made in the caches");
     if (cla_layer_is_small(&l))
         snprintf(plan->why + used, sizeof plan->why - used, "; the whole layer in one launch");
+    put_gone(&l, plan);
     return CLATTN_OK;
 }
 

@@ -298,6 +298,6 @@ clattn_status cla_layer_plan(layer *l) {
     for (int i = 0; i < PROJECTIONS; i++)
         if (cla_layer_projects(l, i)) TRY(cla_linear_check_reach(l->context, &l->of[i], l->workspace_bytes));
     if (l->purpose == ENTRY_ENQUEUE)
-        TRY(cla_views_check_workspace(&v, l->params.workspace, l->workspace_bytes));
+        TRY(cla_views_check_workspace(&v, &l->params.workspace, l->workspace_bytes));
     return cla_workspace_fits(l->context, l->params.workspace, l->workspace_bytes);
 }

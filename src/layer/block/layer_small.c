@@ -10,6 +10,7 @@
 #include "base/host.h"
 #include "layer/block/layer.h"
 #include "plan/families/family.h"
+#include "program/unfit.h"
 
 // Buffers of attention: q, k, v, out, lse, table, weights, mask, bias, block mask; and thirteen more.
 _Static_assert(sizeof(attention_args) + sizeof(dropout_args) + 23 * sizeof(cl_mem) <= LAUNCH_MAX_BYTES &&
@@ -64,7 +65,8 @@ static bool find_spec(const layer *l, program_spec *spec, small_layer *s) {
     if (cla_pace_most(l->context, &unknown, false) < INFINITY) return false; // launches are cut
     *spec =
         (program_spec){.id = KERNEL_LAYER_FEW_LANES, .options = v->options ? v->options : v->family->options};
-    return projections_agree(l, &k, s) && attention_agrees(&l->call, &k, &spec->knobs);
+    return projections_agree(l, &k, s) && attention_agrees(&l->call, &k, &spec->knobs) &&
+           !cla_unfit_refusal(cla_unfit_known(l->context), spec->id, &spec->knobs, spec->options, NULL);
 }
 
 bool cla_layer_is_small(const layer *l) {

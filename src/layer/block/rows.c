@@ -98,12 +98,13 @@ static double flops_of(const clattn_tensor *x) {
 typedef struct row_launch {
     enum kernel_id id;
     knobs knobs;
+    bool changes;                                     // as of launch
     const clattn_tensor *rows, *tensors[ROW_TENSORS]; // in the order of the kernel's arguments
 } row_launch;
 
 static clattn_status enqueue_rows(chain *steps, const row_launch *w, launch_argument args) {
     knobs k = w->knobs;
-    launch l = {.flops = flops_of(w->rows), .cuts_first = true};
+    launch l = {.flops = flops_of(w->rows), .cuts_first = true, .changes = w->changes};
     if (cla_tensor_is_empty(w->rows)) return CLATTN_OK;
     k.lanes = lanes_of(steps->context);
     TRY(cla_program_get_group(steps->context, w->id, &k, ROW_GROUP, &l.program));
@@ -177,8 +178,14 @@ static clattn_status run_norm(void *from, chain *steps) {
                                           : shifts ? p->bias.type
                                                    : p->x.type),
                          .type_out = (int)p->out.type};
-    const row_launch w = {
-        KERNEL_ROW_NORM, types, &p->x, {&p->x, &p->residual, &p->sum, &p->out, &p->weight, &p->bias}};
+    const clattn_tensor *const read[] = {&p->x, &p->residual}, *const written[] = {&p->sum, &p->out};
+    bool writes_over = false;
+    for (int i = 0; i < 4; i++) writes_over |= cla_tensor_same_view(read[i / 2], written[i % 2]);
+    const row_launch w = {KERNEL_ROW_NORM,
+                          types,
+                          writes_over,
+                          &p->x,
+                          {&p->x, &p->residual, &p->sum, &p->out, &p->weight, &p->bias}};
     return enqueue_rows(steps, &w, LAUNCH_VALUE(&a, sizeof a));
 }
 
@@ -230,14 +237,16 @@ clattn_status cla_activate_enqueue(chain *steps, const activate_rows *rows) {
     const knobs types = {.type_q = (int)rows->x->type, .type_out = (int)rows->out->type};
     if (a.gates) a.up = cla_tensor_view(up);
     if (a.adds) a.residual = cla_tensor_view(rows->residual);
-    const row_launch w = {KERNEL_ACTIVATE, types, rows->x, {rows->x, up, rows->residual, rows->out}};
+    const row_launch w = {
+        KERNEL_ACTIVATE, types, rows->in_place, rows->x, {rows->x, up, rows->residual, rows->out}};
     return enqueue_rows(steps, &w, LAUNCH_VALUE(&a, sizeof a));
 }
 
 static clattn_status run_activation(void *from, chain *steps) {
     static const clattn_tensor none;
     const clattn_activation_params *p = from;
-    const activate_rows rows = {&p->x, &p->up, &none, &p->out, p->activation};
+    const bool in_place = cla_tensor_same_view(&p->x, &p->out) || cla_tensor_same_view(&p->up, &p->out);
+    const activate_rows rows = {&p->x, &p->up, &none, &p->out, p->activation, in_place};
     return cla_activate_enqueue(steps, &rows);
 }
 
@@ -277,7 +286,7 @@ static clattn_status run_embedding(void *from, chain *steps) {
                           .rows = (int)p->table.shape[0],
                           .scale = p->scale != 0.0f ? p->scale : 1.0f};
     const knobs types = {.type_kv = (int)p->table.type, .type_out = (int)p->out.type};
-    const row_launch w = {KERNEL_EMBED, types, &p->out, {&p->ids, &p->table, &p->out}};
+    const row_launch w = {KERNEL_EMBED, types, false, &p->out, {&p->ids, &p->table, &p->out}};
     return enqueue_rows(steps, &w, LAUNCH_VALUE(&a, sizeof a));
 }
 
@@ -317,7 +326,11 @@ static clattn_status run_argmax(void *from, chain *steps) {
                            .lengths = cla_tensor_view(&p->lengths),
                            .width = (int)p->x.shape[2],
                            .counts = cla_tensor_given(&p->lengths)};
-    const row_launch w = {KERNEL_ARGMAX, {.type_q = (int)p->x.type}, &p->x, {&p->x, &p->out, &p->lengths}};
+    const row_launch w = {KERNEL_ARGMAX,
+                          {.type_q = (int)p->x.type},
+                          cla_tensor_given(&p->lengths),
+                          &p->x,
+                          {&p->x, &p->out, &p->lengths}};
     return enqueue_rows(steps, &w, LAUNCH_VALUE(&a, sizeof a));
 }
 
@@ -369,7 +382,7 @@ static clattn_status run_sample(void *from, chain *steps) {
                            .top_p = p->top_p > 0.0f ? p->top_p : 1.0f,
                            .margin = p->min_p > 0.0f ? (float)(-log((double)p->min_p) / by) : INFINITY,
                            .seed = {(uint32_t)p->seed, (uint32_t)(p->seed >> 32)}};
-    const row_launch w = {KERNEL_SAMPLE, {.type_q = (int)p->x.type}, &p->x, {&p->x, &p->out}};
+    const row_launch w = {KERNEL_SAMPLE, {.type_q = (int)p->x.type}, false, &p->x, {&p->x, &p->out}};
     return enqueue_rows(steps, &w, LAUNCH_VALUE(&a, sizeof a));
 }
 

@@ -8,6 +8,7 @@
 typedef struct activate_rows {
     const clattn_tensor *x, *up, *residual, *out;
     clattn_activation how;
+    bool in_place; // out is the caller's x, up or residual, which then changes
 } activate_rows;
 clattn_status cla_activate_prepare(clattn_context *context, clattn_type x, clattn_type out);
 clattn_status cla_activate_enqueue(chain *steps, const activate_rows *rows);

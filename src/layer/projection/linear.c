@@ -257,8 +257,9 @@ static clattn_tensor rows_of(const clattn_tensor *t) {
 static clattn_status enqueue_epilogue(chain *c, const linear *l, const clattn_tensor *y,
                                       const clattn_tensor *up_y, cl_mem scratch, uint64_t at) {
     const clattn_tensor x = rows_of(y), up = rows_of(up_y), out = rows_of(&l->y);
-    const activate_rows rows = {&x, is_gated(l) ? &up : NULL, &l->epilogue.residual, &out,
-                                l->epilogue.activation};
+    const activate_rows rows = {
+        &x,   is_gated(l) ? &up : NULL, &l->epilogue.residual,
+        &out, l->epilogue.activation,   cla_tensor_same_view(&l->epilogue.residual, &out)};
     if (bias_is_left(l)) TRY(enqueue_convert(c, y, y, &l->b, NULL));
     if (is_gated(l)) {
         linear second = cla_linear_up(l);

@@ -102,6 +102,8 @@ typedef struct projection_answer {
 bool cla_linear_native_wins(clattn_context *context, const linear *l, const projection_answer *known);
 bool cla_linear_native_is_open(clattn_context *context, const linear *l);
 const char *cla_linear_why(clattn_context *context, const linear *l, const projection_answer *known);
+// What the driver said of the native kernel that another one has the place of, and that kernel's name; NULL: nothing.
+const char *cla_linear_gone(clattn_context *context, const linear *l, const char **kernel);
 // Whether its native kernel takes packed weights, and would if there were many rows.
 bool cla_linear_takes_packed(const linear *l);
 bool cla_linear_would_take_packed(clattn_context *context, const clattn_tensor *w, bool split);

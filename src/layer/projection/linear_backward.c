@@ -8,6 +8,7 @@
 #include "launch/workspace.h"
 #include "layer/projection/projector.h"
 #include "plan/planner.h"
+#include "program/unfit.h"
 
 static int64_t rows_of(const clattn_tensor *t) {
     return t->rank == 2 ? t->shape[0] : t->shape[0] * t->shape[1];
@@ -74,8 +75,12 @@ static clattn_status plan_product(clattn_context *context, linear *l, clattn_pro
 }
 
 // Whether the kernel can read matrices as they lie; and whether it does, as LINEAR_TURNED_* of args.h.
-static bool can_read_turned(const linear *l) {
-    return l->native && l->choice.id == KERNEL_LINEAR_LANES;
+static bool can_read_turned(const clattn_context *context, const linear *l, int turned) {
+    const linear_choice *choice = &l->choice;
+    knobs k = choice->knobs;
+    k.turned = turned;
+    return l->native && choice->id == KERNEL_LINEAR_LANES &&
+           !cla_unfit_refusal(cla_unfit_known(context), choice->id, &k, choice->options, NULL);
 }
 static bool reads_turned(const linear *l) {
     return l->choice.knobs.turned != 0;
@@ -92,7 +97,7 @@ static clattn_status plan_dx(clattn_context *context, linear_gradients *g, clatt
                   .y = cla_linear_one_head(&g->dx),
                   .split = g->split};
     TRY(plan_product(context, l, wanted, scratch, bytes));
-    if (!can_read_turned(l)) return *at = end, CLATTN_OK;
+    if (!can_read_turned(context, l, LINEAR_TURNED_W)) return *at = end, CLATTN_OK;
     l->w = turned_matrix(&g->w), l->choice.knobs.turned = LINEAR_TURNED_W;
     return CLATTN_OK;
 }
@@ -110,7 +115,8 @@ static clattn_status plan_dw(clattn_context *context, linear_gradients *g, clatt
     l->x.buffer = scratch;
     TRY(plan_product(context, l, wanted, scratch, bytes));
     // Rows that count for nothing are 0 in a copy alone.
-    if (!can_read_turned(l) || g->word || !is_one_matrix(&g->dout) || !is_one_matrix(&g->x))
+    if (!can_read_turned(context, l, LINEAR_TURNED_W | LINEAR_TURNED_X) || g->word ||
+        !is_one_matrix(&g->dout) || !is_one_matrix(&g->x))
         return *at = end, CLATTN_OK;
     l->x = turned_rows(&g->dout), l->w = turned_matrix(&g->x);
     l->choice.knobs.turned = LINEAR_TURNED_W | LINEAR_TURNED_X;
@@ -337,7 +343,7 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     cla_views_add(&v, "dw", &p.dw, use);
     cla_views_add(&v, "db", &p.db, VIEW_WRITE);
     TRY(cla_views_check(&v));
-    if (purpose == ENTRY_ENQUEUE) TRY(cla_views_check_workspace(&v, job->given, job->g.scratch_bytes));
+    if (purpose == ENTRY_ENQUEUE) TRY(cla_views_check_workspace(&v, &job->given, job->g.scratch_bytes));
     return cla_workspace_fits(context, job->given, job->g.scratch_bytes);
 }
 

@@ -148,7 +148,7 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     TRY(cla_projector_decide(context, l, p.projection, job->empty, &job->why));
     job->workspace_bytes = job->empty ? 0 : cla_linear_scratch(l);
     TRY(cla_linear_check_reach(context, l, job->workspace_bytes));
-    if (purpose == ENTRY_ENQUEUE) TRY(cla_views_check_workspace(&v, job->given, job->workspace_bytes));
+    if (purpose == ENTRY_ENQUEUE) TRY(cla_views_check_workspace(&v, &job->given, job->workspace_bytes));
     return cla_workspace_fits(context, job->given, job->workspace_bytes);
 }
 
@@ -197,8 +197,10 @@ clattn_status clattn_linear_plan(clattn_context *context, const clattn_linear_pa
     snprintf(choice->kernel_name, sizeof choice->kernel_name, "%s",
              l->native ? clattn_kernel_sources[l->choice.id].name : "clblast");
     const char *integers = l->native ? cla_family_integers_word(&l->choice.knobs) : NULL;
-    snprintf(choice->why, sizeof choice->why, "%s: %s%s%s", l->native ? "native" : "clblast", job.why,
-             integers ? "; " : "", integers ? integers : "");
+    const char *kernel = "", *gone = cla_linear_gone(context, l, &kernel);
+    snprintf(choice->why, sizeof choice->why, "%s: %s%s%s%s%s%s%s", l->native ? "native" : "clblast", job.why,
+             integers ? "; " : "", integers ? integers : "", gone ? "; " : "", kernel, gone ? ": " : "",
+             gone ? gone : "");
     return CLATTN_OK;
 }
 

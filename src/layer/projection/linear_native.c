@@ -116,6 +116,12 @@ const char *cla_linear_why(clattn_context *context, const linear *l, const proje
     return cla_variant_linear_why(&in, &p, l->native);
 }
 
+const char *cla_linear_gone(clattn_context *context, const linear *l, const char **kernel) {
+    const linear_problem p = problem_of(l);
+    const plan_input in = input_of(context, &p);
+    return l->native ? cla_variant_linear_gone(&in, &p, kernel) : NULL;
+}
+
 bool cla_linear_native_is_open(clattn_context *context, const linear *l) {
     const linear_problem p = problem_of(l);
     const plan_input in = input_of(context, &p);
@@ -301,7 +307,9 @@ static clattn_status enqueue_few_rows(chain *c, const linear *const l[], int cou
 static clattn_status enqueue(chain *c, const linear *const l[], int count) {
     const linear_choice *choice = &l[0]->choice;
     const size_t group = choice->work_group > 1 ? (size_t)choice->work_group : 1;
-    launch job = {.local = {group, 1, 1}, .global = {1, 1, 1}};
+    const cl_mem residual = choice->knobs.epilogue ? l[0]->epilogue.residual.buffer : NULL;
+    launch job = {
+        .local = {group, 1, 1}, .global = {1, 1, 1}, .changes = residual && residual == l[0]->y.buffer};
     const program_spec spec = {.id = choice->id, .knobs = choice->knobs, .options = choice->options};
     TRY(cla_program_get_spec(c->context, &spec, &job.program));
     return cla_linear_is_of_few_rows(l[0]) ? enqueue_few_rows(c, l, count, &job)

@@ -1,0 +1,623 @@
+// test_way_down.c: a driver that refuses a kernel, at its build, its object, an argument or its launch: the call goes on with another
+// kernel, the log and the plan name the one that was refused, and the next process does not build it. The program's own OpenCL
+// functions stand in front of the loader's. POSIX only.
+#define _GNU_SOURCE
+#include "support/case_assert.h"
+#include "support/harness.h"
+#include "support/next_function.h"
+#include "support/temporary_folder.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINE "step.cl:7:3: error: this driver takes no such kernel"
+
+typedef enum step { NO_STEP, BUILD, CREATE, ARGUMENT, LAUNCH, STEPS } step;
+static const char *const step_names[STEPS] = {"", "clBuildProgram", "clCreateKernel", "clSetKernelArg",
+                                              "clEnqueueNDRangeKernel"};
+
+// What the driver refuses: a kernel whose name begins so, at a step, with a code; NULL: none.
+static struct {
+    const char *kernel;
+    step at;
+    cl_int code;
+    int spared;       // launches of it that go well before
+    size_t most;      // work-items of a group, where only larger ones are refused; 0: all are
+    int hits;         // refusals
+    int builds, all;  // builds of such kernels, and calls of all kinds
+    bool slow_device; // it says that it is no CPU
+} driver;
+
+// The kernel of each program, the newest last; names of programs that are gone may stay.
+static struct {
+    cl_program program;
+    char name[64];
+    bool refused;
+} known[4096];
+static int known_count;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void remember(cl_program program, cl_uint count, const char **texts, const size_t *sizes) {
+    const char *name = NULL;
+    for (cl_uint i = 0; i < count; i++) {
+        const size_t bytes = sizes ? sizes[i] : strlen(texts[i]);
+        for (const char *at = texts[i]; at && at < texts[i] + bytes;) {
+            at = memmem(at, (size_t)(texts[i] + bytes - at), "__kernel", 8);
+            if (!at) break;
+            const char *is = memmem(at, (size_t)(texts[i] + bytes - at), " void", 5);
+            if (is) name = is + 5 + strspn(is + 5, " \n");
+            at += 8;
+        }
+    }
+    pthread_mutex_lock(&lock);
+    const int n = known_count++ % 4096;
+    known[n].program = program, known[n].refused = false;
+    snprintf(known[n].name, sizeof known[n].name, "%.*s", name ? (int)strcspn(name, "(") : 0,
+             name ? name : "");
+    pthread_mutex_unlock(&lock);
+}
+
+static int find_program(cl_program program) {
+    int found = -1;
+    for (int n = known_count - 1; n >= 0 && n >= known_count - 4096 && found < 0; n--)
+        if (known[n % 4096].program == program) found = n % 4096;
+    return found;
+}
+
+static bool is_refused(step at, const char *name) {
+    if (!driver.kernel || driver.at != at || strncmp(name, driver.kernel, strlen(driver.kernel)))
+        return false;
+    driver.hits++;
+    return true;
+}
+
+CL_API_ENTRY cl_program CL_API_CALL clCreateProgramWithSource(cl_context context, cl_uint count,
+                                                              const char **texts, const size_t *sizes,
+                                                              cl_int *code) {
+    cl_program (*real)(cl_context, cl_uint, const char **, const size_t *, cl_int *);
+    *(void **)&real = next("clCreateProgramWithSource");
+    driver.all++;
+    const cl_program made = real(context, count, texts, sizes, code);
+    if (made) remember(made, count, texts, sizes);
+    return made;
+}
+
+CL_API_ENTRY cl_int CL_API_CALL clBuildProgram(cl_program program, cl_uint count, const cl_device_id *devices,
+                                               const char *options,
+                                               void(CL_CALLBACK *done)(cl_program, void *), void *user) {
+    cl_int (*real)(cl_program, cl_uint, const cl_device_id *, const char *,
+                   void(CL_CALLBACK *)(cl_program, void *), void *);
+    *(void **)&real = next("clBuildProgram");
+    const int n = find_program(program);
+    driver.all++;
+    if (n >= 0 && driver.kernel && !strncmp(known[n].name, driver.kernel, strlen(driver.kernel)))
+        driver.builds++;
+    if (n >= 0 && is_refused(BUILD, known[n].name)) {
+        known[n].refused = true;
+        return driver.code;
+    }
+    return real(program, count, devices, options, done, user);
+}
+
+CL_API_ENTRY cl_int CL_API_CALL clGetProgramBuildInfo(cl_program program, cl_device_id device,
+                                                      cl_program_build_info what, size_t size, void *value,
+                                                      size_t *size_ret) {
+    cl_int (*real)(cl_program, cl_device_id, cl_program_build_info, size_t, void *, size_t *);
+    *(void **)&real = next("clGetProgramBuildInfo");
+    const int n = find_program(program);
+    if (n < 0 || !known[n].refused || what != CL_PROGRAM_BUILD_LOG)
+        return real(program, device, what, size, value, size_ret);
+    static const char text[] = "\nstep.cl:2:1: warning: of no interest\n" LINE "\nmore\n";
+    if (size_ret) *size_ret = sizeof text;
+    if (value) memcpy(value, text, size < sizeof text ? size : sizeof text);
+    return CL_SUCCESS;
+}
+
+CL_API_ENTRY cl_kernel CL_API_CALL clCreateKernel(cl_program program, const char *name, cl_int *code) {
+    cl_kernel (*real)(cl_program, const char *, cl_int *);
+    *(void **)&real = next("clCreateKernel");
+    driver.all++;
+    if (!is_refused(CREATE, name)) return real(program, name, code);
+    if (code) *code = driver.code;
+    return NULL;
+}
+
+static const char *name_of(cl_kernel kernel, char name[128]) {
+    name[0] = '\0';
+    clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, 128, name, NULL);
+    return name;
+}
+
+CL_API_ENTRY cl_int CL_API_CALL clSetKernelArg(cl_kernel kernel, cl_uint index, size_t size,
+                                               const void *value) {
+    cl_int (*real)(cl_kernel, cl_uint, size_t, const void *);
+    char name[128];
+    *(void **)&real = next("clSetKernelArg");
+    driver.all++;
+    if (index == 1 && is_refused(ARGUMENT, name_of(kernel, name))) return driver.code;
+    return real(kernel, index, size, value);
+}
+
+CL_API_ENTRY cl_int CL_API_CALL clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dims,
+                                                       const size_t *offset, const size_t *global,
+                                                       const size_t *local, cl_uint count,
+                                                       const cl_event *list, cl_event *event) {
+    cl_int (*real)(cl_command_queue, cl_kernel, cl_uint, const size_t *, const size_t *, const size_t *,
+                   cl_uint, const cl_event *, cl_event *);
+    char name[128];
+    size_t group = 1;
+    *(void **)&real = next("clEnqueueNDRangeKernel");
+    driver.all++;
+    for (cl_uint i = 0; local && i < dims; i++) group *= local[i];
+    if (driver.kernel && driver.at == LAUNCH && group > driver.most &&
+        !strncmp(name_of(kernel, name), driver.kernel, strlen(driver.kernel)) && driver.spared-- <= 0 &&
+        is_refused(LAUNCH, name))
+        return driver.code;
+    return real(queue, kernel, dims, offset, global, local, count, list, event);
+}
+
+CL_API_ENTRY cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size,
+                                                void *value, size_t *size_ret) {
+    cl_int (*real)(cl_device_id, cl_device_info, size_t, void *, size_t *);
+    *(void **)&real = next("clGetDeviceInfo");
+    const cl_int code = real(device, what, size, value, size_ret);
+    if (code == CL_SUCCESS && what == CL_DEVICE_TYPE && driver.slow_device && value)
+        *(cl_device_type *)value = CL_DEVICE_TYPE_GPU;
+    return code;
+}
+
+static int lines, errors;
+static char line[1024];
+static void hear(void *user, clattn_log_level level, const char *text) {
+    (void)user;
+    errors += level == CLATTN_LOG_ERROR;
+    if (strncmp(text, "unfit: ", 7)) return;
+    lines++;
+    snprintf(line, sizeof line, "%s", text);
+}
+
+static clattn_context *open_context(const char *rows, const char *cache) {
+    lines = errors = 0;
+    driver.hits = driver.builds = driver.all = 0;
+    return harness_open((clattn_context_params){.context = harness()->opencl,
+                                                .tuned_rows = rows,
+                                                .cache_dir = cache,
+                                                .log = {.fn = hear, .level = CLATTN_LOG_INFO}});
+}
+
+static void refuse(const char *kernel, step at, cl_int code) {
+    driver.kernel = kernel, driver.at = at, driver.code = code;
+    driver.spared = 0, driver.most = 0;
+}
+
+static clattn_status run(clattn_context *c, const char *name, char why[512]) {
+    struct test_case test;
+    struct case_arrays arrays;
+    struct place place = *harness_place();
+    place.context = c;
+    ck_assert_msg(case_parse(name, &test, why), "%s: %s", name, why);
+    struct case_data *data = case_make(&test);
+    case_bind(data, &place, &arrays);
+    clattn_status status = case_enqueue(c, place.queue, &arrays, NULL);
+    why[0] = '\0';
+    harness_finish(place.queue);
+    if (status == CLATTN_OK && !case_holds(data, &arrays, place.queue, why, 512))
+        status = CLATTN_STATUS_COUNT;
+    case_unbind(&arrays);
+    case_free(data);
+    return status;
+}
+
+static size_t listed(clattn_context *c, clattn_unfit *first) {
+    clattn_unfit found[16];
+    size_t count = 0;
+    memset(found, 0, sizeof found);
+    ck_assert_int_eq(clattn_context_unfit(c, found, 16, &count), CLATTN_OK);
+    if (first) *first = found[0];
+    return count;
+}
+
+static const cl_int codes[] = {CL_OUT_OF_RESOURCES,        CL_OUT_OF_HOST_MEMORY,
+                               CL_BUILD_PROGRAM_FAILURE,   CL_INVALID_PROGRAM_EXECUTABLE,
+                               CL_INVALID_KERNEL,          CL_INVALID_KERNEL_ARGS,
+                               CL_INVALID_WORK_GROUP_SIZE, CL_INVALID_WORK_ITEM_SIZE,
+                               CL_INVALID_BUFFER_SIZE,     -9999};
+#define CODES ((int)(sizeof codes / sizeof codes[0]))
+
+// A use, and the kernel that it takes on a CPU.
+static const struct way {
+    const char *name, *kernel, *rows;
+} ways[] = {
+    {"attend-f32-b1-h2-n20-d16-causal-lse", "flash_lanes", NULL},
+    {"attend-f32-b1-h2-n1-nkv40-d16-full", "decode_lanes", NULL},
+    {"linear-f32-b1-h2-n40-d16-m32-full-native", "linear_lanes", "linear_lanes :"},
+    {"linear-f32-b1-h2-n2-d16-m32-full-native", "linear_few_lanes", NULL},
+    {"backward-f32-b1-h2-n12-nkv9-d16-full", "backward_lanes", NULL},
+    {"layer-f32-b1-h2-n40-d16-m32-causal-native", "flash_lanes", "linear_lanes :"},
+    {"layer-f32-b1-h2-n40-d16-m32-causal-native", "linear_lanes", "linear_lanes :"},
+    {"layer-f32-b1-h2-n10-d16-m32-causal-native", "layer_few_lanes", NULL},
+};
+#define WAYS ((int)(sizeof ways / sizeof ways[0]))
+
+// NVIDIA's code for a bad address: once something has run, the device is lost.
+static bool is_lost(const struct way *w, cl_int code) {
+    return code == -9999 && !strncmp(w->name, "backward", 8); // whose forward call has run
+}
+
+static bool is_memory(step at, cl_int code) {
+    return code == CL_MEM_OBJECT_ALLOCATION_FAILURE || (code == CL_OUT_OF_HOST_MEMORY && at >= ARGUMENT);
+}
+
+// The call goes on, the log says once why, the context lists it, and the next call does not try it.
+static void go_on(const struct way *w, step at, cl_int code) {
+    char why[512], what[128];
+    clattn_unfit of;
+    snprintf(what, sizeof what, "%s: %s of %s with %d", w->name, step_names[at], w->kernel, (int)code);
+    refuse(w->kernel, at, code);
+    clattn_context *c = open_context(w->rows, NULL);
+    const clattn_status first = run(c, w->name, why);
+    ck_assert_msg(driver.hits > 0, "%s: was not asked", what);
+    ck_assert_msg(first == CLATTN_OK, "%s: %s %s", what, clattn_status_name(first), why);
+    const size_t count = listed(c, &of);
+    ck_assert_msg(count >= 1 && lines == (int)count, "%s: %zu listed, %d lines", what, count, lines);
+    ck_assert_msg(errors == 0, "%s: %d errors in the log", what, errors);
+    ck_assert_str_eq(of.kernel, w->kernel);
+    ck_assert_str_eq(of.step, step_names[at]);
+    ck_assert_int_eq(of.code, code);
+    ck_assert_str_eq(of.line, at == BUILD ? LINE : "");
+    ck_assert(!of.kept && strstr(of.options, "-D"));
+    ck_assert_msg(strstr(line, step_names[at]) && (at != BUILD || strstr(line, LINE)), "%s: %s", what, line);
+    driver.hits = 0;
+    const clattn_status second = run(c, w->name, why);
+    ck_assert_msg(second == CLATTN_OK && driver.hits == 0 && lines == (int)count, "%s: again: %s, %d tries",
+                  what, clattn_status_name(second), driver.hits);
+    refuse(NULL, NO_STEP, 0);
+    clattn_context_destroy(c);
+}
+
+// Memory is no kernel's fault.
+static void keep_status(const struct way *w, step at, cl_int code) {
+    char why[512];
+    refuse(w->kernel, at, code);
+    clattn_context *c = open_context(w->rows, NULL);
+    ck_assert_int_eq(run(c, w->name, why), CLATTN_OUT_OF_MEMORY);
+    ck_assert_int_eq(driver.hits, 1);
+    ck_assert_uint_eq(listed(c, NULL), 0);
+    refuse(NULL, NO_STEP, 0);
+    ck_assert_int_eq(run(c, w->name, why), CLATTN_OK);
+    clattn_context_destroy(c);
+}
+
+// Each step with each code is a matter of two ways, or of all.
+START_TEST(calls_go_on) {
+    const struct way *w = &ways[_i];
+    int turn = 0;
+    for (step at = BUILD; at < STEPS; at++)
+        for (int n = 0; n < CODES; n++) {
+            if (harness_every() > 1 && (turn++ + _i) % WAYS > 1) continue;
+            if (is_memory(at, codes[n]))
+                keep_status(w, at, codes[n]);
+            else if (!is_lost(w, codes[n]))
+                go_on(w, at, codes[n]);
+        }
+    keep_status(w, (step)(BUILD + _i % 4), CL_MEM_OBJECT_ALLOCATION_FAILURE);
+}
+END_TEST
+
+#define PREFILL "attend-f32-b1-h2-n20-d16-causal-lse"
+#define PREFILL_UNFUSED "attend-f32-b1-h2-n20-d16-causal-unfused"
+
+static clattn_plan plan_of(clattn_context *c) {
+    clattn_attention_params p = {.kernel = CLATTN_KERNEL_AUTO};
+    clattn_plan plan;
+    p.q = p.out = p.kv.k = p.kv.v = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 1, 2, 20, 16);
+    p.score.causal = true;
+    ck_assert_int_eq(clattn_attention_plan(c, &p, &plan), CLATTN_OK);
+    return plan;
+}
+
+// All kernels are refused: the status of the plainest, once, and no kernel is at fault.
+START_TEST(the_plainest_fails) {
+    static const clattn_status want[] = {CLATTN_BUILD_FAILED, CLATTN_OUT_OF_MEMORY, CLATTN_DRIVER};
+    static const cl_int with[] = {CL_BUILD_PROGRAM_FAILURE, CL_OUT_OF_RESOURCES, CL_INVALID_KERNEL};
+    char why[512];
+    for (int n = 0; n < 3; n++) {
+        const step at = n == 0 ? BUILD : n == 1 ? LAUNCH : CREATE;
+        refuse("", at, with[n]);
+        clattn_context *c = open_context(NULL, NULL);
+        ck_assert_int_eq(run(c, PREFILL, why), want[n]);
+        ck_assert_uint_eq(listed(c, NULL), 0);
+        ck_assert_int_eq(lines, 0);
+        ck_assert_int_eq(errors, at == BUILD ? 2 : 1); // with the compiler's words
+        refuse(NULL, NO_STEP, 0);
+        ck_assert_int_eq(run(c, PREFILL, why), CLATTN_OK);
+        clattn_context_destroy(c);
+    }
+}
+END_TEST
+
+// A row of the caller's, and the caller's own word, name a kernel that the driver refuses: the plan says so.
+START_TEST(plans_say_why) {
+    char why[512];
+    refuse("flash_lanes", BUILD, CL_BUILD_PROGRAM_FAILURE);
+    clattn_context *c = open_context("flash_lanes :", NULL);
+    ck_assert_str_eq(plan_of(c).kernel_name, "flash_lanes");
+    ck_assert_int_eq(run(c, "attend-f32-b1-h2-n20-d16-causal-flash", why), CLATTN_OK);
+    clattn_plan plan = plan_of(c);
+    ck_assert_str_eq(plan.kernel_name, "flash");
+    ck_assert_msg(strstr(plan.why, "flash_lanes") && strstr(plan.why, "-11"), "%s", plan.why);
+    clattn_context_destroy(c);
+    driver.kernel = "flash";
+    c = open_context("flash_lanes :", NULL);
+    ck_assert_int_eq(run(c, "attend-f32-b1-h2-n20-d16-causal-flash", why), CLATTN_OK);
+    plan = plan_of(c);
+    ck_assert_int_eq(plan.kernel, CLATTN_KERNEL_UNFUSED);
+    ck_assert_msg(strstr(plan.why, "flash_lanes") && strstr(plan.why, "-11"), "%s", plan.why);
+    refuse(NULL, NO_STEP, 0);
+    clattn_context_destroy(c);
+}
+END_TEST
+
+static clattn_context *open_again(const char *cache, bool measure_again) {
+    driver.hits = driver.builds = lines = errors = 0;
+    return harness_open((clattn_context_params){.context = harness()->opencl,
+                                                .cache_dir = cache,
+                                                .measure_again = measure_again,
+                                                .clblast_path = "/nowhere",
+                                                .log = {.fn = hear, .level = CLATTN_LOG_INFO}});
+}
+
+// The next process does not build it, until somebody measures; a launch is tried again.
+START_TEST(builds_are_kept) {
+    char why[512];
+    clattn_unfit of;
+    for (int n = 0; n < 3; n++) { // by measure_again, by clattn_context_measure; a launch
+        const step at = n < 2 ? BUILD : LAUNCH;
+        char *cache = in_folder(n == 0 ? "again" : n == 1 ? "measure" : "launch");
+        refuse("flash_lanes", at, CL_INVALID_KERNEL);
+        clattn_context *c = open_again(cache, false);
+        ck_assert_int_eq(run(c, PREFILL, why), CLATTN_OK);
+        ck_assert_uint_eq(listed(c, &of), 1);
+        ck_assert_int_eq(of.kept, at == BUILD);
+        clattn_context_destroy(c);
+        c = open_again(cache, false);
+        ck_assert_uint_eq(listed(c, &of), at == BUILD);
+        ck_assert_str_eq(plan_of(c).kernel_name, at == BUILD ? "flash" : "flash_lanes");
+        ck_assert_int_eq(run(c, PREFILL, why), CLATTN_OK);
+        ck_assert_int_eq(driver.hits, at == LAUNCH);
+        if (at == BUILD) {
+            ck_assert_int_eq(driver.builds, 0);
+            ck_assert_int_eq(of.code, CL_INVALID_KERNEL);
+            ck_assert_str_eq(of.line, LINE);
+            ck_assert(of.kept && strstr(of.options, "-DHEAD_DIM=16"));
+        }
+        refuse(NULL, NO_STEP, 0);
+        if (n == 1) ck_assert_int_eq(clattn_context_measure(c), CLATTN_OK);
+        if (n == 1) ck_assert_uint_eq(listed(c, NULL), 0);
+        clattn_context_destroy(c);
+        if (n == 2) continue;
+        c = open_again(cache, n == 0);
+        ck_assert_uint_eq(listed(c, NULL), 0);
+        ck_assert_str_eq(plan_of(c).kernel_name, "flash_lanes");
+        clattn_context_destroy(c);
+    }
+}
+END_TEST
+
+// Groups of more than so many work-items are refused, on a device that is no CPU: smaller ones do it all.
+static const char *const on_gpus[] = {
+    "attend-f32-b1-h4-hkv2-n20-d16-causal-lse",      "attend-f32-b1-h4-hkv2-n1-nkv40-d16-full",
+    "attend-f32-b1-h2-n20-d16-causal-unfused",       "attend-f32-b1-h2-n3-nkv20-d16-causal-append3",
+    "attend-f32-b1-h2-n20-d16-causal-ropehalf",      "linear-f32-b1-h2-n40-d16-m32-full-native",
+    "backward-f32-b1-h2-n12-nkv9-d16-full",          "layer-f32-b1-h2-n10-d16-m32-causal-native",
+    "attend-f32-b1-h2-n20-d16-causal-flash-kvi8-lse"};
+
+START_TEST(groups_become_smaller) {
+    static const cl_int by[] = {CL_INVALID_WORK_GROUP_SIZE, CL_OUT_OF_RESOURCES};
+    static const size_t most[] = {32, 1};
+    char why[512];
+    driver.slow_device = true;
+    for (int n = 0; n < 2; n++) {
+        refuse("", LAUNCH, by[(n + _i) % 2]);
+        driver.most = most[n];
+        clattn_context *c = open_context(NULL, NULL);
+        const clattn_status status = run(c, on_gpus[_i], why);
+        ck_assert_msg(status == CLATTN_OK, "%s: %s %s", on_gpus[_i], clattn_status_name(status), why);
+        ck_assert_msg(driver.hits > 0 && driver.hits < 40, "%s: %d refusals", on_gpus[_i], driver.hits);
+        driver.hits = 0;
+        ck_assert_int_eq(run(c, on_gpus[_i], why), CLATTN_OK);
+        ck_assert_int_eq(driver.hits, 0);
+        clattn_context_destroy(c);
+    }
+    refuse(NULL, NO_STEP, 0);
+    driver.slow_device = false;
+}
+END_TEST
+
+// A launch that fails behind others of its call, on each queue: all is run again.
+START_TEST(calls_run_again_whole) {
+    static const char *const last[] = {"softmax", "values"};
+    const cl_command_queue queues[] = {harness()->queue, harness()->out_of_order};
+    struct place *place = harness_place();
+    char why[512];
+    for (int q = 0; q < 2 && queues[q]; q++)
+        for (int n = 0; n < 2; n++) {
+            place->queue = queues[q];
+            refuse(last[n], LAUNCH, CL_INVALID_WORK_GROUP_SIZE);
+            driver.most = 1, driver.slow_device = true;
+            clattn_context *c = open_context(NULL, NULL);
+            const clattn_status status = run(c, PREFILL_UNFUSED, why);
+            ck_assert_msg(status == CLATTN_OK, "%s: %s %s", last[n], clattn_status_name(status), why);
+            ck_assert_int_gt(driver.hits, 0);
+            refuse(NULL, NO_STEP, 0);
+            driver.slow_device = false;
+            clattn_context_destroy(c);
+        }
+    place->queue = harness()->queue;
+}
+END_TEST
+
+// Kernels that have one form: the call fails, and the next one works.
+START_TEST(one_form) {
+    static const char *const kernels[] = {"append", "rope"};
+    static const char *const names[] = {"attend-f32-b1-h2-n3-nkv20-d16-causal-append3",
+                                        "attend-f32-b1-h2-n20-d16-causal-ropehalf"};
+    static const clattn_status want[] = {CLATTN_BUILD_FAILED, CLATTN_DRIVER, CLATTN_DRIVER, CLATTN_DRIVER};
+    char why[512];
+    for (int n = 0; n < 2; n++)
+        for (step at = BUILD; at < STEPS; at++) {
+            refuse(kernels[n], at, CL_INVALID_KERNEL);
+            clattn_context *c = open_context(NULL, NULL);
+            ck_assert_int_eq(run(c, names[n], why), want[at - BUILD]);
+            ck_assert_uint_eq(listed(c, NULL), 0);
+            refuse(NULL, NO_STEP, 0);
+            ck_assert_int_eq(run(c, names[n], why), CLATTN_OK);
+            clattn_context_destroy(c);
+        }
+}
+END_TEST
+
+// While a step is recorded another kernel is taken; a replay that fails says so, and the next recording goes without the kernel.
+static clattn_status record(clattn_context *c, struct case_arrays *arrays, clattn_recording **r) {
+    ck_assert_int_eq(clattn_recording_begin(c, harness()->queue, r), CLATTN_OK);
+    const clattn_status status = case_enqueue(c, harness()->queue, arrays, NULL);
+    ck_assert_int_eq(clattn_recording_end(*r), CLATTN_OK);
+    return status;
+}
+
+START_TEST(recorded_steps) {
+    struct test_case test;
+    struct case_arrays arrays;
+    struct place place = *harness_place();
+    clattn_recording *r;
+    clattn_unfit of;
+    char why[512];
+    ck_assert(case_parse(PREFILL, &test, why));
+    for (int n = 0; n < 2; n++) {
+        clattn_context *c = place.context = open_context(NULL, NULL);
+        struct case_data *data = case_make(&test);
+        case_bind(data, &place, &arrays);
+        refuse(n == 0 ? "flash_lanes" : NULL, ARGUMENT, CL_INVALID_KERNEL_ARGS);
+        ck_assert_int_eq(record(c, &arrays, &r), CLATTN_OK);
+        ck_assert_uint_eq(listed(c, NULL), n == 0);
+        refuse(n == 1 ? "flash_lanes" : NULL, LAUNCH, CL_OUT_OF_RESOURCES);
+        const clattn_status replayed = clattn_recording_enqueue(r, place.queue, 0, NULL, NULL);
+        ck_assert_int_eq(replayed, n == 0 ? CLATTN_OK : CLATTN_OUT_OF_MEMORY);
+        ck_assert_uint_eq(listed(c, &of), 1);
+        ck_assert_str_eq(of.kernel, "flash_lanes");
+        clattn_recording_destroy(r);
+        if (n == 1) {
+            ck_assert_int_eq(record(c, &arrays, &r), CLATTN_OK);
+            ck_assert_int_eq(clattn_recording_enqueue(r, place.queue, 0, NULL, NULL), CLATTN_OK);
+            harness_finish(place.queue);
+            clattn_recording_destroy(r);
+        }
+        harness_finish(place.queue);
+        ck_assert_msg(case_holds(data, &arrays, place.queue, why, sizeof why), "%s", why);
+        refuse(NULL, NO_STEP, 0);
+        case_unbind(&arrays);
+        case_free(data);
+        clattn_context_destroy(c);
+    }
+}
+END_TEST
+
+// A workspace that was right for a kernel which the driver then refuses.
+START_TEST(workspaces_stay_large_enough) {
+    struct test_case test;
+    struct case_arrays arrays;
+    struct place place = *harness_place();
+    cl_int code;
+    char why[512];
+    cl_mem few = clCreateBuffer(harness()->opencl, CL_MEM_READ_WRITE, 16, NULL, &code);
+    ck_assert(case_parse(PREFILL, &test, why));
+    clattn_context *c = place.context = open_context(NULL, NULL);
+    struct case_data *data = case_make(&test);
+    case_bind(data, &place, &arrays);
+    arrays.params.workspace = few;
+    refuse("flash", BUILD, CL_BUILD_PROGRAM_FAILURE);
+    for (int n = 0; n < 2; n++) {
+        ck_assert_int_eq(clattn_attention_enqueue(c, place.queue, &arrays.params, 0, NULL, NULL), CLATTN_OK);
+        harness_finish(place.queue);
+        ck_assert_msg(case_holds(data, &arrays, place.queue, why, sizeof why), "%s", why);
+    }
+    refuse(NULL, NO_STEP, 0);
+    case_unbind(&arrays);
+    case_free(data);
+    clReleaseMemObject(few);
+    clattn_context_destroy(c);
+}
+END_TEST
+
+// A text of the caller's that no kernel compiles is the caller's error, with its line; one that the lanes' kernel alone does not compile
+// leaves that kernel to other texts.
+static clattn_status prepare_mod(clattn_context *c, const char *text) {
+    clattn_attention_params p = {.kernel = CLATTN_KERNEL_AUTO};
+    p.q = p.out = p.kv.k = p.kv.v = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 1, 2, 20, 16);
+    p.score.score_mod = text;
+    return clattn_attention_prepare(c, &p);
+}
+
+START_TEST(texts_of_the_caller) {
+    char text[512];
+    lines = errors = 0;
+    clattn_context *c = harness_open((clattn_context_params){
+        .context = harness()->opencl, .mods_unchecked = true, .log = {.fn = hear, .level = CLATTN_LOG_INFO}});
+    ck_assert_int_eq(prepare_mod(c, "score + nothing_of_that_name"), CLATTN_BUILD_FAILED);
+    clattn_context_last_error(c, text, sizeof text);
+    ck_assert_msg(strstr(text, "score_mod:1:"), "%s", text);
+    ck_assert_uint_eq(listed(c, NULL), 0);
+    ck_assert_int_eq(lines, 0);
+    refuse("flash_lanes", BUILD, CL_BUILD_PROGRAM_FAILURE);
+    ck_assert_int_eq(prepare_mod(c, "score * 0.5f"), CLATTN_OK);
+    ck_assert_uint_eq(listed(c, NULL), 1);
+    driver.hits = 0;
+    ck_assert_int_eq(prepare_mod(c, "score * 0.5f"), CLATTN_OK);
+    ck_assert_int_eq(driver.hits, 0);
+    ck_assert_int_eq(prepare_mod(c, "score * 0.25f"), CLATTN_OK);
+    ck_assert_int_gt(driver.hits, 0);
+    refuse(NULL, NO_STEP, 0);
+    clattn_context_destroy(c);
+}
+END_TEST
+
+static void *prepare_thread(void *context) {
+    clattn_attention_params p = {.kernel = CLATTN_KERNEL_AUTO};
+    p.q = p.out = p.kv.k = p.kv.v = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 1, 2, 20, 16);
+    return (void *)(intptr_t)clattn_attention_prepare(context, &p);
+}
+
+START_TEST(threads_meet_it_at_once) {
+    enum { THREADS = 6 };
+    pthread_t thread[THREADS];
+    refuse("flash_lanes", BUILD, CL_BUILD_PROGRAM_FAILURE);
+    clattn_context *c = open_context(NULL, NULL);
+    for (int n = 0; n < THREADS; n++)
+        ck_assert_int_eq(pthread_create(&thread[n], NULL, prepare_thread, c), 0);
+    for (int n = 0; n < THREADS; n++) {
+        void *status;
+        pthread_join(thread[n], &status);
+        ck_assert_int_eq((int)(intptr_t)status, CLATTN_OK);
+    }
+    ck_assert_uint_eq(listed(c, NULL), 1);
+    refuse(NULL, NO_STEP, 0);
+    clattn_context_destroy(c);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("way_down");
+    TCase *group = harness_add(suite, "calls", (const TTest *const[]){NULL});
+    tcase_add_loop_test(group, calls_go_on, 0, WAYS);
+    harness_add(suite, "ends",
+                (const TTest *const[]){the_plainest_fails, plans_say_why, one_form, recorded_steps,
+                                       workspaces_stay_large_enough, texts_of_the_caller,
+                                       threads_meet_it_at_once, calls_run_again_whole, NULL});
+    tcase_add_loop_test(harness_add(suite, "groups", (const TTest *const[]){NULL}), groups_become_smaller, 0,
+                        (int)(sizeof on_gpus / sizeof on_gpus[0]));
+    TCase *kept = harness_add(suite, "kept", (const TTest *const[]){builds_are_kept, NULL});
+    tcase_add_unchecked_fixture(kept, enter, leave);
+    return harness_run(suite);
+}
