@@ -2,6 +2,7 @@
 // them, until they are measured again.
 #include "support/harness.h"
 
+#include "device/defects.h"
 #include "probe/lane_widths.h"
 #include "probe/probe.h"
 #include "probe/rates.h"
@@ -320,9 +321,33 @@ START_TEST(surveys) {
 }
 END_TEST
 
+// A text that is too long keeps its end, where Adreno's drivers name the compiler: one that its sub-groups end the process of.
+START_TEST(long_texts) {
+    const struct layer_control *layer = layer_client();
+    char text[300];
+    if (!layer) return;
+    memset(text, 'x', sizeof text);
+    snprintf(text + 200, sizeof text - 200, " Compiler E031.37.07.00");
+    layer->pretend(CL_DRIVER_VERSION, text, strlen(text) + 1);
+    clattn_context *c = open_context(NULL);
+    layer->pretend(0, NULL, 0);
+    const char *driver = c->capabilities.driver, *end = strstr(driver, "Compiler E031.37.07.00");
+    ck_assert_msg(driver[0] == 'x' && end && !end[22] && strstr(driver, "x...x"), "%s", driver);
+    ck_assert(cla_defect(DEFECT_OF_SUBGROUPS, &c->capabilities) && !c->capabilities.subgroups);
+    clattn_context_destroy(c);
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {answers_are_kept,         answers_of_another, keys,    widths_of_a_device,
-                                  marks_of_ended_processes, fatal_probes,       surveys, NULL};
+    const TTest *const tests[] = {answers_are_kept,
+                                  answers_of_another,
+                                  keys,
+                                  widths_of_a_device,
+                                  marks_of_ended_processes,
+                                  fatal_probes,
+                                  long_texts,
+                                  surveys,
+                                  NULL};
     Suite *suite = suite_create("probe_kept");
     harness_add(suite, "kept", tests);
     return harness_run(suite);
