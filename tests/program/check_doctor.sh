@@ -1,7 +1,7 @@
 #!/bin/sh
 # clattn doctor on drivers that are right, absent, broken, silent, that end a process and that stop one; what it prints has nothing personal.
-# And a command on such drivers goes on without what ended a process.   $1 build folder; $2 some: no devices command on a driver that
-# is surveyed
+# And a command on such drivers goes on without what ended a process.   $1 build folder; $2 some: neither Oclgrind nor the
+# devices command on a driver that is surveyed
 set -u
 clattn=$PWD/$1/clattn
 work=$(mktemp -d)
@@ -100,5 +100,12 @@ json 'not report["devices"][0]["driver_known"]'
 unkind UNKIND_VERSION='OpenCL 3.0 Stranger 1.0' "$clattn" devices --measure --json --cache-dir cache >out 2>err || complain "devices --measure:" err
 json 'not any(e["died"] for e in report["devices"][0]["engines"])'
 json 'any(e["works"] for e in report["devices"][0]["engines"] if e["name"] == "tiles through local memory")'
+# Oclgrind ends the process where it compiles inline assembly, of x86 and of PTX: it calls itself a CPU and a GPU.
+if command -v oclgrind >/dev/null; then
+    oclgrind "$clattn" verify --only flash --verbose --cache-dir interpreted --case attend-f32-b1-h1-n3-nkv5-d8-full >out 2>err ||
+        complain "verify on Oclgrind: exit status $?" err
+    says '1 pass'
+    grep -q 'a survey is done; 2 of its processes ended early$' err || complain "no survey on Oclgrind:" err
+fi
 [ "$bad" = 0 ] && echo "clattn doctor and surveys: all held"
 exit "$bad"
