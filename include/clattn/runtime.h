@@ -172,8 +172,9 @@ typedef struct clattn_capabilities {
     /* CLATTN_ASSEMBLY_*, or-ed: the compiler is known to take it (docs/drivers.md), or a context found a survey of the
      * device in its cache_dir (clattn_device_survey). No kernel has any other. */
     uint32_t assembly;
-    bool driver_known;   /* clattn's suites ran on this driver; on another one a survey comes first */
-    bool unified_memory; /* CL_DEVICE_HOST_UNIFIED_MEMORY: device and host share one memory, as CPUs and integrated GPUs do */
+    bool driver_known; /* clattn's suites ran on this driver; on another one a survey comes first */
+    bool
+        unified_memory; /* CL_DEVICE_HOST_UNIFIED_MEMORY: device and host share one memory, as CPUs and integrated GPUs do */
 } clattn_capabilities;
 
 /* List the devices of all platforms, in the order of the OpenCL loader, which is found first (opencl.h).
