@@ -77,7 +77,8 @@ typedef enum clattn_log_level {
 
 /* Receives one message (a line, except a build log) without a newline at its end.
  * Lifetime: `message` is valid during the call.   Threads: called on the thread whose call it is about, so it must be
- * safe to call from several at once.   It must not call back into the same context. */
+ * safe to call from several at once. A line about a kernel that the driver compiles for more than 10 seconds comes from a thread of the
+ * library's own, which ends before the call does.   It must not call back into the same context. */
 typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *message);
 
 /* Where messages go, and which of them. */
@@ -402,6 +403,9 @@ typedef struct clattn_unfit {
  * and nothing is listed then. Each listed kernel is one line in the log (CLATTN_LOG_INFO), and `why` of a plan names it.
  *   Not a kernel's failure: CL_MEM_OBJECT_ALLOCATION_FAILURE; CL_OUT_OF_HOST_MEMORY of a launch; a lost device; an object of the
  *   caller's that is not valid. Such a call fails at once.
+ *   A call of several launches is run again whole. One that writes over what it reads, such as RoPE in place, fails with the status of the
+ *   launch where such a launch was enqueued before, and what it writes is undefined. A replay fails so, too (record.h).
+ *   A workspace that is smaller than the other kernel needs is not used: the call borrows from the context.
  * A failed build is kept in cache_dir and cache, for this device, driver and version of clattn. A failed launch counts for this context
  * alone. clattn_context_measure, and a context with measure_again, forget all of them.
  *   kernels   room for `capacity` entries, or NULL with capacity 0 to ask for the number alone

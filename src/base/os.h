@@ -53,6 +53,14 @@ void cla_os_condition_wait(os_condition *condition, os_mutex *held);
 void cla_os_condition_wake_all(os_condition *condition);
 void cla_os_condition_destroy(os_condition *condition);
 
+/* A thread that calls see(user) once, unless the watch ends within so many seconds; it takes no signals. NULL where there is no memory
+ * or no thread. After its end see() does not run any more; NULL is allowed. */
+struct clattn_host_memory;
+typedef struct os_watch os_watch;
+os_watch *cla_os_watch_begin(const struct clattn_host_memory *host, unsigned seconds, void (*see)(void *user),
+                             void *user);
+void cla_os_watch_end(os_watch *watch);
+
 /* A folder that nobody but this user can change, held open: a rename or a symbolic link put in its place
  * later changes nothing. `name` is one path component made by the caller, never text from outside. */
 typedef struct os_folder os_folder;

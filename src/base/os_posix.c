@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdalign.h>
 #include <stdio.h>
 #include <string.h>
@@ -80,6 +81,75 @@ void cla_os_condition_wake_all(os_condition *condition) {
 }
 void cla_os_condition_destroy(os_condition *condition) {
     (void)pthread_cond_destroy(native_condition(condition));
+}
+
+struct os_watch {
+    pthread_t thread;
+    os_mutex lock; /* guards `over` */
+    os_condition woken;
+    bool over;
+    struct timespec until;
+    void (*see)(void *user);
+    void *user;
+    const struct clattn_host_memory *host;
+};
+
+static void *watch(void *own) {
+    os_watch *w = own;
+    int code = 0;
+    cla_os_mutex_lock(&w->lock);
+    while (!w->over && code == 0)
+        code = pthread_cond_timedwait(native_condition(&w->woken), native(&w->lock), &w->until);
+    const bool over = w->over;
+    cla_os_mutex_unlock(&w->lock);
+    if (!over && code == ETIMEDOUT) w->see(w->user);
+    return NULL;
+}
+
+static bool start_watch(os_watch *w) {
+    sigset_t all, before;
+    sigfillset(&all);
+    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return false;
+    const bool started = pthread_create(&w->thread, NULL, watch, w) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
+static void release_watch(os_watch *w) {
+    cla_os_condition_destroy(&w->woken);
+    cla_os_mutex_destroy(&w->lock);
+    cla_host_release(w->host, w);
+}
+
+os_watch *cla_os_watch_begin(const struct clattn_host_memory *host, unsigned seconds, void (*see)(void *user),
+                             void *user) {
+    os_watch *w = cla_host_take_zeroed(host, 1, sizeof *w);
+    if (!w) return NULL;
+    w->see = see, w->user = user, w->host = host;
+    (void)clock_gettime(CLOCK_REALTIME, &w->until);
+    w->until.tv_sec += (time_t)seconds;
+    if (!cla_os_mutex_init(&w->lock)) {
+        cla_host_release(host, w);
+        return NULL;
+    }
+    if (!cla_os_condition_init(&w->woken)) {
+        cla_os_mutex_destroy(&w->lock);
+        cla_host_release(host, w);
+        return NULL;
+    }
+    if (start_watch(w)) return w;
+    release_watch(w);
+    return NULL;
+}
+
+void cla_os_watch_end(os_watch *w) {
+    if (!w) return;
+    cla_os_mutex_lock(&w->lock);
+    w->over = true;
+    cla_os_condition_wake_all(&w->woken);
+    cla_os_mutex_unlock(&w->lock);
+    (void)pthread_join(w->thread, NULL);
+    release_watch(w);
 }
 
 struct os_folder {

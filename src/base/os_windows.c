@@ -70,6 +70,42 @@ void cla_os_condition_destroy(os_condition *condition) {
     (void)condition;
 }
 
+struct os_watch {
+    HANDLE thread, over;
+    unsigned seconds;
+    void (*see)(void *user);
+    void *user;
+    const struct clattn_host_memory *host;
+};
+
+static DWORD WINAPI watch(void *own) {
+    os_watch *w = own;
+    if (WaitForSingleObject(w->over, w->seconds * 1000) == WAIT_TIMEOUT) w->see(w->user);
+    return 0;
+}
+
+os_watch *cla_os_watch_begin(const struct clattn_host_memory *host, unsigned seconds, void (*see)(void *user),
+                             void *user) {
+    os_watch *w = cla_host_take_zeroed(host, 1, sizeof *w);
+    if (!w) return NULL;
+    *w = (os_watch){.seconds = seconds, .see = see, .user = user, .host = host};
+    w->over = CreateEventW(NULL, TRUE, FALSE, NULL);
+    w->thread = w->over ? CreateThread(NULL, 0, watch, w, 0, NULL) : NULL;
+    if (w->thread) return w;
+    if (w->over) (void)CloseHandle(w->over);
+    cla_host_release(host, w);
+    return NULL;
+}
+
+void cla_os_watch_end(os_watch *w) {
+    if (!w) return;
+    (void)SetEvent(w->over);
+    (void)WaitForSingleObject(w->thread, INFINITE);
+    (void)CloseHandle(w->thread);
+    (void)CloseHandle(w->over);
+    cla_host_release(w->host, w);
+}
+
 struct os_folder {
     HANDLE handle; /* open without FILE_SHARE_DELETE, so that the path keeps naming this folder */
     wchar_t *path; /* absolute: the current directory may change */

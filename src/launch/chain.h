@@ -20,6 +20,7 @@ typedef struct chain {
     bool keeps_times; // the queue does, of each command that has an event
     bool wants_event; // the caller does; false at first
     bool started;     // a command was enqueued
+    bool again;       // the call was planned again after a failure
     bool changed;     // one of them was a launch that changes what the call reads (launch.changes)
     pool_slot *loans; // what the call has borrowed
     const clattn_progress *progress; // the caller's, who hears of each launch that has `flops`; NULL: none

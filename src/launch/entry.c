@@ -56,10 +56,9 @@ clattn_status cla_entry_enqueue(const entry *e, clattn_context *context, const v
             "%s: the queue's calls are recorded: NULL is needed, and clattn_recording_enqueue takes one",
             at->event ? "event" : "wait_list");
     const unsigned begun = cla_mods_begin(context);
-    bool again = false;
-    while ((status = run(e, params, at, &steps, job)) == ENTRY_PLAN_AGAIN) again = true;
+    while ((status = run(e, params, at, &steps, job)) == ENTRY_PLAN_AGAIN) steps.again = true;
     cla_mods_end(context, begun);
     cla_chain_drop(&steps);
-    if (again) cla_unfit_settle(context, status == CLATTN_OK);
+    if (steps.again) cla_unfit_settle(context, status == CLATTN_OK);
     return status;
 }

@@ -212,10 +212,9 @@ static clattn_status make_launch(const fusing *f, const fused *w, recorded **res
     cl_mem shared;
     cl_kernel kernel;
     TRY(make_shared(f, w, &shared));
-    cl_int code = cla_program_take_kernel(f->step, &kernel);
-    if (code != CL_SUCCESS) return cla_context_fail_opencl(c, code, "clCreateKernel");
+    TRY(cla_program_take_kernel(c, f->step, &kernel));
     recorded *x = cla_host_take_zeroed(&c->host, 1, sizeof *x);
-    code = x ? set_arguments(w, kernel, shared) : CL_OUT_OF_HOST_MEMORY;
+    const cl_int code = x ? set_arguments(w, kernel, shared) : CL_OUT_OF_HOST_MEMORY;
     if (code != CL_SUCCESS) {
         clReleaseKernel(kernel);
         cla_host_release(&c->host, x);

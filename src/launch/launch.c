@@ -59,7 +59,7 @@ static clattn_status record_part(chain *c, const launch *l, const grid_part *par
     if (c->progress)
         return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
                                 "progress: is not told of a call that is recorded: NULL is needed");
-    cl_int code = cla_program_take_kernel(l->program, &kernel);
+    cl_int code = cla_program_object(l->program, &kernel);
     if (code != CL_SUCCESS) return refuse(c, l, UNFIT_OBJECT, code);
     code = set_arguments(c, l, kernel);
     if (code == CL_SUCCESS) return cla_recording_keep(c, l, kernel, part->offset, part->size);
@@ -72,7 +72,7 @@ static clattn_status enqueue_part(chain *c, const launch *l, const grid_part *pa
     cl_kernel kernel;
     unfit_step step = UNFIT_ARGUMENT;
     if (c->recording) return record_part(c, l, part);
-    cl_int code = cla_program_take_kernel(l->program, &kernel);
+    cl_int code = cla_program_object(l->program, &kernel);
     if (code != CL_SUCCESS) return refuse(c, l, UNFIT_OBJECT, code);
     code = set_arguments(c, l, kernel);
     if (code == CL_SUCCESS) {
@@ -82,6 +82,7 @@ static clattn_status enqueue_part(chain *c, const launch *l, const grid_part *pa
     cla_program_give_kernel(l->program, kernel);
     if (code != CL_SUCCESS) return refuse(c, l, step, code);
     cla_chain_took(c, event);
+    if (c->again) cla_unfit_worked(c->context, &l->program->spec);
     c->changed |= l->changes;
     if (l->flops == 0.0) c->waited_ns = 0;
     cla_context_mark_run(c->context);

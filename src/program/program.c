@@ -146,11 +146,34 @@ static cl_int compile(clattn_context *c, const program_spec *spec, const char *o
     return *built && code == CL_SUCCESS ? cla_binary_unhide(c, options, built) : code;
 }
 
+// A compiler that works for long is told of while it does: rusticl's and NVIDIA's took minutes for kernels of others.
+#define LONG_SECONDS 10
+
+typedef struct long_build {
+    const clattn_context *context;
+    const char *name, *options;
+} long_build;
+
+static void tell_of_long(void *user) {
+    const long_build *b = user;
+    cla_log_send(&b->context->log, CLATTN_LOG_INFO,
+                 "kernel %s: the driver's compiler has worked for %d seconds, and goes on: %s", b->name,
+                 LONG_SECONDS, b->options);
+}
+
+static os_watch *watch_build(const clattn_context *c, long_build *b) {
+    if (!c->log.fn || c->log.level < CLATTN_LOG_INFO) return NULL;
+    return cla_os_watch_begin(&c->host, LONG_SECONDS, tell_of_long, b);
+}
+
 static clattn_status build_source(clattn_context *c, const program_spec *spec, const char *options,
                                   cl_program *result) {
     char plain[PROGRAM_MOST_OPTIONS + sizeof PROGRAM_PLAIN + 8];
     cl_program built = NULL;
+    long_build about = {c, clattn_kernel_sources[spec->id].name, options};
+    os_watch *watch = watch_build(c, &about);
     cl_int code = compile(c, spec, options, &built);
+    cla_os_watch_end(watch);
     if (built && code != CL_SUCCESS && !cla_opencl_is_of_device(code) && spec->inserted &&
         strstr(spec->inserted, PROGRAM_PLAIN)) {
         clReleaseProgram(built);
@@ -390,13 +413,18 @@ size_t cla_program_group(const clattn_context *context, const program *p) {
     return shown && shown < p->group_limit ? shown : p->group_limit;
 }
 
-cl_int cla_program_take_kernel(program *p, cl_kernel *kernel) {
+cl_int cla_program_object(program *p, cl_kernel *kernel) {
     cl_int code = CL_SUCCESS;
     cla_os_mutex_lock(&p->lock);
     *kernel = p->idle_count > 0 ? p->idle[--p->idle_count] : NULL;
     cla_os_mutex_unlock(&p->lock);
     if (!*kernel) *kernel = clCreateKernel(p->program, clattn_kernel_sources[p->spec.id].name, &code);
     return *kernel ? CL_SUCCESS : code != CL_SUCCESS ? code : CL_INVALID_KERNEL;
+}
+
+clattn_status cla_program_take_kernel(clattn_context *context, program *p, cl_kernel *kernel) {
+    const cl_int code = cla_program_object(p, kernel);
+    return code == CL_SUCCESS ? CLATTN_OK : cla_context_fail_opencl(context, code, "clCreateKernel");
 }
 
 void cla_program_give_kernel(program *p, cl_kernel kernel) {

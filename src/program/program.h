@@ -80,8 +80,9 @@ cl_int cla_program_link(clattn_context *context, const program_spec *spec, const
 // Work-items that a group may have: what the compiled kernel allows, and no launch of it has shown to be too many.
 size_t cla_program_group(const clattn_context *context, const program *p);
 
-// A kernel object for one launch, or OpenCL's error; and back again.
-cl_int cla_program_take_kernel(program *p, cl_kernel *kernel);
+// A kernel object for one launch, or OpenCL's error; the same, of which a call fails; and back again.
+cl_int cla_program_object(program *p, cl_kernel *kernel);
+clattn_status cla_program_take_kernel(clattn_context *context, program *p, cl_kernel *kernel);
 void cla_program_give_kernel(program *p, cl_kernel kernel);
 
 // The programs that have this text inserted are taken off the context; false, and none is: one is being built. The caller holds

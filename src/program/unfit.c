@@ -9,14 +9,6 @@
 #define MOST_MARKS 1024 // past these a failure ends its call, as it would without a record
 #define STATUS_LINE 700
 
-const char *const cla_unfit_steps[UNFIT_STEPS] = {[UNFIT_SOURCE] = "clCreateProgramWithSource",
-                                                  [UNFIT_BUILD] = "clBuildProgram",
-                                                  [UNFIT_CREATE] = "clCreateKernel",
-                                                  [UNFIT_INFO] = "clGetKernelWorkGroupInfo",
-                                                  [UNFIT_OBJECT] = "clCreateKernel",
-                                                  [UNFIT_ARGUMENT] = "clSetKernelArg",
-                                                  [UNFIT_LAUNCH] = "clEnqueueNDRangeKernel"};
-
 bool cla_unfit_create(clattn_context *c) {
     unfit_list *list = cla_host_take_zeroed(&c->host, 1, sizeof *list);
     if (list && cla_os_mutex_init(&list->lock)) {
@@ -26,17 +18,6 @@ bool cla_unfit_create(clattn_context *c) {
     }
     cla_host_release(&c->host, list);
     return false;
-}
-
-void cla_unfit_release(const clattn_host_memory *host, unfit_mark *m) {
-    while (m) {
-        unfit_mark *next = m->next;
-        cla_host_release(host, m->options);
-        cla_host_release(host, m->log);
-        cla_host_release(host, m->text);
-        cla_host_release(host, m);
-        m = next;
-    }
 }
 
 void cla_unfit_destroy(clattn_context *c) {
@@ -53,14 +34,6 @@ static const void *this_thread(void) {
     return &place;
 }
 
-uint64_t cla_unfit_hash(const void *bytes, size_t count) {
-    uint8_t digest[SHA256_BYTES];
-    uint64_t hash = 0;
-    cla_sha256_of(bytes, count, digest);
-    for (int i = 0; i < 8; i++) hash = hash << 8 | digest[i];
-    return hash;
-}
-
 static uint64_t hash_of(const char *inserted) {
     return inserted ? cla_unfit_hash(inserted, strlen(inserted)) : 0;
 }
@@ -69,37 +42,12 @@ static const char *options_of(const char *options) {
     return options ? options : PROGRAM_OPTIONS;
 }
 
-bool cla_unfit_same(const unfit_mark *a, const unfit_mark *b) {
-    return a->id == b->id && a->inserted == b->inserted && cla_knobs_equal(&a->knobs, &b->knobs) &&
-           !strcmp(a->options, b->options);
-}
-
 // A key to compare with; its texts are the spec's.
 static unfit_mark key_of(const program_spec *spec) {
     return (unfit_mark){.id = spec->id,
                         .knobs = spec->knobs,
                         .options = (char *)(uintptr_t)options_of(spec->options),
                         .inserted = hash_of(spec->inserted)};
-}
-
-// The caller holds the lock.
-static void count_again(unfit_list *list) {
-    int count = 0;
-    uint32_t group[KERNEL_COUNT] = {0};
-    for (const unfit_mark *m = list->marks; m; m = m->next) {
-        count++;
-        if (m->smaller && (!group[m->id] || m->group < group[m->id])) group[m->id] = m->group;
-    }
-    for (int id = 0; id < KERNEL_COUNT; id++) atomic_store(&list->group[id], group[id]);
-    atomic_store(&list->count, count);
-}
-
-void cla_unfit_add(unfit_list *list, unfit_mark *m) {
-    unfit_mark **at = &list->marks;
-    while (*at) at = &(*at)->next;
-    m->next = NULL;
-    *at = m;
-    count_again(list);
 }
 
 static unfit_mark *find(const unfit_list *list, const unfit_mark *key, const void *owner) {
@@ -170,7 +118,7 @@ static bool record(clattn_context *c, const unfit_failure *f) {
     m->work_group = f->work_group;
     m->group = (uint32_t)(group < UINT32_MAX ? group : UINT32_MAX);
     m->smaller = group > 0;
-    count_again(list);
+    cla_unfit_count(list);
     return true;
 }
 
@@ -292,12 +240,29 @@ static bool leave(clattn_context *c, unfit_mark *m) {
     return isnew;
 }
 
+// A kernel of one form that failed once, and did it when the call was run again: its failure was no fault of its own.
+void cla_unfit_worked(clattn_context *c, const program_spec *spec) {
+    unfit_list *list = c->unfit;
+    const unfit_mark key = key_of(spec);
+    unfit_mark *gone = NULL;
+    cla_os_mutex_lock(&list->lock);
+    for (unfit_mark **at = &list->marks; *at && !gone; at = &(*at)->next) {
+        if ((*at)->owner != this_thread() || (*at)->smaller || !cla_unfit_same(*at, &key)) continue;
+        gone = *at;
+        *at = gone->next, gone->next = NULL;
+        break;
+    }
+    if (gone) cla_unfit_count(list);
+    cla_os_mutex_unlock(&list->lock);
+    cla_unfit_release(&c->host, gone);
+}
+
 void cla_unfit_settle(clattn_context *c, bool went_well) {
     unfit_list *list = c->unfit;
     bool kept = false;
     cla_os_mutex_lock(&list->lock);
     unfit_mark *own = take_own(list);
-    count_again(list);
+    cla_unfit_count(list);
     cla_os_mutex_unlock(&list->lock);
     while (own) {
         unfit_mark *m = own;
@@ -312,21 +277,12 @@ void cla_unfit_settle(clattn_context *c, bool went_well) {
     if (kept) cla_unfit_keep(c);
 }
 
-void cla_unfit_clear(unfit_list *list) {
-    cla_os_mutex_lock(&list->lock);
-    unfit_mark *gone = list->marks;
-    list->marks = NULL;
-    count_again(list);
-    cla_os_mutex_unlock(&list->lock);
-    cla_unfit_release(list->host, gone);
-}
-
 uint32_t cla_unfit_group(const clattn_context *c, enum kernel_id id) {
-    return atomic_load_explicit(&c->unfit->group[id], memory_order_relaxed);
+    return c->unfit ? atomic_load_explicit(&c->unfit->group[id], memory_order_relaxed) : 0;
 }
 
 const unfit_list *cla_unfit_known(const clattn_context *c) {
-    return atomic_load_explicit(&c->unfit->count, memory_order_acquire) > 0 ? c->unfit : NULL;
+    return c->unfit && atomic_load_explicit(&c->unfit->count, memory_order_acquire) > 0 ? c->unfit : NULL;
 }
 
 // Texts stay where they are: a plan keeps a pointer to one.

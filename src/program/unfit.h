@@ -40,6 +40,8 @@ clattn_status cla_unfit_failed(clattn_context *context, const unfit_failure *f);
 // Before a build: OK, or the status of a call that met the failure of this build before. `waited`: for another thread, whose failure is
 // then this call's, too.
 clattn_status cla_unfit_check(clattn_context *context, const program_spec *spec, bool waited);
+// A launch of a call of this thread that was planned again went well.
+void cla_unfit_worked(clattn_context *context, const program_spec *spec);
 // A call of this thread that was planned again has ended.
 void cla_unfit_settle(clattn_context *context, bool went_well);
 

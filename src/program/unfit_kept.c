@@ -3,7 +3,6 @@
 #include "program/unfit_list.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/host.h"
@@ -36,37 +35,56 @@ static int print_mark(const unfit_mark *m, char line[MOST_LINE]) {
     return put > 0 && put < MOST_LINE ? put : 0;
 }
 
-static bool parse_knobs(char *text, knobs *k) {
+static bool parse_knobs(const char *text, knobs *k) {
     while (*text) {
         char name[64] = "";
-        int value = 0, used = 0;
-        if (sscanf(text, "-D%63[A-Z0-9_]=%d%n", name, &value, &used) != 2 || !cla_knobs_set(k, name, value))
-            return false;
-        text += used;
+        int value;
+        const char *end = strchr(text, '=');
+        if (strncmp(text, "-D", 2) || !end || (size_t)(end - text) >= sizeof name) return false;
+        memcpy(name, text + 2, (size_t)(end - text) - 2);
+        text = end + 1;
+        if (!cla_text_count(&text, &value) || !cla_knobs_set(k, name, value)) return false;
         text += *text == ' ';
     }
     return true;
 }
 
+// A code of OpenCL is negative.
+static bool parse_code(const char *text, cl_int *code) {
+    const bool negative = *text == '-';
+    int value;
+    text += negative;
+    if (!cla_text_count(&text, &value)) return false;
+    *code = negative ? -value : value;
+    return true;
+}
+
+static uint64_t parse_hash(const char *text) {
+    static const char digits[] = "0123456789abcdef";
+    uint64_t hash = 0;
+    for (const char *at; *text && (at = strchr(digits, *text)) != NULL; text++)
+        hash = hash << 4 | (uint64_t)(at - digits);
+    return hash;
+}
+
 // A kernel whose text has changed since is tried anew.
-static bool parse_fields(char *const field[FIELDS], unfit_mark *m) {
-    int id = 0;
+static bool parse_fields(const char *const field[FIELDS], unfit_mark *m) {
+    int id = 0, step;
+    const char *text = field[2];
     while (id < KERNEL_COUNT && strcmp(clattn_kernel_sources[id].name, field[0])) id++;
-    if (id == KERNEL_COUNT || strtoull(field[1], NULL, 16) != source_hash((enum kernel_id)id)) return false;
-    const long step = strtol(field[2], NULL, 10);
-    if (step < 0 || step > UNFIT_INFO) return false;
+    if (id == KERNEL_COUNT || parse_hash(field[1]) != source_hash((enum kernel_id)id)) return false;
+    if (!cla_text_count(&text, &step) || step > UNFIT_INFO) return false;
     m->id = (enum kernel_id)id;
     m->step = (unfit_step)step;
-    m->code = (cl_int)strtol(field[3], NULL, 10);
-    m->inserted = strtoull(field[4], NULL, 16);
+    m->inserted = parse_hash(field[4]);
     m->kept = true;
     snprintf(m->line, sizeof m->line, "%s", field[7]);
-    return parse_knobs(field[6], &m->knobs);
+    return parse_code(field[3], &m->code) && parse_knobs(field[6], &m->knobs);
 }
 
 // One line, which it cuts into its fields; NULL where it is none.
 static unfit_mark *parse_line(const clattn_host_memory *host, char *line) {
-    char *field[FIELDS];
+    const char *field[FIELDS];
     for (int i = 0; i < FIELDS; i++) {
         field[i] = line;
         line += strcspn(line, "\t");

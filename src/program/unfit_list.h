@@ -1,4 +1,4 @@
-// unfit_list.h: the record of unfit.h from inside: unfit.c and unfit_kept.c.
+// unfit_list.h: the record of unfit.h from inside, for unfit.c and unfit_kept.c.
 #ifndef CLATTN_PROGRAM_UNFIT_LIST_H
 #define CLATTN_PROGRAM_UNFIT_LIST_H
 #include "program/unfit.h"
@@ -41,8 +41,9 @@ extern const char *const cla_unfit_steps[UNFIT_STEPS];
 
 uint64_t cla_unfit_hash(const void *bytes, size_t count);
 bool cla_unfit_same(const unfit_mark *a, const unfit_mark *b);
-// The caller holds the lock.
+// The caller holds the lock: a mark more, and after any other change.
 void cla_unfit_add(unfit_list *list, unfit_mark *m);
+void cla_unfit_count(unfit_list *list);
 // Without any from now on.
 void cla_unfit_clear(unfit_list *list);
 // All of a list of them.

@@ -118,6 +118,27 @@ static bool is_built_again(const struct subject *s, const struct attempt *a) {
     return !s->through_clblast && is_call(a, "clBuildProgram") && a->code == CL_BUILD_PROGRAM_FAILURE;
 }
 
+// A failure that is a kernel's: another kernel, or the same once more, does the call. A step that has no other fails with the status.
+static bool may_go_on(const struct subject *s, const struct attempt *a) {
+    static const char *const steps[] = {
+        "clBuildProgram", "clCreateKernel",         "clCreateProgramWithSource",
+        "clSetKernelArg", "clEnqueueNDRangeKernel", "clGetKernelWorkGroupInfo"};
+    static const int never[] = {CL_MEM_OBJECT_ALLOCATION_FAILURE,
+                                CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
+                                CL_INVALID_CONTEXT,
+                                CL_INVALID_MEM_OBJECT,
+                                CL_INVALID_EVENT_WAIT_LIST,
+                                CL_INVALID_EVENT,
+                                LAYER_FAILED_EVENT};
+    if (is_loss(a->code) && !(a->code == DRIVER_GONE && s->never_ran)) return false;
+    for (size_t n = 0; n < sizeof never / sizeof never[0]; n++)
+        if (a->code == never[n]) return false;
+    for (size_t n = 0; n < sizeof steps / sizeof steps[0]; n++)
+        if (is_call(a, steps[n]))
+            return a->code == CL_OUT_OF_HOST_MEMORY ? n < 2 : a->code != CL_OUT_OF_RESOURCES || n != 2;
+    return false;
+}
+
 static bool is_spared(const struct subject *s, const struct attempt *a) {
     const char *call = a->armed.hit;
     if (is_built_again(s, a)) return true;
@@ -164,9 +185,12 @@ static void judge(const struct subject *s, const struct attempt *a) {
         ASSERT(a->status == CLATTN_OK || a->status == CLATTN_DRIVER, "%s", a->message);
     } else if (a->status == CLATTN_OK) {
         figures.spared++;
-        ASSERT(is_spared(s, a), "was not noticed");
+        figures.went_on += may_go_on(s, a);
+        ASSERT(is_spared(s, a) || may_go_on(s, a), "was not noticed");
     } else {
         figures.refused++;
+        ASSERT(s->replays || s->through_clblast || !may_go_on(s, a) || !is_call(a, "clEnqueueNDRangeKernel"),
+               "did not go on: %s", a->message);
         judge_refusal(s, a);
     }
 }
@@ -212,6 +236,16 @@ static void after_loss(const struct subject *s, const struct attempt *lost) {
     expect_clean(s, lost);
 }
 
+// The context goes without a kernel from now on: the harness gets a new one.
+static void after_way_down(const struct subject *s, const struct attempt *a) {
+    expect_clean(s, a);
+    harness_stop();
+    judge_objects(s, a, &(struct layer_counts){.misused = 0}, false);
+    harness_start();
+    expect_clean(s, a);
+    if (!s->compiles) expect_clean(s, a);
+}
+
 // A context that cannot tell whether what it lent is free keeps one more: what it keeps is then counted anew.
 static bool keeps_another(const struct subject *s, const struct attempt *a) {
     return s->borrows && a->status == CLATTN_OK && is_spared(s, a) &&
@@ -231,6 +265,10 @@ static void try_one(const struct subject *s, int nth, int code) {
     judge(s, a);
     if (made.status == CLATTN_DEVICE_LOST) {
         after_loss(s, a);
+        return;
+    }
+    if ((made.status == CLATTN_OK || s->replays) && may_go_on(s, a) && !s->never_ran) {
+        after_way_down(s, a);
         return;
     }
     if (!keeps_another(s, a)) judge_objects(s, a, &before, s->borrows);
@@ -288,8 +326,14 @@ static void try_calls(const struct subject *s, const char **names, int calls, in
         if (!first && nth % step != 0) continue;
         if (s->most_calls > 0 && release) continue;
         const int most = codes_of(s, first);
+        // After most faults of a kernel the harness gets a new context.
+        const bool kernel =
+            !strcmp(names[nth], "clSetKernelArg") || !strcmp(names[nth], "clEnqueueNDRangeKernel");
         for (int n = 0; n < most; n++, turn++)
-            if (nth_fault++ % stride == 0) try_one(s, nth, codes[most == FIRST_LOSS ? n : turn % FIRST_LOSS]);
+            if (kernel && harness_every() > 1 && (n + nth) % 4 != 0)
+                continue;
+            else if (nth_fault++ % stride == 0)
+                try_one(s, nth, codes[most == FIRST_LOSS ? n : turn % FIRST_LOSS]);
         // Once for each name, since a new context takes long; through CLBlast, which compiles again, for commands alone.
         const bool lose =
             first && s->most_calls == 0 && (!s->through_clblast || strncmp(names[nth], "clEnqueue", 9) == 0);

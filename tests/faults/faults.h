@@ -26,7 +26,8 @@ struct subject {
     bool
         writes; // tables, whose events the context keeps for a while: what is left is seen when it is destroyed
     bool out_of_order;
-    bool fuses; // what it records
+    bool fuses;   // what it records
+    bool replays; // a launch of a replay fails with its status
     bool through_clblast;
     bool never_ran; // its contexts have enqueued nothing, so that no device can have been lost
     bool
@@ -55,7 +56,7 @@ void faults_add_rules(Suite *suite);
 
 // How many there were so far.
 struct fault_figures {
-    long injected, refused, spared, lost, events;
+    long injected, refused, spared, went_on, lost, events;
 };
 const struct fault_figures *faults_figures(void);
 

@@ -53,8 +53,8 @@ int main(void) {
     faults_layer()->count(&counts);
     for (int kind = 0; kind < LAYER_KINDS; kind++) objects += counts.created[kind];
     const struct fault_figures *f = faults_figures();
-    printf("%ld faults injected: %ld refused, %ld spared, %ld failed events; %ld contexts lost; %ld objects "
-           "counted\n",
-           f->injected, f->refused, f->spared, f->events, f->lost, objects);
+    printf("%ld faults injected: %ld refused, %ld spared, of which %ld by another kernel, %ld failed events; "
+           "%ld contexts lost; %ld objects counted\n",
+           f->injected, f->refused, f->spared, f->went_on, f->events, f->lost, objects);
     return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -172,6 +173,24 @@ START_TEST(mutex) {
 }
 END_TEST
 
+// One that is over in time sees nothing.
+static void see(void *seen) {
+    atomic_fetch_add((atomic_int *)seen, 1);
+}
+
+START_TEST(watches) {
+    atomic_int seen = 0;
+    cla_os_watch_end(cla_os_watch_begin(NULL, 1000, see, &seen));
+    ck_assert_int_eq(seen, 0);
+    os_watch *w = cla_os_watch_begin(NULL, 0, see, &seen);
+    ck_assert_ptr_nonnull(w);
+    while (seen == 0) usleep(1000);
+    cla_os_watch_end(w);
+    ck_assert_int_eq(seen, 1);
+    cla_os_watch_end(NULL);
+}
+END_TEST
+
 START_TEST(time_goes_on) {
     const struct timespec nap = {0, 3000000};
     const uint64_t begin = cla_os_time_ns();
@@ -254,6 +273,7 @@ int main(void) {
     tcase_add_test(folders, write_fails);
     tcase_add_test(folders, read_bound);
     tcase_add_test(rest, mutex);
+    tcase_add_test(rest, watches);
     tcase_add_test(rest, time_goes_on);
     tcase_add_test(rest, library);
     tcase_add_test(rest, tile_registers);

@@ -1,178 +1,25 @@
 // test_way_down.c: a driver that refuses a kernel, at its build, its object, an argument or its launch: the call goes on with another
-// kernel, the log and the plan name the one that was refused, and the next process does not build it. The program's own OpenCL
-// functions stand in front of the loader's. POSIX only.
+// kernel, the log and the plan name the one that was refused, and the next process does not build it. The driver is
+// refusing_driver.c. POSIX only.
 #define _GNU_SOURCE
+#include "faults/refusing_driver.h"
 #include "support/case_assert.h"
 #include "support/harness.h"
-#include "support/next_function.h"
 #include "support/temporary_folder.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define LINE "step.cl:7:3: error: this driver takes no such kernel"
-
-typedef enum step { NO_STEP, BUILD, CREATE, ARGUMENT, LAUNCH, STEPS } step;
-static const char *const step_names[STEPS] = {"", "clBuildProgram", "clCreateKernel", "clSetKernelArg",
-                                              "clEnqueueNDRangeKernel"};
-
-// What the driver refuses: a kernel whose name begins so, at a step, with a code; NULL: none.
-static struct {
-    const char *kernel;
-    step at;
-    cl_int code;
-    int spared;       // launches of it that go well before
-    size_t most;      // work-items of a group, where only larger ones are refused; 0: all are
-    int hits;         // refusals
-    int builds, all;  // builds of such kernels, and calls of all kinds
-    bool slow_device; // it says that it is no CPU
-} driver;
-
-// The kernel of each program, the newest last; names of programs that are gone may stay.
-static struct {
-    cl_program program;
-    char name[64];
-    bool refused;
-} known[4096];
-static int known_count;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-static void remember(cl_program program, cl_uint count, const char **texts, const size_t *sizes) {
-    const char *name = NULL;
-    for (cl_uint i = 0; i < count; i++) {
-        const size_t bytes = sizes ? sizes[i] : strlen(texts[i]);
-        for (const char *at = texts[i]; at && at < texts[i] + bytes;) {
-            at = memmem(at, (size_t)(texts[i] + bytes - at), "__kernel", 8);
-            if (!at) break;
-            const char *is = memmem(at, (size_t)(texts[i] + bytes - at), " void", 5);
-            if (is) name = is + 5 + strspn(is + 5, " \n");
-            at += 8;
-        }
-    }
-    pthread_mutex_lock(&lock);
-    const int n = known_count++ % 4096;
-    known[n].program = program, known[n].refused = false;
-    snprintf(known[n].name, sizeof known[n].name, "%.*s", name ? (int)strcspn(name, "(") : 0,
-             name ? name : "");
-    pthread_mutex_unlock(&lock);
-}
-
-static int find_program(cl_program program) {
-    int found = -1;
-    for (int n = known_count - 1; n >= 0 && n >= known_count - 4096 && found < 0; n--)
-        if (known[n % 4096].program == program) found = n % 4096;
-    return found;
-}
-
-static bool is_refused(step at, const char *name) {
-    if (!driver.kernel || driver.at != at || strncmp(name, driver.kernel, strlen(driver.kernel)))
-        return false;
-    driver.hits++;
-    return true;
-}
-
-CL_API_ENTRY cl_program CL_API_CALL clCreateProgramWithSource(cl_context context, cl_uint count,
-                                                              const char **texts, const size_t *sizes,
-                                                              cl_int *code) {
-    cl_program (*real)(cl_context, cl_uint, const char **, const size_t *, cl_int *);
-    *(void **)&real = next("clCreateProgramWithSource");
-    driver.all++;
-    const cl_program made = real(context, count, texts, sizes, code);
-    if (made) remember(made, count, texts, sizes);
-    return made;
-}
-
-CL_API_ENTRY cl_int CL_API_CALL clBuildProgram(cl_program program, cl_uint count, const cl_device_id *devices,
-                                               const char *options,
-                                               void(CL_CALLBACK *done)(cl_program, void *), void *user) {
-    cl_int (*real)(cl_program, cl_uint, const cl_device_id *, const char *,
-                   void(CL_CALLBACK *)(cl_program, void *), void *);
-    *(void **)&real = next("clBuildProgram");
-    const int n = find_program(program);
-    driver.all++;
-    if (n >= 0 && driver.kernel && !strncmp(known[n].name, driver.kernel, strlen(driver.kernel)))
-        driver.builds++;
-    if (n >= 0 && is_refused(BUILD, known[n].name)) {
-        known[n].refused = true;
-        return driver.code;
-    }
-    return real(program, count, devices, options, done, user);
-}
-
-CL_API_ENTRY cl_int CL_API_CALL clGetProgramBuildInfo(cl_program program, cl_device_id device,
-                                                      cl_program_build_info what, size_t size, void *value,
-                                                      size_t *size_ret) {
-    cl_int (*real)(cl_program, cl_device_id, cl_program_build_info, size_t, void *, size_t *);
-    *(void **)&real = next("clGetProgramBuildInfo");
-    const int n = find_program(program);
-    if (n < 0 || !known[n].refused || what != CL_PROGRAM_BUILD_LOG)
-        return real(program, device, what, size, value, size_ret);
-    static const char text[] = "\nstep.cl:2:1: warning: of no interest\n" LINE "\nmore\n";
-    if (size_ret) *size_ret = sizeof text;
-    if (value) memcpy(value, text, size < sizeof text ? size : sizeof text);
-    return CL_SUCCESS;
-}
-
-CL_API_ENTRY cl_kernel CL_API_CALL clCreateKernel(cl_program program, const char *name, cl_int *code) {
-    cl_kernel (*real)(cl_program, const char *, cl_int *);
-    *(void **)&real = next("clCreateKernel");
-    driver.all++;
-    if (!is_refused(CREATE, name)) return real(program, name, code);
-    if (code) *code = driver.code;
-    return NULL;
-}
-
-static const char *name_of(cl_kernel kernel, char name[128]) {
-    name[0] = '\0';
-    clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, 128, name, NULL);
-    return name;
-}
-
-CL_API_ENTRY cl_int CL_API_CALL clSetKernelArg(cl_kernel kernel, cl_uint index, size_t size,
-                                               const void *value) {
-    cl_int (*real)(cl_kernel, cl_uint, size_t, const void *);
-    char name[128];
-    *(void **)&real = next("clSetKernelArg");
-    driver.all++;
-    if (index == 1 && is_refused(ARGUMENT, name_of(kernel, name))) return driver.code;
-    return real(kernel, index, size, value);
-}
-
-CL_API_ENTRY cl_int CL_API_CALL clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dims,
-                                                       const size_t *offset, const size_t *global,
-                                                       const size_t *local, cl_uint count,
-                                                       const cl_event *list, cl_event *event) {
-    cl_int (*real)(cl_command_queue, cl_kernel, cl_uint, const size_t *, const size_t *, const size_t *,
-                   cl_uint, const cl_event *, cl_event *);
-    char name[128];
-    size_t group = 1;
-    *(void **)&real = next("clEnqueueNDRangeKernel");
-    driver.all++;
-    for (cl_uint i = 0; local && i < dims; i++) group *= local[i];
-    if (driver.kernel && driver.at == LAUNCH && group > driver.most &&
-        !strncmp(name_of(kernel, name), driver.kernel, strlen(driver.kernel)) && driver.spared-- <= 0 &&
-        is_refused(LAUNCH, name))
-        return driver.code;
-    return real(queue, kernel, dims, offset, global, local, count, list, event);
-}
-
-CL_API_ENTRY cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size,
-                                                void *value, size_t *size_ret) {
-    cl_int (*real)(cl_device_id, cl_device_info, size_t, void *, size_t *);
-    *(void **)&real = next("clGetDeviceInfo");
-    const cl_int code = real(device, what, size, value, size_ret);
-    if (code == CL_SUCCESS && what == CL_DEVICE_TYPE && driver.slow_device && value)
-        *(cl_device_type *)value = CL_DEVICE_TYPE_GPU;
-    return code;
-}
-
 static int lines, errors;
+static atomic_int told; // of long builds
 static char line[1024];
 static void hear(void *user, clattn_log_level level, const char *text) {
     (void)user;
     errors += level == CLATTN_LOG_ERROR;
+    told += strstr(text, "kernel flash_lanes: the driver's compiler has worked for 10 seconds") != NULL;
     if (strncmp(text, "unfit: ", 7)) return;
     lines++;
     snprintf(line, sizeof line, "%s", text);
@@ -583,6 +430,21 @@ START_TEST(texts_of_the_caller) {
 }
 END_TEST
 
+// A build that takes long is told of while it goes on; others are not.
+START_TEST(long_builds_are_told) {
+    char why[512];
+    for (int n = 0; n < 2; n++) {
+        told = 0;
+        driver.slow_build = n == 1;
+        clattn_context *c = open_context("flash_lanes :", NULL);
+        ck_assert_int_eq(run(c, PREFILL, why), CLATTN_OK);
+        driver.slow_build = false;
+        ck_assert_int_eq(told, n);
+        clattn_context_destroy(c);
+    }
+}
+END_TEST
+
 static void *prepare_thread(void *context) {
     clattn_attention_params p = {.kernel = CLATTN_KERNEL_AUTO};
     p.q = p.out = p.kv.k = p.kv.v = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 1, 2, 20, 16);
@@ -614,7 +476,8 @@ int main(void) {
     harness_add(suite, "ends",
                 (const TTest *const[]){the_plainest_fails, plans_say_why, one_form, recorded_steps,
                                        workspaces_stay_large_enough, texts_of_the_caller,
-                                       threads_meet_it_at_once, calls_run_again_whole, NULL});
+                                       long_builds_are_told, threads_meet_it_at_once, calls_run_again_whole,
+                                       NULL});
     tcase_add_loop_test(harness_add(suite, "groups", (const TTest *const[]){NULL}), groups_become_smaller, 0,
                         (int)(sizeof on_gpus / sizeof on_gpus[0]));
     TCase *kept = harness_add(suite, "kept", (const TTest *const[]){builds_are_kept, NULL});
