@@ -5,9 +5,9 @@
 #include "attention/mods/mods.h"
 #include "launch/chain.h"
 #include "base/host.h"
-#include "device/defects.h"
 #include "device/pointer.h"
 #include "probe/probe.h"
+#include "probe/survey.h"
 #include "program/unfit.h"
 #include "layer/projection/clblast.h"
 #include "layer/projection/projector.h"
@@ -122,11 +122,17 @@ static clattn_status describe(clattn_context *c) {
     return CLATTN_OK;
 }
 
+void cla_context_request_engines(clattn_context *c, unsigned engines) {
+    if (c->capabilities.is_cpu && (engines & CLATTN_ENGINE_AMX) &&
+        c->capabilities.assembly & CLATTN_ASSEMBLY_X86 && cla_os_request_amx())
+        c->engines |= CLATTN_ENGINE_AMX;
+}
+
 static clattn_status context_open(clattn_context *c, const clattn_context_params *params) {
     c->log = params->log;
     c->device = params->device;
     c->no_measurements = params->no_measurements;
-    c->measure_again = params->measure_again;
+    c->measure_again = c->tries_again = params->measure_again;
     c->mods_unchecked = params->mods_unchecked;
     if (params->engines & ~CLATTN_ENGINES_ALL)
         return refuse(&c->log, CLATTN_INVALID_ARGUMENT, "engines: has a bit that is none of CLATTN_ENGINE_*");
@@ -135,9 +141,6 @@ static clattn_status context_open(clattn_context *c, const clattn_context_params
     TRY(cla_opencl_open(&c->log));
     TRY(describe(c));
     if (c->capabilities.is_cpu) cla_os_cpu_model(c->cpu_model);
-    if (c->capabilities.is_cpu && (params->engines & CLATTN_ENGINE_AMX) &&
-        cla_takes_assembly(ASSEMBLY_OF_X86, c->capabilities.platform) && cla_os_request_amx())
-        c->engines |= CLATTN_ENGINE_AMX;
     const cl_int code = clRetainDevice(c->device); // which PoCL's contexts leave to others
     if (code != CL_SUCCESS) return refuse_opencl(&c->log, "clRetainDevice", code);
     c->device_retained = true;
@@ -156,6 +159,8 @@ static clattn_status context_open(clattn_context *c, const clattn_context_params
                                               .tell = tell_of_cache,
                                               .host = &c->host,
                                               .user = c});
+    cla_survey_read(c);
+    cla_context_request_engines(c, params->engines);
     if (c->measure_again)
         cla_unfit_forget(c);
     else
@@ -237,7 +242,7 @@ clattn_status clattn_features_get(clattn_context *context, clattn_features *feat
     features->clblast = true;
 #endif
     if (context) features->clblast_found = cla_clblast_available(context);
-    if (context) features->engines = context->engines;
+    if (context) features->engines = context->engines, features->surveyed = context->surveyed;
     if (context) features->svm = context->pointers.set_svm, features->usm = context->pointers.set_usm;
     return CLATTN_OK;
 }

@@ -73,6 +73,7 @@ later "config.json of every kind of model, recorded from transformers" \
     env $plainly python3 tests/program/check_kinds.py build $([ $all = off ] || echo all)
 later "layers over matrices of 8 and 4 bits, of files and made" env $plainly python3 tests/program/check_stored.py build
 later "decode reads K and V once" sh tests/kernels/check_decode_loads.sh build
+later "clattn doctor, and drivers that end a process" sh tests/program/check_doctor.sh build $([ $all = on ] || echo some)
 later "help, manual pages, completions" sh tests/program/check_shells.sh build
 later "a left OpenCL object fails its suite" sh tests/cl_layer/check_layer.sh build
 later "drivers that say and do other things: a zoo of them" sh tests/cl_layer/check_drivers.sh build $([ $all = on ] && echo all || echo few)

@@ -520,7 +520,7 @@ FRAGMENTS_KERNEL(FUSED_ARGUMENTS) {
     FRAGMENT_EXCHANGE;
     FRAGMENT_DECLARE(memory, tile);
     FUSED_DECLARE_PLACE;
-    if (FUSED_IS_IDLE(TILE_ROWS, 1)) return; // uniform
+    if (FUSED_IS_IDLE(FRAGMENT_GROUP, TILE_ROWS, 1)) return; // uniform
     // With causality the last tiles have the most keys: they start first.
     const int b = FUSED_ITEM(UNIFORM_ID), h = FUSED_HEAD(UNIFORM_ID), part = FUSED_PARTS - 1 - FUSED_PART;
     const int h_kv = HEAD_ROWS ? h : h / args.group, split = part % args.splits,

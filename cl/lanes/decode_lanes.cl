@@ -281,7 +281,7 @@ void split_keys(const attention_args *a, int split, int *begin, int *end) {
 #ifndef PART_OF_PROBE // probe_ask.cl, of which this file is functions
 __kernel void decode_lanes(FUSED_ARGUMENTS) {
     FUSED_DECLARE_PLACE;
-    if (FUSED_IS_IDLE(ROWS, args.group)) return;
+    if (FUSED_IS_IDLE(1, ROWS, args.group)) return;
     const int all_rows = args.group * args.n_q;
 #if !RAGGED
     const int passes = (all_rows + ROWS - 1) / ROWS;

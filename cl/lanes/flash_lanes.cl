@@ -222,7 +222,7 @@ void flash_lanes(FUSED_ARGUMENTS, const int tile, const int tiles, const int b, 
 #else
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_ARGUMENTS) {
     FUSED_DECLARE_PLACE;
-    if (FUSED_IS_IDLE(LANE_ROWS, 1)) return;
+    if (FUSED_IS_IDLE(1, LANE_ROWS, 1)) return;
     const int tile = FUSED_PART, b = FUSED_ITEM(get_global_id), h = FUSED_HEAD(get_global_id),
               tiles = FUSED_PARTS;
 #endif

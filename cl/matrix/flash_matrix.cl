@@ -189,7 +189,7 @@ void start_rows(query_tile *q_tile, VEC *o_tile, row_softmax *x, VEC *met, __glo
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_matrix(FUSED_ARGUMENTS) {
     FUSED_DECLARE_PLACE;
-    if (FUSED_IS_IDLE(LANE_ROWS, 1)) return;
+    if (FUSED_IS_IDLE(1, LANE_ROWS, 1)) return;
     const int tile = FUSED_PART, b = FUSED_ITEM(get_global_id), h = FUSED_HEAD(get_global_id);
     // With causality the last tiles have the most keys: they start first, so that no core idles at the end.
     const int group = FUSED_PARTS - 1 - tile, split = group % args.splits, h_kv = h / args.group;

@@ -96,7 +96,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARG
     __local float tile_q[TILE_Q * Q_PITCH], tile_kv[TILE_KV * KV_PITCH], tile_p[TILE_Q * P_PITCH];
     const int id = (int)get_local_id(0), r = id / ROW_ITEMS, c = id % ROW_ITEMS;
     FUSED_DECLARE_PLACE;
-    if (FUSED_IS_IDLE(TILE_Q, 1)) return; // uniform
+    if (FUSED_IS_IDLE(GROUP, TILE_Q, 1)) return; // uniform
     const int tile = FUSED_PART, b = FUSED_ITEM(get_global_id), h = FUSED_HEAD(get_global_id);
     const int split = tile % args.splits, i0 = tile / args.splits * TILE_Q, h_kv = h / args.group;
     const mask_rows rows = mask_rows_of(&args, table, b);

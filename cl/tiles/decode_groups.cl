@@ -435,7 +435,7 @@ decode_groups(FUSED_ARGUMENTS) {
     __local ROW_FLOATS weights[KEYS_CHUNK], sixteen[SIXTEEN];
     __local pass_row rows[ROWS];
     FUSED_DECLARE_PLACE;
-    if (FUSED_IS_IDLE(ROWS, args.group)) return; // uniform
+    if (FUSED_IS_IDLE(WORK_GROUP, ROWS, args.group)) return; // uniform
     const int b = FUSED_ITEM(get_global_id), h_kv = FUSED_HEAD(get_global_id);
     const mask_rows masks = mask_rows_of(&args, table, b);
     const int total = min(args.n_q, masks.item.q_length) * args.group; // rows that read this head

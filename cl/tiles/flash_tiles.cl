@@ -366,7 +366,7 @@ TILES_KERNEL(FUSED_ARGUMENTS) {
     __local float4 *const tile_p = shared, *const tile_v = shared + GROUP_COLUMNS * TILES_TURNED_PITCH;
     const int id = TILES_ITEM, ty = id / GROUP_COLUMNS, tx = id % GROUP_COLUMNS;
     FUSED_DECLARE_PLACE;
-    if (FUSED_IS_IDLE(TILES_ROWS, 1)) return; // uniform
+    if (FUSED_IS_IDLE(TILES_GROUP, TILES_ROWS, 1)) return; // uniform
     const int tile = FUSED_PART, b = FUSED_ITEM(UNIFORM_ID), h = FUSED_HEAD(UNIFORM_ID);
     const int split = tile % args.splits, i0 = tile / args.splits * TILES_ROWS,
               h_kv = HEAD_ROWS ? h : h / args.group;

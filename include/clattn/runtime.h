@@ -125,6 +125,11 @@ typedef struct clattn_device {
 #define CLATTN_SUBGROUPS_SIZE_QCOM 32u /* cl_qcom_reqd_sub_group_size: for the smaller or the larger of two */
 #define CLATTN_SUBGROUPS_MATRIX_INTEL 64u /* cl_intel_subgroup_matrix_multiply_accumulate */
 
+/* Instructions that a driver's compiler takes in a kernel beyond OpenCL C: bits of clattn_capabilities.assembly. */
+#define CLATTN_ASSEMBLY_X86 1u /* inline assembly of x86 */
+#define CLATTN_ASSEMBLY_PTX 2u /* inline assembly of NVIDIA's PTX */
+#define CLATTN_ASSEMBLY_AMD 4u /* built-in functions of AMD's compilers */
+
 /* What a device can do, as its driver reports it. Nothing in it decides by a vendor's name. */
 typedef struct clattn_capabilities {
     char name[256];         /* CL_DEVICE_NAME, trimmed */
@@ -165,6 +170,12 @@ typedef struct clattn_capabilities {
     uint32_t
         wavefront_width; /* CL_DEVICE_WAVEFRONT_WIDTH_AMD of cl_amd_device_attribute_query, whose compilers have built-in
                             functions for matrices where the chip has them: work-items that run together; 0: not told */
+    /* CLATTN_ASSEMBLY_*, or-ed: the compiler is known to take it (docs/drivers.md), or a context found a survey of the
+     * device in its cache_dir (clattn_device_survey). No kernel has any other. */
+    uint32_t assembly;
+    bool driver_known; /* clattn's suites ran on this driver; on another one a survey comes first */
+    bool
+        unified_memory; /* CL_DEVICE_HOST_UNIFIED_MEMORY: device and host share one memory, as CPUs and integrated GPUs do */
 } clattn_capabilities;
 
 /* List the devices of all platforms, in the order of the OpenCL loader, which is found first (opencl.h).
@@ -353,6 +364,9 @@ typedef struct clattn_engine {
                   found so again beside the best of them: only then is it kept, and only then does it decide which vectors a
                   CPU device takes in place of those that it reports; else the next context measures it again */
     bool kept; /* it was measured by an earlier context */
+    /* An earlier process ended while it compiled or first ran this engine's probe, so that no context tries it again. A survey
+     * (clattn_device_survey), or a context with measure_again, does. Found in cache_dir. */
+    bool died;
 } clattn_engine;
 
 /* Probe the engines that clattn has kernels for, in the order of its table; those that were probed before are not probed
@@ -401,6 +415,23 @@ typedef struct clattn_unfit {
 CLATTN_API clattn_status clattn_context_unfit(clattn_context *context, clattn_unfit *kernels, size_t capacity,
                                               size_t *count);
 
+/* Try on a device what may end the process: inline assembly, sub-groups and matrix instructions, and the first compilation of common
+ * kernels. An application calls this in a process of its own choosing, such as a child, since no library should start one. The answers
+ * are stored in params->cache_dir. Later contexts on that folder read them: they use what worked, also inline assembly of a compiler that
+ * is not known, and never run what ended the process. A device whose driver is known (clattn_capabilities.driver_known) needs no survey.
+ * Without one, a context on another driver uses only what the driver advertises. The program clattn does this before its first context on
+ * such a driver.
+ *   params  as for a context; cache_dir is required. no_measurements, tuned_rows and the callbacks of memory have no effect
+ *   resume  false: try all again, also what ended an earlier process.
+ *           true: go on after a process that ended in a survey. What ended that process is passed over
+ * A caller runs a child with resume false, and further ones with resume true while a child ends by a signal, or was ended for want of an
+ * answer. Each further child passes over one thing more.
+ * Threads   any.
+ * Blocking  for seconds: it compiles about 20 kernels. It may not return.
+ * Returns   INVALID_ARGUMENT  params or cache_dir is NULL, the folder is not usable, or as clattn_context_create
+ *           UNSUPPORTED, OUT_OF_MEMORY, DRIVER  as clattn_context_create */
+CLATTN_API clattn_status clattn_device_survey(const clattn_context_params *params, bool resume);
+
 /* What this build has, and what this context found. */
 typedef struct clattn_features {
     bool opencl_linked; /* the library is linked with OpenCL, and finds none at run time (opencl.h) */
@@ -409,6 +440,7 @@ typedef struct clattn_features {
     unsigned
         engines;   /* CLATTN_ENGINE_..., or-ed: asked for and granted; clattn_context_engines proves them */
     bool svm, usm; /* tensors may be such addresses (tensor.h): device and OpenCL have what it takes */
+    bool surveyed; /* cache_dir has a finished survey of the device under this driver: clattn_device_survey */
 } clattn_features;
 
 /* Ask for them; without a context (NULL) clblast_found and what follows it are none.   Threads: any.   Blocking: may load CLBlast.

@@ -60,13 +60,16 @@ static void make_header(unsigned char header[HEADER_BYTES], const uint8_t *key, 
     cla_sha256_end(&state, header + DIGEST_AT);
 }
 
-static void make_name(char name[NAME_BYTES], const uint8_t *key) {
+static void make_key_name(char *name, const uint8_t *key, const char *end) {
     static const char digits[] = "0123456789abcdef";
     for (int i = 0; i < CACHE_KEY_BYTES; i++) {
         name[2 * i] = digits[key[i] >> 4];
         name[2 * i + 1] = digits[key[i] & 15];
     }
-    memcpy(name + 2 * CACHE_KEY_BYTES, ".clattn", sizeof ".clattn");
+    memcpy(name + 2 * CACHE_KEY_BYTES, end, strlen(end) + 1);
+}
+static void make_name(char name[NAME_BYTES], const uint8_t *key) {
+    make_key_name(name, key, ".clattn");
 }
 
 static bool is_whole(const unsigned char *entry, size_t size, const uint8_t *key) {
@@ -76,9 +79,12 @@ static bool is_whole(const unsigned char *entry, size_t size, const uint8_t *key
     return memcmp(entry, expected, HEADER_BYTES) == 0;
 }
 
-static bool is_entry(const char *name) {
+static bool ends_with(const char *name, const char *word) {
     const char *end = strrchr(name, '.');
-    return end && !strcmp(end, ".clattn");
+    return end && !strcmp(end, word);
+}
+static bool is_entry(const char *name) {
+    return ends_with(name, ".clattn");
 }
 
 typedef struct entries {
@@ -159,8 +165,15 @@ void cla_cache_close(cache *c) {
     cla_host_release(host, c);
 }
 
+static void remove_mark(void *user, const os_file *file) {
+    const cache *c = user;
+    if (ends_with(file->name, ".begun")) cla_os_folder_remove(c->folder, file->name);
+}
+
 void cla_cache_trim(cache *c, uint64_t max_bytes) {
-    if (c && c->folder) make_room(c, "", max_bytes);
+    if (!c || !c->folder) return;
+    make_room(c, "", max_bytes);
+    if (!max_bytes) cla_os_folder_visit(c->folder, remove_mark, c);
 }
 
 /* A whole entry of the folder's, which cla_host_release takes back; NULL: there is none. */
@@ -233,6 +246,43 @@ void cla_cache_store(cache *c, const uint8_t key[CACHE_KEY_BYTES], const void *b
         tell(&c->params,
              "cache: the entry %s of %zu bytes is not kept: it is too large, or cannot be written", name,
              count);
+}
+
+bool cla_cache_keeps(const cache *c) {
+    return c && c->folder;
+}
+
+bool cla_cache_begin(cache *c, const uint8_t key[CACHE_KEY_BYTES], int weight, bool again, cache_mark *mark) {
+    *mark = (cache_mark){.held.handle = NULL};
+    if (!c || !c->folder) return true;
+    make_key_name(mark->name, key, ".begun");
+    if (!cla_os_folder_hold(c->folder, mark->name, &mark->held)) return true;
+    if (!again && mark->held.number >= CACHE_FATAL) {
+        cla_os_held_let_go(c->folder, mark->name, &mark->held);
+        return false;
+    }
+    cla_os_held_set(&mark->held, (again ? 0 : mark->held.number) + weight);
+    return true;
+}
+
+void cla_cache_end(cache *c, cache_mark *mark) {
+    if (!mark->held.handle) return;
+    cla_os_held_set(&mark->held, 0);
+    cla_os_held_let_go(c->folder, mark->name, &mark->held);
+}
+
+bool cla_cache_was_fatal(cache *c, const uint8_t key[CACHE_KEY_BYTES]) {
+    cache_mark mark;
+    unsigned char *bytes = NULL;
+    size_t count = 0;
+    if (!c || !c->folder) return false;
+    make_key_name(mark.name, key, ".begun"); /* which is not made where it is missing */
+    if (!cla_os_folder_read(c->folder, mark.name, 1, &bytes, &count)) return false;
+    cla_host_release(c->params.host, bytes);
+    if (!cla_os_folder_hold(c->folder, mark.name, &mark.held)) return false;
+    const bool fatal = mark.held.number >= CACHE_FATAL;
+    cla_os_held_let_go(c->folder, mark.name, &mark.held);
+    return fatal;
 }
 
 void cla_identity_add(sha256_state *h, const clattn_capabilities *device, const char *cpu,

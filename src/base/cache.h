@@ -11,9 +11,10 @@
 #include <stdint.h>
 
 #include "clattn/clattn.h"
+#include "base/os.h"
 #include "base/sha256.h"
 
-enum { CACHE_KEY_BYTES = 32 };
+enum { CACHE_KEY_BYTES = 32, CACHE_MARK_BYTES = 2 * CACHE_KEY_BYTES + sizeof ".begun" };
 #define CACHE_ENTRY_MAX_BYTES                                                                                \
     ((size_t)256 << 20) /* of a whole file: a damaged folder must not fill the memory */
 
@@ -49,7 +50,25 @@ bool cla_cache_load(cache *c, const uint8_t key[CACHE_KEY_BYTES], unsigned char 
  */
 void cla_cache_store(cache *c, const uint8_t key[CACHE_KEY_BYTES], const void *bytes, size_t count);
 
-/* Remove entries of the folder, those unused for longest first, until max_bytes are left at most. */
+/* What may end the process leaves a mark in the folder while it runs. A later process finds the mark of one that ended, and does
+ * without. A mark that a living process holds is not seen. */
+typedef struct cache_mark {
+    char name[CACHE_MARK_BYTES];
+    os_held held;
+} cache_mark;
+
+/* Whether there is a folder, and so marks. */
+bool cla_cache_keeps(const cache *c);
+/* Begin what has this key. False: earlier processes ended in it, and their weights reach CACHE_FATAL; there is no end then. `again`:
+ * try nevertheless. Without a folder there are no marks, and all may begin. */
+bool cla_cache_begin(cache *c, const uint8_t key[CACHE_KEY_BYTES], int weight, bool again, cache_mark *mark);
+void cla_cache_end(cache *c, cache_mark *mark);
+/* Whether begin would be refused. */
+bool cla_cache_was_fatal(cache *c, const uint8_t key[CACHE_KEY_BYTES]);
+/* One death is enough of what is known to be dangerous. What is plain may have been ended by its user: two are. */
+enum { CACHE_FATAL = 2, CACHE_DANGEROUS = 2, CACHE_PLAIN = 1 };
+
+/* Remove entries of the folder, those unused for longest first, until max_bytes are left at most. 0: marks, too. */
 void cla_cache_trim(cache *c, uint64_t max_bytes);
 
 /* NULL is allowed. */

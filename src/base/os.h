@@ -88,6 +88,17 @@ bool cla_os_folder_write(os_folder *folder, const char *name, const void *bytes,
 /* Remove a file; a missing one is fine. */
 void cla_os_folder_remove(os_folder *folder, const char *name);
 
+/* A file of one number that this process holds until it ends, however it ends: no other process holds the file meanwhile. `number` is
+ * what the file had, 0 where it is new. False: another process holds it, or the system cannot. set writes another number;
+ * let_go removes the file where the number is 0. */
+typedef struct os_held {
+    void *handle; /* NULL: nothing is held */
+    int number;
+} os_held;
+bool cla_os_folder_hold(os_folder *folder, const char *name, os_held *held);
+void cla_os_held_set(os_held *held, int number);
+void cla_os_held_let_go(os_folder *folder, const char *name, os_held *held);
+
 /* Count a file as used now, where the system lets it: its age starts again. */
 void cla_os_folder_touch(os_folder *folder, const char *name);
 

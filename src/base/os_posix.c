@@ -12,6 +12,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdalign.h>
@@ -314,6 +315,41 @@ void cla_os_folder_remove(os_folder *folder, const char *name) {
 
 void cla_os_folder_touch(os_folder *folder, const char *name) {
     (void)utimensat(folder->fd, name, NULL, AT_SYMLINK_NOFOLLOW);
+}
+
+/* The handle is the descriptor and one: 0 is one, too. A lock of flock ends with the process. */
+static int held_descriptor(const os_held *held) {
+    return (int)((intptr_t)held->handle - 1);
+}
+
+bool cla_os_folder_hold(os_folder *folder, const char *name, os_held *held) {
+    struct stat info;
+    unsigned char digit = '0';
+    *held = (os_held){.handle = NULL};
+    const int fd = openat(folder->fd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
+                          S_IRUSR | S_IWUSR);
+    if (fd < 0) return false;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 || fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) ||
+        !ours_alone(&info)) {
+        (void)close(fd);
+        return false;
+    }
+    if (read_up_to(fd, &digit, 1) == 1 && digit >= '0' && digit <= '9') held->number = digit - '0';
+    held->handle = (void *)((intptr_t)fd + 1);
+    return true;
+}
+
+void cla_os_held_set(os_held *held, int number) {
+    const unsigned char digit = (unsigned char)('0' + (number > 9 ? 9 : number));
+    if (held->handle && pwrite(held_descriptor(held), &digit, 1, 0) == 1) held->number = number;
+}
+
+/* One that opened the file before it is removed, and holds it afterwards, reads 0. */
+void cla_os_held_let_go(os_folder *folder, const char *name, os_held *held) {
+    if (!held->handle) return;
+    if (!held->number) (void)unlinkat(folder->fd, name, 0);
+    (void)close(held_descriptor(held));
+    held->handle = NULL;
 }
 
 /* Whether it is a plain file with a name that fits. */

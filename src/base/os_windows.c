@@ -287,6 +287,41 @@ void cla_os_folder_remove(os_folder *folder, const char *name) {
     cla_host_release(folder->host, path);
 }
 
+/* Opened without sharing: nobody else opens it until the handle is closed, as the system does where the process ends. */
+bool cla_os_folder_hold(os_folder *folder, const char *name, os_held *held) {
+    wchar_t *path = path_of_file(folder, name);
+    unsigned char digit = '0';
+    uint64_t size = 0;
+    *held = (os_held){.handle = NULL};
+    const HANDLE file = path ? CreateFileW(path, GENERIC_READ | GENERIC_WRITE, 0, NULL, OPEN_ALWAYS,
+                                           FILE_FLAG_OPEN_REPARSE_POINT, NULL)
+                             : INVALID_HANDLE_VALUE;
+    cla_host_release(folder->host, path);
+    if (file == INVALID_HANDLE_VALUE) return false;
+    if (!is_plain(file, 0, &size)) {
+        (void)CloseHandle(file);
+        return false;
+    }
+    if (read_up_to(file, &digit, 1) == 1 && digit >= '0' && digit <= '9') held->number = digit - '0';
+    held->handle = file;
+    return true;
+}
+
+void cla_os_held_set(os_held *held, int number) {
+    const unsigned char digit = (unsigned char)('0' + (number > 9 ? 9 : number));
+    LARGE_INTEGER start = {.QuadPart = 0};
+    if (held->handle && SetFilePointerEx(held->handle, start, NULL, FILE_BEGIN) &&
+        write_all(held->handle, &digit, 1))
+        held->number = number;
+}
+
+void cla_os_held_let_go(os_folder *folder, const char *name, os_held *held) {
+    if (!held->handle) return;
+    (void)CloseHandle(held->handle);
+    held->handle = NULL;
+    if (!held->number) cla_os_folder_remove(folder, name);
+}
+
 void cla_os_folder_touch(os_folder *folder, const char *name) {
     wchar_t *path = path_of_file(folder, name);
     const HANDLE file = path ? CreateFileW(path, FILE_WRITE_ATTRIBUTES,

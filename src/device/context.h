@@ -50,6 +50,9 @@ struct clattn_context {
     struct program *programs;
     clattn_context_stats stats;
     bool no_measurements, measure_again;
+    bool tries_again;          // also what ended an earlier process
+    bool surveys;              // this process may end: src/survey.c
+    bool surveyed;             // the cache has a survey of the device
     unsigned engines;          // CLATTN_ENGINE_...: asked for, and granted by the system
     atomic_bool large_buffers; // a call had one that is larger than the device said and than 32 bits count
     atomic_bool large_refused; // its compiler takes no option for them (program.c)
@@ -101,6 +104,11 @@ typedef struct device_failure {
 } device_failure;
 clattn_status cla_device_describe(const clattn_host_memory *host, cl_device_id device,
                                   clattn_capabilities *capabilities, device_failure *failure);
+
+// Add to the assembly that the device's compiler takes (CLATTN_ASSEMBLY_...), with what that says of the device.
+void cla_device_add_assembly(cl_device_id device, clattn_capabilities *capabilities, unsigned assembly);
+// Ask the system for these engines, as the caller of a context does.
+void cla_context_request_engines(clattn_context *context, unsigned engines);
 
 // The status of an OpenCL code where there is no context yet: out of memory or driver.
 clattn_status cla_opencl_status(cl_int code);

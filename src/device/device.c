@@ -107,10 +107,15 @@ static char *whole_text(inquiry *q, question put, cl_uint what) {
     return NULL;
 }
 
-// Trimmed, and cut where it is longer than text.
+// Trimmed. A text that does not fit loses its middle: Adreno's drivers name their compiler at the end.
 static void get_text(inquiry *q, question put, cl_uint what, char *text, size_t size) {
     char *all = whole_text(q, put, what);
-    snprintf(text, size, "%s", all ? all + strspn(all, " ") : "");
+    const char *from = all ? all + strspn(all, " ") : "";
+    const size_t length = strlen(from), half = size / 2;
+    if (length < size)
+        memcpy(text, from, length + 1);
+    else
+        snprintf(text, size, "%.*s...%s", (int)half - 3, from, from + length - (size - half - 1));
     for (size_t n = strlen(text); n && text[n - 1] == ' '; n--) text[n - 1] = '\0';
     cla_host_release(q->host, all);
 }
@@ -155,7 +160,7 @@ static void describe_subgroups(const inquiry *q, clattn_capabilities *c, const c
     // OpenCL 3.0 made sub-groups an optional core feature: a device then says how many a group can have; an older one
     // does not know the question.
     cl_uint most = 0;
-    if (cla_defect(DEFECT_OF_SUBGROUPS, c->platform)) return;
+    if (cla_defect(DEFECT_OF_SUBGROUPS, c)) return;
     clGetDeviceInfo(q->device, OPENCL_DEVICE_MAX_NUM_SUB_GROUPS, sizeof most, &most, NULL);
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
         if (has_word(extensions, ways[i].extension)) c->subgroup_ways |= ways[i].way;
@@ -166,14 +171,20 @@ static void describe_subgroups(const inquiry *q, clattn_capabilities *c, const c
 }
 
 // 10 * major + minor; 0 where the driver does not tell both.
-static uint32_t compute_capability(const inquiry *q) {
+static uint32_t compute_capability(cl_device_id device) {
     cl_uint major = 0, minor = 0;
-    if (clGetDeviceInfo(q->device, OPENCL_DEVICE_COMPUTE_CAPABILITY_MAJOR, sizeof major, &major, NULL) !=
+    if (clGetDeviceInfo(device, OPENCL_DEVICE_COMPUTE_CAPABILITY_MAJOR, sizeof major, &major, NULL) !=
             CL_SUCCESS ||
-        clGetDeviceInfo(q->device, OPENCL_DEVICE_COMPUTE_CAPABILITY_MINOR, sizeof minor, &minor, NULL) !=
+        clGetDeviceInfo(device, OPENCL_DEVICE_COMPUTE_CAPABILITY_MINOR, sizeof minor, &minor, NULL) !=
             CL_SUCCESS)
         return 0;
     return major < 1000 && minor < 10 ? 10 * major + minor : 0;
+}
+
+void cla_device_add_assembly(cl_device_id device, clattn_capabilities *c, unsigned assembly) {
+    c->assembly |= assembly;
+    if (assembly & CLATTN_ASSEMBLY_PTX && !c->compute_capability)
+        c->compute_capability = compute_capability(device);
 }
 
 // 0 where the driver does not tell it.
@@ -183,17 +194,27 @@ static uint32_t wavefront_width(const inquiry *q) {
     return code == CL_SUCCESS && width <= 1024 ? width : 0;
 }
 
+// An older or a newer driver may not know the question.
+static bool unified_memory(const inquiry *q) {
+    cl_bool unified = CL_FALSE;
+    const cl_int code =
+        clGetDeviceInfo(q->device, OPENCL_DEVICE_UNIFIED_MEMORY, sizeof unified, &unified, NULL);
+    return code == CL_SUCCESS && unified;
+}
+
 static void describe_extensions(inquiry *q, clattn_capabilities *c) {
     char *list = whole_text(q, ask, CL_DEVICE_EXTENSIONS);
     if (!list) return;
+    c->assembly = cla_known_assembly(c, &c->driver_known);
     c->half_arithmetic = has_word(list, "cl_khr_fp16");
     c->double_arithmetic = has_word(list, "cl_khr_fp64");
     if (strncmp(c->version, "OpenCL 1", 8) != 0)
         c->svm = (uint32_t)get_number(q, OPENCL_DEVICE_SVM_CAPABILITIES);
     // It says which PTX there is, so that it is of no use to a compiler that may not take PTX.
-    if (has_word(list, "cl_nv_device_attribute_query") && cla_takes_assembly(ASSEMBLY_OF_PTX, c->platform))
-        c->compute_capability = compute_capability(q);
+    if (has_word(list, "cl_nv_device_attribute_query") && c->assembly & CLATTN_ASSEMBLY_PTX)
+        c->compute_capability = compute_capability(q->device);
     if (has_word(list, "cl_amd_device_attribute_query")) c->wavefront_width = wavefront_width(q);
+    c->unified_memory = unified_memory(q);
     c->usm = has_word(list, "cl_intel_unified_shared_memory");
     describe_subgroups(q, c, list);
     cla_host_release(q->host, list);

@@ -9,6 +9,7 @@
 #define OPENCL_PLATFORM_NOT_FOUND (-1001)
 #define OPENCL_ILLEGAL_ACCESS (-9999)
 
+#define OPENCL_DEVICE_UNIFIED_MEMORY 0x1035           // OpenCL 1.1, deprecated by 2.0
 #define OPENCL_DEVICE_MAX_NUM_SUB_GROUPS 0x105C       // OpenCL 2.1
 #define OPENCL_DEVICE_SVM_CAPABILITIES 0x1053         // OpenCL 2.0
 #define OPENCL_DEVICE_COMPUTE_CAPABILITY_MAJOR 0x4000 // cl_nv_device_attribute_query

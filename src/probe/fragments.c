@@ -17,8 +17,9 @@ static int engine_of(const clattn_capabilities *device, probe_id id) {
     const unsigned bit = 1u << id;
     if (bit & PROBES_MMA) return device->compute_capability >= MMA_FIRST ? MATRIX_ENGINE_MMA : 0;
     if (bit & PROBES_WGMMA) return device->compute_capability == WGMMA_ALONE ? MATRIX_ENGINE_WGMMA : 0;
-    if (bit & PROBES_WMMA) return device->wavefront_width == 32 ? MATRIX_ENGINE_WMMA : 0;
-    if (bit & PROBES_MFMA) return device->wavefront_width == 64 ? MATRIX_ENGINE_MFMA : 0;
+    const uint32_t wavefront = device->assembly & CLATTN_ASSEMBLY_AMD ? device->wavefront_width : 0;
+    if (bit & PROBES_WMMA) return wavefront == 32 ? MATRIX_ENGINE_WMMA : 0;
+    if (bit & PROBES_MFMA) return wavefront == 64 ? MATRIX_ENGINE_MFMA : 0;
     if (!(bit & PROBES_DPAS) || (device->subgroup_ways & DPAS_WAYS) != DPAS_WAYS) return 0;
     return device->subgroup_sizes & 8u    ? MATRIX_ENGINE_DPAS_8
            : device->subgroup_sizes & 16u ? MATRIX_ENGINE_DPAS_16

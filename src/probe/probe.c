@@ -37,22 +37,15 @@ void cla_probe_state_destroy(clattn_context *context) {
     context->probes = NULL;
 }
 
-void cla_probe_key(const clattn_context *c, const probe *p, const char *library,
-                   uint8_t key[CACHE_KEY_BYTES]) {
-    static const char what[] = "probe with rate, spread and date";
-    const struct kernel_source *source = &clattn_kernel_sources[p->kernel];
-    char options[PROBE_OPTIONS] = "";
-    cla_probe_options(c, p, options);
-    sha256_state h;
-    cla_sha256_begin(&h);
-    cla_sha256_add(&h, source->text, source->bytes);
-    cla_sha256_add(&h, what, sizeof what);
-    cla_sha256_add(&h, options, strlen(options) + 1);
-    cla_identity_add(&h, &c->capabilities, c->cpu_model, library);
-    cla_sha256_end(&h, key);
-}
 static void probe_key(const clattn_context *c, const probe *p, uint8_t key[CACHE_KEY_BYTES]) {
     cla_probe_key(c, p, CLATTN_VERSION_STRING, key);
+}
+
+bool cla_probe_was_fatal(const clattn_context *c, const probe *p) {
+    uint8_t key[CACHE_KEY_BYTES];
+    if (c->tries_again) return false;
+    probe_key(c, p, key);
+    return cla_cache_was_fatal(c->cache, key);
 }
 
 // An entry of the cache folder.
@@ -111,7 +104,9 @@ static void tell_result(const clattn_context *context, int id, const probe_rate 
     keep_result(context, id, rate, kept);
     cla_log_send(&context->log, CLATTN_LOG_INFO, "probe: %s: %s, %.4g GFLOP/s a work-item%s",
                  cla_probes[id].name, rate->gflops > 0.0f ? "works" : "not used", (double)rate->gflops,
-                 rate->sure || rate->gflops <= 0.0f ? "" : ", not sure: the machine had other work");
+                 rate->died                           ? "; an earlier process ended while it ran this"
+                 : rate->sure || rate->gflops <= 0.0f ? ""
+                                                      : ", not sure: the machine had other work");
 }
 
 static void store_rate(const clattn_context *c, int id, const probe_rate *rate) {
@@ -166,6 +161,8 @@ static unsigned without_answer(const clattn_context *context, unsigned ids) {
             tell_result(context, id, &rate, false);
         else if (load_rate(context, id, &rate))
             tell_result(context, id, &rate, true);
+        else if (cla_probe_was_fatal(context, p))
+            tell_result(context, id, &(probe_rate){.sure = true, .died = true}, false);
         else
             open |= 1u << id;
     }
@@ -280,6 +277,7 @@ clattn_status clattn_context_engines(clattn_context *context, clattn_engine *eng
                                      .runs = r.runs,
                                      .spread = r.spread,
                                      .sure = r.sure,
+                                     .died = r.died,
                                      .kept = kept};
         snprintf(engines[i].name, sizeof engines[i].name, "%s", cla_probes[id].name);
     }

@@ -50,6 +50,9 @@ void cla_probe_key(const clattn_context *context, const probe *p, const char *li
 // not at all, so that they are measured in turns. `rates` has PROBE_COUNT.
 void cla_probe_keep(const clattn_context *context, unsigned ids, const probe_rate *rates);
 
+// Whether earlier processes ended while they ran it, so that it is not run again (base/cache.h, marks).
+bool cla_probe_was_fatal(const clattn_context *context, const probe *p);
+
 enum { PROBE_OPTIONS = 256 };
 // The compiler's options of a probe; false where they do not fit.
 bool cla_probe_options(const clattn_context *context, const probe *p, char text[PROBE_OPTIONS]);

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cache.h"
+#include "base/sha256.h"
 #include "program/binary.h"
 #include "program/program.h"
 
@@ -25,6 +27,7 @@ typedef struct trial {
     cl_mem in, out;
     bool answered; // by the compiler, or by what came out
     bool right;
+    bool died;     // in an earlier process, and so not run
     bool borrows;  // `out` is another trial's
     double rounds; // of a timed run; 0: it is not timed
     rate_times launches, times;
@@ -36,6 +39,21 @@ bool cla_probe_options(const clattn_context *c, const probe *p, char text[PROBE_
     const int used =
         snprintf(text, PROBE_OPTIONS, "%s%s -w ", own ? own : PROGRAM_OPTIONS, cla_program_device_options(c));
     return used > 0 && used < PROBE_OPTIONS && cla_knobs_print(&k, text + used, PROBE_OPTIONS - (size_t)used);
+}
+
+void cla_probe_key(const clattn_context *c, const probe *p, const char *library,
+                   uint8_t key[CACHE_KEY_BYTES]) {
+    static const char what[] = "probe with rate, spread and date";
+    const struct kernel_source *source = &clattn_kernel_sources[p->kernel];
+    char options[PROBE_OPTIONS] = "";
+    cla_probe_options(c, p, options);
+    sha256_state h;
+    cla_sha256_begin(&h);
+    cla_sha256_add(&h, source->text, source->bytes);
+    cla_sha256_add(&h, what, sizeof what);
+    cla_sha256_add(&h, options, strlen(options) + 1);
+    cla_identity_add(&h, &c->capabilities, c->cpu_model, library);
+    cla_sha256_end(&h, key);
 }
 
 // Apart from program.c: no message, no place in the context's list.
@@ -168,7 +186,7 @@ static void time_in_turns(trial trials[], int count) {
 static probe_rate rate_of(const trial *t, bool *answered) {
     const double launch = t->launches.least, least = t->times.least,
                  work = least > launch ? least - launch : least;
-    probe_rate rate = {.measured = cla_os_date_s()};
+    probe_rate rate = {.measured = t->died ? 0 : cla_os_date_s(), .died = t->died};
     if (t->right && t->rounds > 0.0 && work > 0.0) {
         rate.gflops = (float)(t->probe->round_flops(&t->knobs) * t->rounds / work);
         rate.spread = cla_rates_spread(&t->times, launch), rate.runs = t->times.runs;
@@ -176,6 +194,25 @@ static probe_rate rate_of(const trial *t, bool *answered) {
     *answered = t->answered && t->right == (rate.gflops > 0.0f);
     rate.sure = *answered && rate.spread <= RATES_AGREE && !(rate.runs && launch > 0.5 * least);
     return rate;
+}
+
+// Probes of plain OpenCL C, as all kernels are.
+static bool is_plain(const probe *p) {
+    return p->kernel == KERNEL_PROBE_FMA || p->kernel == KERNEL_PROBE_TILES ||
+           p->kernel == KERNEL_PROBE_LANES || p->kernel == KERNEL_PROBE_LOADS ||
+           p->kernel == KERNEL_PROBE_ASK;
+}
+
+// Compiled and run once, under a mark: the compiler or the launch may end the process. An earlier end is an answer.
+static void try_once(trial *t, cl_mem memory) {
+    const clattn_context *c = t->context;
+    uint8_t key[CACHE_KEY_BYTES];
+    cache_mark mark;
+    cla_probe_key(c, t->probe, CLATTN_VERSION_STRING, key);
+    const int weight = is_plain(t->probe) && !c->surveys ? CACHE_PLAIN : CACHE_DANGEROUS;
+    t->died = !cla_cache_begin(c->cache, key, weight, c->tries_again, &mark);
+    t->right = !t->died && open_trial(t, memory) && is_right(t);
+    cla_cache_end(c->cache, &mark);
 }
 
 void cla_probe_run_set(const clattn_context *c, const probe *const probes[], int count, probe_rate rates[],
@@ -187,7 +224,7 @@ void cla_probe_run_set(const clattn_context *c, const probe *const probes[], int
         trial *t = &trials[i];
         *t = (trial){
             .context = c, .probe = p, .knobs = p->knobs(&c->capabilities), .items = p->items ? p->items : 1};
-        t->right = open_trial(t, p->memory ? memory : NULL) && is_right(t);
+        try_once(t, p->memory ? memory : NULL);
         if (p->memory && !memory) memory = t->out;
         if (t->right) choose_rounds(t);
     }

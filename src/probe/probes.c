@@ -4,7 +4,6 @@
 
 #include "args/args.h"
 #include "args/fragments.h"
-#include "device/defects.h"
 #include "probe/eights.h"
 #include "probe/fragments.h"
 #include "probe/lane_widths.h"
@@ -85,7 +84,7 @@ static double loads_flops(const knobs *k) {
 
 // Probes in x86's inline assembly: the host's CPU runs a CPU device, but its driver's compiler may not take assembly.
 static bool takes_x86(const clattn_capabilities *device) {
-    return device->is_cpu && cla_takes_assembly(ASSEMBLY_OF_X86, device->platform);
+    return device->is_cpu && device->assembly & CLATTN_ASSEMBLY_X86;
 }
 
 // x86's bfloat16 dot product.

@@ -27,6 +27,7 @@ typedef struct probe_rate {
     int runs;
     bool sure;
     bool settled;     // it is far below the others and was measured again beside the best of them
+    bool died;        // an earlier process ended while it ran this: it was not asked again
     int64_t measured; // seconds since 1970; 0: it was not asked
 } probe_rate;
 

@@ -110,7 +110,7 @@ static cl_program load_binary(clattn_context *c, const uint8_t key[32], const ch
 
 // Some drivers must not be asked; told once a context.
 static bool may_ask(clattn_context *c) {
-    const char *why = cla_defect(DEFECT_OF_BINARIES, c->capabilities.platform);
+    const char *why = cla_defect(DEFECT_OF_BINARIES, &c->capabilities);
     if (why && !atomic_exchange(&c->binaries_told, true))
         cla_log_send(&c->log, CLATTN_LOG_INFO, "cache: compiled kernels are not kept: %s", why);
     return !why;
@@ -257,7 +257,7 @@ static clattn_status make_kernel(clattn_context *c, program *p, bool *cached, cl
 
 const char *cla_program_device_options(const clattn_context *c) {
     const clattn_capabilities *of = &c->capabilities;
-    return of->is_cpu && !cla_takes_assembly(ASSEMBLY_OF_X86, of->platform) ? " -DNO_ASSEMBLY" : "";
+    return of->is_cpu && !(of->assembly & CLATTN_ASSEMBLY_X86) ? " -DNO_ASSEMBLY" : "";
 }
 
 static bool print_options(clattn_context *c, const program_spec *spec, unsigned broken, char *text,
@@ -268,6 +268,30 @@ static bool print_options(clattn_context *c, const program_spec *spec, unsigned 
                  broken & PROMISE_HALVES && cla_promises_matter(&spec->knobs) ? PROMISE_HALVES_OPTION : "");
     return used >= 0 && (size_t)used < bytes &&
            cla_knobs_print(&spec->knobs, text + used, bytes - (size_t)used);
+}
+
+// Earlier processes ended in this build: it is refused as a compiler would, and other kernels take its place.
+static clattn_status refuse_fatal(clattn_context *c, const program_spec *spec) {
+    static const char log[] = "error: earlier processes ended while the driver compiled this kernel";
+    char text[200];
+    snprintf(text, sizeof text,
+             "kernel %s: earlier processes ended while the driver compiled it; it is not tried again",
+             clattn_kernel_sources[spec->id].name);
+    const unfit_failure failure = {
+        .spec = spec, .step = UNFIT_BUILD, .code = CL_BUILD_PROGRAM_FAILURE, .log = log, .text = text};
+    return spec->linked_count > 0 ? CLATTN_BUILD_FAILED : cla_unfit_failed(c, &failure);
+}
+
+// Built from the source, under a mark (base/cache.h): a driver may end the process.
+static clattn_status build_marked(clattn_context *c, program *p, const char *options, cl_kernel *kernel) {
+    cache_mark mark;
+    bool cached = false;
+    const int weight = c->surveys ? CACHE_DANGEROUS : CACHE_PLAIN;
+    if (!cla_cache_begin(c->cache, p->key, weight, c->tries_again, &mark)) return refuse_fatal(c, &p->spec);
+    clattn_status status = build_source(c, &p->spec, options, &p->program);
+    if (status == CLATTN_OK) status = make_kernel(c, p, &cached, kernel);
+    cla_cache_end(c->cache, &mark);
+    return status;
 }
 
 static clattn_status build(clattn_context *c, program *p, bool *cached, uint64_t *time_ns) {
@@ -287,9 +311,8 @@ static clattn_status build(clattn_context *c, program *p, bool *cached, uint64_t
     const uint64_t start = cla_os_time_ns();
     p->program = load_binary(c, p->key, options);
     *cached = p->program != NULL;
-    if (!*cached) TRY(build_source(c, &p->spec, options, &p->program));
     cl_kernel kernel;
-    TRY(make_kernel(c, p, cached, &kernel));
+    TRY(*cached ? make_kernel(c, p, cached, &kernel) : build_marked(c, p, options, &kernel));
     cla_program_give_kernel(p, kernel);
     TRY(ask_compiled(c, p, kernel));
     *time_ns = cla_os_time_ns() - start;

@@ -380,3 +380,16 @@ class Context(_Closed):
         with self._use() as lib:
             lib.clFinish(self.queue)
             lib.clattn_context_save_kernels(self.handle)
+
+
+def device_survey(cache_dir, device=None, resume=False, engines=0):
+    """Try what may end the process on a driver that is not known: inline assembly, matrix instructions, first builds. Call it in a child
+    process of your own: again with resume=True while the child ends by a signal. cache_dir keeps the answers for later contexts.
+    `device` is as in Context, `engines` as there."""
+    log = _Log()
+    listed = _devices(log)
+    if not listed:
+        log.check(CLATTN_UNSUPPORTED)
+    params = clattn_context_params(device=listed[_chosen(device, len(listed))].device, log=log.struct, cache_dir=_text("cache_dir", cache_dir),
+                                   engines=_number("engines", engines, c.c_uint32))
+    log.check(library().clattn_device_survey(c.byref(params), bool(resume)))

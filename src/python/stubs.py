@@ -30,7 +30,7 @@ RESULTS = {"numpy": "np.ndarray[Any, Any]", "version": "str", "kernel_names": "l
            "strides": "tuple[int, ...]", "offset": "int", "__repr__": "str", "context": "Context", "fuse": "Recording", "later": "Later",
            "onnxruntime_library": "str", **dict.fromkeys(("zeros", "over", "reshape", "transpose", "broadcast_to", "__getitem__"), "Buffer"),
            **dict.fromkeys(("to_bf16", "from_bf16", "to_blocks", "from_blocks"), "np.ndarray[Any, Any]"),
-           **dict.fromkeys(("measure", "prepare", "save_kernels", "close", "append", "opencl_load", "cache_clean", "main", "wait", "write",
+           **dict.fromkeys(("measure", "prepare", "save_kernels", "close", "append", "opencl_load", "cache_clean", "device_survey", "main", "wait", "write",
                             "__init__", "__setitem__", "__exit__"), "None")}
 SPECIAL = ("__init__", "__call__", "__exit__", "__len__", "__getitem__", "__setitem__")
 ATTRIBUTES = {"Error": {"status": "int", "name": "str", "text": "str"}, "Buffer": {"dtype": "str"}, "Group": {"report": DICTIONARY, "shares":

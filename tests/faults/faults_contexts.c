@@ -64,6 +64,7 @@ static bool same_capabilities(const clattn_capabilities *a) {
     copy.subgroups = b->subgroups; // older drivers do not know the questions
     copy.subgroup_ways = b->subgroup_ways, copy.subgroup_sizes = b->subgroup_sizes;
     copy.compute_capability = b->compute_capability, copy.wavefront_width = b->wavefront_width;
+    copy.unified_memory = b->unified_memory;
     return memcmp(&copy, b, sizeof copy) == 0;
 }
 

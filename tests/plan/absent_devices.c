@@ -65,13 +65,14 @@ const absent_device absent_devices[] = {
     // 304 units at 2100 MHz: github.com/ROCm/legacy-rocm-build/issues/4021; 200998912 KB, 64 KiB: its neighbour
     // github.com/ROCm/rocprof-compute-viewer/issues/29; the largest buffer assumed, as of its relatives.
     {"mi300x",
-     {AMD, .name = "gfx942", .wavefront_width = 64, .compute_units = 304, .clock_mhz = 2100,
-      .global_memory_bytes = KIB(200998912), .max_allocation_bytes = KIB(200998912) / 100 * 85},
+     {AMD, .name = "gfx942", .wavefront_width = 64, .assembly = CLATTN_ASSEMBLY_AMD, .compute_units = 304,
+      .clock_mhz = 2100, .global_memory_bytes = KIB(200998912),
+      .max_allocation_bytes = KIB(200998912) / 100 * 85},
      .subgroups = 64},
     // 48 (pairs of) units at 2304 MHz, 24560 MB, 20876 MB in one buffer, 64 KB: benchmark 7.
     {"rx7900xtx",
-     {AMD, .name = "gfx1100", .wavefront_width = 32, .compute_units = 48, .clock_mhz = 2304,
-      .global_memory_bytes = MIB(24560), .max_allocation_bytes = MIB(20876)},
+     {AMD, .name = "gfx1100", .wavefront_width = 32, .assembly = CLATTN_ASSEMBLY_AMD, .compute_units = 48,
+      .clock_mhz = 2304, .global_memory_bytes = MIB(24560), .max_allocation_bytes = MIB(20876)},
      .subgroups = 32},
     // 4 GB in one buffer: github.com/intel/compute-runtime/issues/627; 16 GB; 512 units at 2400 MHz as 448 of an A750 are
     // (benchmark 10); work-groups of 1024: sub-groups of 8, 128 of them (openvino issue 20012).

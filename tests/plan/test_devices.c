@@ -255,11 +255,48 @@ START_TEST(defects) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const char *platform = cases[i].platform;
-        ck_assert_msg(cla_takes_assembly(ASSEMBLY_OF_X86, platform) == cases[i].x86, "%s: x86", platform);
-        ck_assert_msg(cla_takes_assembly(ASSEMBLY_OF_PTX, platform) == cases[i].ptx, "%s: PTX", platform);
-        ck_assert_msg(!cla_defect(DEFECT_OF_BINARIES, platform) == cases[i].asked, "%s", platform);
-        ck_assert_msg(!cla_defect(DEFECT_OF_SUBGROUPS, platform) == cases[i].grouped, "%s", platform);
+        clattn_capabilities device = {.name = ""};
+        bool known;
+        snprintf(device.platform, sizeof device.platform, "%s", platform);
+        const unsigned assembly = cla_known_assembly(&device, &known);
+        ck_assert_msg(!(assembly & CLATTN_ASSEMBLY_X86) != cases[i].x86, "%s: x86", platform);
+        ck_assert_msg(!(assembly & CLATTN_ASSEMBLY_PTX) != cases[i].ptx, "%s: PTX", platform);
+        ck_assert_msg(!(assembly & CLATTN_ASSEMBLY_AMD) != (strstr(platform, "AMD-APP") != NULL), "%s",
+                      platform);
+        ck_assert_msg(known == (cases[i].x86 || cases[i].ptx), "%s: known", platform);
+        ck_assert_msg(!cla_defect(DEFECT_OF_BINARIES, &device) == cases[i].asked, "%s", platform);
+        ck_assert_msg(!cla_defect(DEFECT_OF_SUBGROUPS, &device) == cases[i].grouped, "%s", platform);
     }
+}
+END_TEST
+
+// Adreno's compilers before E031.38.11 end the process on the probe of sub-groups: whichever text of the driver names them.
+START_TEST(old_compilers) {
+    static const struct {
+        bool grouped;
+        const char *text;
+    } cases[] = {
+        {false, "OpenCL 3.0 QUALCOMM build: 0615.0 Compiler E031.38.10.00"},
+        {false, "OpenCL 2.0 QUALCOMM build: ... Compiler E031.37.07.00"},
+        {false, "OpenCL 3.0 QUALCOMM build: 1 Compiler E031.8.00"},
+        {false, "OpenCL 3.0 QUALCOMM build: 1 Compiler E031.38.01"},
+        {true, "OpenCL 3.0 QUALCOMM build: 0615.0 Compiler E031.38.11.14"},
+        {true, "OpenCL 3.0 QUALCOMM build: 0808.0.6 Compiler E031.49.02.00"},
+        {true, "OpenCL 3.0 QUALCOMM build: 0808.0.6 Compiler E031.100.02"},
+        {true, "DX.18.10.00"},
+        {true, "Compiler E031."},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (int place = 0; place < 3; place++) {
+            clattn_capabilities device = {.name = ""};
+            bool known;
+            snprintf(place == 0   ? device.platform
+                     : place == 1 ? device.version
+                                  : device.driver,
+                     sizeof device.version, "%s", cases[i].text);
+            ck_assert_msg(!cla_defect(DEFECT_OF_SUBGROUPS, &device) == cases[i].grouped, "%s", cases[i].text);
+            ck_assert(!cla_known_assembly(&device, &known) && !known);
+        }
 }
 END_TEST
 
@@ -358,8 +395,14 @@ START_TEST(assembler_in_groups_of_one) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {
-        every_device, probes_passed, kernels_that_allow_less,   names_decide_nothing, every_family_explains,
-        projections,  defects,       assembler_in_groups_of_one};
+    const TTest *const tests[] = {every_device,
+                                  probes_passed,
+                                  kernels_that_allow_less,
+                                  names_decide_nothing,
+                                  every_family_explains,
+                                  projections,
+                                  defects,
+                                  old_compilers,
+                                  assembler_in_groups_of_one};
     return PLAN_SUITE_RUN("devices", tests);
 }

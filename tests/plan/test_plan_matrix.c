@@ -415,7 +415,8 @@ static void check_engine_case(const struct engine_case *c) {
     tuned_rows own = {0};
     char why[256];
     gpu.is_cpu = false, gpu.is_gpu = true, gpu.float_vector_width = 1, gpu.local_memory_bytes = 64 << 10;
-    gpu.max_work_group = 256, gpu.wavefront_width = c->wavefront, gpu.compute_capability = c->capability;
+    gpu.max_work_group = 256, gpu.wavefront_width = c->wavefront, gpu.assembly = CLATTN_ASSEMBLY_AMD,
+    gpu.compute_capability = c->capability;
     gpu.subgroup_ways = c->ways, gpu.subgroup_sizes = c->sizes, gpu.subgroups = c->ways != 0;
     plan_input in = {.device = &gpu, .own = &own, .shipped = &shipped};
     in.probes.rate[PROBE_TILES] = 100.0f, in.probes.proven = 1u << PROBE_TILES;

@@ -258,6 +258,8 @@ def plans():
         clattn.cache_clean(folder)
         check(not [name for name in os.listdir(folder) if "bin" in name], f"{os.listdir(folder)}")
     refused("", clattn.cache_clean, "/no/such/folder")
+    refused("cache_dir: the folder is not usable", clattn.device_survey, "/no/such/folder/at/all")
+    refused("cache_dir: a text", clattn.device_survey, 7)
     refused("", clattn.opencl_load, "/no/such/library")
 
 

@@ -151,6 +151,9 @@ START_TEST(good_parameters) {
     ck_assert_int_eq(clattn_context_engines(c, NULL, 0, &some_count), CLATTN_OK);
     ck_assert_uint_gt(some_count, 1);
     ck_assert_int_eq(clattn_context_unfit(c, NULL, 0, &some_count), CLATTN_OK);
+    ck_assert_int_eq(clattn_device_survey(NULL, false), CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(clattn_device_survey(&(clattn_context_params){.cache_dir = "/tmp"}, false),
+                     CLATTN_INVALID_ARGUMENT);
     ck_assert_int_eq(some_count, 0);
 }
 END_TEST

@@ -99,9 +99,8 @@ START_TEST(tiles) {
     ck_assert(!(cla_probe_results(c, ALL).proven & PROBES_AMX_I8));
     clattn_context_destroy(c);
     c = harness_open((clattn_context_params){.engines = CLATTN_ENGINES_ALL});
-    const bool granted = c->capabilities.is_cpu &&
-                         cla_takes_assembly(ASSEMBLY_OF_X86, c->capabilities.platform) &&
-                         cla_os_request_amx();
+    const bool granted =
+        c->capabilities.is_cpu && c->capabilities.assembly & CLATTN_ASSEMBLY_X86 && cla_os_request_amx();
     ck_assert_uint_eq(c->engines, granted ? CLATTN_ENGINE_AMX : 0);
     ck_assert_int_eq(cla_probe_results(c, ALL).proven >> PROBE_AMX & 1u, granted);
     ck_assert_int_eq(cla_probe_results(c, ALL).proven >> PROBE_AMX_I8 & 1u,
@@ -134,7 +133,8 @@ START_TEST(no_assembly_for_strangers) {
     clattn_context *c = harness_open((clattn_context_params){.engines = CLATTN_ENGINES_ALL});
     if (layer) layer->pretend(0, NULL, 0);
     ck_assert(!layer || c->engines == 0); // nothing was asked of the system
-    snprintf(c->capabilities.platform, sizeof c->capabilities.platform, "Platform, %s", stranger);
+    ck_assert(!layer || (c->capabilities.assembly == 0 && !c->capabilities.driver_known));
+    c->capabilities.assembly = 0;
     c->capabilities.float_vector_width = 16; // as of a CPU with AVX-512
     c->engines = CLATTN_ENGINES_ALL;
     const unsigned of_x86 = 1u << PROBE_DOT_BF16 | 1u << PROBE_DOT_I8 | PROBES_AMX_I8;
@@ -159,9 +159,21 @@ static const struct fragments_engine {
     clattn_capabilities has;
 } fragments_engines[] = {
     {MATRIX_ENGINE_MMA, 16, PROBE_MMA_F16, PROBE_MMA_BF16, {.compute_capability = 80}},
-    {MATRIX_ENGINE_WMMA, 16, PROBE_WMMA_F16, PROBE_WMMA_BF16, {.wavefront_width = 32}},
-    {MATRIX_ENGINE_WMMA_12, 16, PROBE_WMMA_F16, PROBE_WMMA_BF16, {.wavefront_width = 32}},
-    {MATRIX_ENGINE_MFMA, 32, PROBE_MFMA_F16, PROBE_MFMA_BF16, {.wavefront_width = 64}},
+    {MATRIX_ENGINE_WMMA,
+     16,
+     PROBE_WMMA_F16,
+     PROBE_WMMA_BF16,
+     {.wavefront_width = 32, .assembly = CLATTN_ASSEMBLY_AMD}},
+    {MATRIX_ENGINE_WMMA_12,
+     16,
+     PROBE_WMMA_F16,
+     PROBE_WMMA_BF16,
+     {.wavefront_width = 32, .assembly = CLATTN_ASSEMBLY_AMD}},
+    {MATRIX_ENGINE_MFMA,
+     32,
+     PROBE_MFMA_F16,
+     PROBE_MFMA_BF16,
+     {.wavefront_width = 64, .assembly = CLATTN_ASSEMBLY_AMD}},
     {MATRIX_ENGINE_DPAS_8, 8, PROBE_DPAS_F16, PROBE_DPAS_BF16, {.subgroup_ways = 82, .subgroup_sizes = 56}},
     {MATRIX_ENGINE_DPAS_16, 16, PROBE_DPAS_F16, PROBE_DPAS_BF16, {.subgroup_ways = 82, .subgroup_sizes = 48}},
     {MATRIX_ENGINE_WGMMA, 64, PROBE_WGMMA_F16, PROBE_WGMMA_BF16, {.compute_capability = 90}}};

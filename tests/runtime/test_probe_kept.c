@@ -2,15 +2,21 @@
 // them, until they are measured again.
 #include "support/harness.h"
 
+#include "device/defects.h"
 #include "probe/lane_widths.h"
 #include "probe/probe.h"
 #include "probe/rates.h"
+#include "probe/survey.h"
+#include "program/program.h"
 #include "plan/planner.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include "support/layer_client.h"
 
 static clattn_context *open_context(const char *cache_dir) {
     return harness_open((clattn_context_params){.cache_dir = cache_dir});
@@ -184,8 +190,164 @@ done:
 }
 END_TEST
 
+// A process that ends between begin and end of what has this key.
+static void die_in(const char *folder, const uint8_t key[CACHE_KEY_BYTES], int weight) {
+    const pid_t child = fork();
+    if (child == 0) {
+        cache_mark mark;
+        cache *c = cla_cache_open(&(cache_params){.dir = folder});
+        _exit(c && cla_cache_begin(c, key, weight, false, &mark) ? 0 : 1);
+    }
+    int status = 1;
+    ck_assert(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+}
+
+static bool begins(cache *c, const uint8_t key[CACHE_KEY_BYTES], bool again) {
+    cache_mark mark;
+    const bool begun = cla_cache_begin(c, key, CACHE_PLAIN, again, &mark);
+    if (begun) cla_cache_end(c, &mark);
+    return begun;
+}
+
+// One end is enough of what is dangerous, and two are of what is plain. What goes well is forgotten, and so is what is tried again. A
+// mark that a living process holds stops nobody.
+START_TEST(marks_of_ended_processes) {
+    const uint8_t key[CACHE_KEY_BYTES] = {1}, other[CACHE_KEY_BYTES] = {2};
+    char folder[] = "/tmp/clattn-marks-XXXXXX", command[128];
+    cache_mark held;
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    cache *c = cla_cache_open(&(cache_params){.dir = folder});
+    ck_assert(cla_cache_begin(c, key, CACHE_DANGEROUS, false, &held));
+    ck_assert(!cla_cache_was_fatal(c, key) && begins(c, key, false));
+    cla_cache_end(c, &held);
+    ck_assert(begins(c, key, false));
+    die_in(folder, key, CACHE_PLAIN);
+    ck_assert(!cla_cache_was_fatal(c, key) && begins(c, key, false)); // which went well
+    die_in(folder, key, CACHE_PLAIN);
+    die_in(folder, key, CACHE_PLAIN);
+    ck_assert(cla_cache_was_fatal(c, key) && !begins(c, key, false));
+    ck_assert(!cla_cache_was_fatal(c, other) && begins(c, other, false));
+    ck_assert(begins(c, key, true) && begins(c, key, false));
+    die_in(folder, key, CACHE_DANGEROUS);
+    ck_assert(!begins(c, key, false));
+    cla_cache_trim(c, 0);
+    ck_assert(!cla_cache_was_fatal(c, key) && begins(c, key, false));
+    ck_assert(begins(NULL, key, false));
+    cla_cache_close(c);
+    snprintf(command, sizeof command, "rmdir %s", folder); // nothing is left in it
+    ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
+static clattn_engine engine_of(clattn_context *c, int id) {
+    clattn_engine engines[PROBE_COUNT];
+    size_t count = 0;
+    ck_assert_int_eq(clattn_context_engines(c, engines, PROBE_COUNT, &count), CLATTN_OK);
+    return engines[id - 1];
+}
+
+// A probe that ended processes is not run, is said to have died, and the others are kept; measuring again runs it.
+START_TEST(fatal_probes) {
+    char folder[] = "/tmp/clattn-fatal-XXXXXX", command[128];
+    uint8_t key[CACHE_KEY_BYTES];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    clattn_context *c = open_context(folder);
+    const bool applies = cla_probes[PROBE_TILES].applies(&c->capabilities);
+    cla_probe_key(c, &cla_probes[PROBE_TILES], CLATTN_VERSION_STRING, key);
+    clattn_context_destroy(c);
+    die_in(folder, key, CACHE_DANGEROUS);
+    for (int again = 0; again < 2 && applies; again++) {
+        c = harness_open((clattn_context_params){.cache_dir = folder, .measure_again = again});
+        const probe_results found = cla_probe_results(c, 1u << PROBE_TILES);
+        const clattn_engine e = engine_of(c, PROBE_TILES);
+        ck_assert(found.ran >> PROBE_TILES & 1u && (found.proven >> PROBE_TILES & 1u) == (unsigned)again);
+        ck_assert(e.died == !again && e.works == again && (e.measured > 0) == again);
+        ck_assert(!engine_of(c, PROBE_FMA).died);
+        clattn_context_destroy(c);
+    }
+    c = open_context(folder);
+    ck_assert(!applies || engine_of(c, PROBE_TILES).works);
+    clattn_context_destroy(c);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
+static void expect_assembly(const char *folder, unsigned assembly, bool surveyed) {
+    clattn_features features;
+    clattn_context *c = open_context(folder);
+    ck_assert_int_eq(clattn_features_get(c, &features), CLATTN_OK);
+    ck_assert(features.surveyed == surveyed);
+    ck_assert_uint_eq(c->capabilities.assembly, assembly);
+    ck_assert_int_eq(strstr(cla_program_device_options(c), "NO_ASSEMBLY") == NULL, assembly != 0);
+    clattn_context_destroy(c);
+}
+
+// A driver that is not known gets no assembly before a survey has found that it works, under that driver's texts alone. A survey that
+// began again and ended early counts for nothing; one that goes on passes over what ended it.
+START_TEST(surveys) {
+    static const char stranger[] = "OpenCL 3.0 Stranger 1.0", newer[] = "OpenCL 3.0 Stranger 1.1";
+    const struct layer_control *layer = layer_client();
+    char folder[] = "/tmp/clattn-survey-XXXXXX", command[128];
+    clattn_context_params params = {.device = harness()->device, .log = harness_log()};
+    ck_assert_int_eq(clattn_device_survey(NULL, false), CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(clattn_device_survey(&params, false), CLATTN_INVALID_ARGUMENT);
+    params.cache_dir = "/nothing/that/is/there";
+    ck_assert_int_eq(clattn_device_survey(&params, false), CLATTN_INVALID_ARGUMENT);
+    const clattn_capabilities *own = clattn_context_capabilities(harness()->context);
+    if (!layer || !own->driver_known || !own->is_cpu) return;
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    params.cache_dir = folder;
+    layer->pretend(CL_PLATFORM_VERSION, stranger, sizeof stranger);
+    expect_assembly(folder, 0, false);
+    ck_assert_int_eq(clattn_device_survey(&params, false), CLATTN_OK);
+    expect_assembly(folder, CLATTN_ASSEMBLY_X86, true);
+    clattn_context *c = open_context(folder);
+    cla_survey_store(c, false); // begun again
+    clattn_context_destroy(c);
+    expect_assembly(folder, 0, false);
+    uint8_t key[CACHE_KEY_BYTES];
+    c = open_context(folder);
+    cla_probe_key(c, cla_survey_trial(CLATTN_ASSEMBLY_X86), CLATTN_VERSION_STRING, key);
+    clattn_context_destroy(c);
+    die_in(folder, key, CACHE_DANGEROUS);
+    ck_assert_int_eq(clattn_device_survey(&params, true), CLATTN_OK);
+    expect_assembly(folder, 0, true);
+    layer->pretend(CL_PLATFORM_VERSION, newer, sizeof newer);
+    expect_assembly(folder, 0, false);
+    layer->pretend(0, NULL, 0);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
+// A text that is too long keeps its end, where Adreno's drivers name the compiler: one that its sub-groups end the process of.
+START_TEST(long_texts) {
+    const struct layer_control *layer = layer_client();
+    char text[300];
+    if (!layer) return;
+    memset(text, 'x', sizeof text);
+    snprintf(text + 200, sizeof text - 200, " Compiler E031.37.07.00");
+    layer->pretend(CL_DRIVER_VERSION, text, strlen(text) + 1);
+    clattn_context *c = open_context(NULL);
+    layer->pretend(0, NULL, 0);
+    const char *driver = c->capabilities.driver, *end = strstr(driver, "Compiler E031.37.07.00");
+    ck_assert_msg(driver[0] == 'x' && end && !end[22] && strstr(driver, "x...x"), "%s", driver);
+    ck_assert(cla_defect(DEFECT_OF_SUBGROUPS, &c->capabilities) && !c->capabilities.subgroups);
+    clattn_context_destroy(c);
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {answers_are_kept, answers_of_another, keys, widths_of_a_device, NULL};
+    const TTest *const tests[] = {answers_are_kept,
+                                  answers_of_another,
+                                  keys,
+                                  widths_of_a_device,
+                                  marks_of_ended_processes,
+                                  fatal_probes,
+                                  long_texts,
+                                  surveys,
+                                  NULL};
     Suite *suite = suite_create("probe_kept");
     harness_add(suite, "kept", tests);
     return harness_run(suite);

@@ -5,6 +5,7 @@
 #include "args/args.h"
 #include "base/host.h"
 #include "program/binary.h"
+#include "device/defects.h"
 #include "program/program.h"
 #include "support/layer_client.h"
 
@@ -68,7 +69,9 @@ START_TEST(assembly_where_it_is_known) {
         clattn_context *c = open_context(NULL);
         program *p;
         c->capabilities.is_cpu = cases[i].is_cpu;
+        bool known;
         snprintf(c->capabilities.platform, sizeof c->capabilities.platform, "%s", cases[i].platform);
+        c->capabilities.assembly = cla_known_assembly(&c->capabilities, &known);
         ck_assert_int_eq(cla_program_get_spec(c, &plain, &p), CLATTN_OK);
         ck_assert_msg(!strstr(p->options, "-DNO_ASSEMBLY") == !cases[i].told, "%s: %s", cases[i].platform,
                       p->options);

@@ -23,6 +23,7 @@ BELOW = {
     "layer": ["base", "device", "program", "launch", "probe", "plan", "attention"],
     "group": ["base", "device", "program", "launch", "probe", "plan", "attention"],
     "context.c": ["base", "device", "program", "launch", "probe", "plan", "attention", "layer"],  # the composition roots
+    "survey.c": ["base", "device", "program", "launch", "probe"],
     "measure.c": ["base", "device", "program", "launch", "probe", "plan", "attention", "layer"],
     "mpi": [],
     "onnxruntime": [],
@@ -222,6 +223,10 @@ def check_kernels():
     print(f"files that a kernel includes, with itself: {opened[most]} in {most}, at most {OPENED_MOST.get(most, OPENED)}")
     held("opened", sum(max(0, n) for n in over.values()),
          [f"{p}: {opened[p]} files to open, at most {opened[p] - n}" for p, n in over.items() if n > 0])
+    # Adreno's compiler E031.50 fails (NumConstRegsError) where a kernel uses get_global_offset with get_local_size.
+    asks = re.compile(r"^(?!#define get_local_size\b).*\bget_local_size\b", re.M)
+    faults.extend(f"{p}: uses get_local_size: divide by a macro of the work-group's size" for p in
+                  glob.glob("cl/**/*.cl*", recursive=True) if asks.search(TOKEN.sub(" ", text_of(p))))
 
 
 def check_columns():

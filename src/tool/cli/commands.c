@@ -6,11 +6,12 @@
 
 // Sub-commands: argv[0] is the command's own name.
 typedef int command_run(int argc, char **argv);
-command_run tool_devices, tool_attend, tool_layer, tool_heatmap, tool_verify, tool_bench, tool_tune,
-    tool_compare, tool_report, tool_completion, tool_manual;
+command_run tool_devices, tool_doctor, tool_attend, tool_layer, tool_heatmap, tool_verify, tool_bench,
+    tool_tune, tool_compare, tool_report, tool_completion, tool_manual;
 
 const tool_command tool_commands[] = {
     {"devices", tool_devices, "what OpenCL devices there are, and which kernels they take"},
+    {"doctor", tool_doctor, "what is wrong with OpenCL here? a report to send"},
     {"attend", tool_attend, "scaled dot-product attention on files"},
     {"layer", tool_layer, "multi-head attention with a model's weights"},
     {"heatmap", tool_heatmap, "draw attention weights, or a mask"},

@@ -11,6 +11,7 @@
 #include "tool/cli/progress.h"
 #include "tool/files/file.h"
 #include "tool/cli/tool.h"
+#include "tool/doctor/doctor_child.h"
 
 static void print_help(FILE *to) {
     fprintf(to,
@@ -57,6 +58,7 @@ static int print_version(bool json) {
 }
 
 static int run(int argc, char **argv) {
+    if (argc > 1 && !strcmp(argv[1], "--child")) return tool_child(argc - 1, argv + 1);
     if (argc < 2) {
         print_help(stderr);
         return EXIT_WRONG;
@@ -102,7 +104,8 @@ static void pin_workers(void) {}
 
 int main(int argc, char **argv) {
     file_begin();
-    pin_workers();
+    if (argc < 2 || strcmp(argv[1], "doctor"))
+        pin_workers();       // doctor shows the user's environment, and calls no OpenCL
     setlocale(LC_CTYPE, ""); // numbers stay in the C locale: files and JSON depend on it
     tool_errors_begin(argc, argv);
     const int status = tool_errors_end(finish_output(run(argc, argv)));

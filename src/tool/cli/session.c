@@ -7,8 +7,12 @@
 #include "evidence/device/choose_device.h"
 #include "evidence/device/opencl.h"
 #include "tool/files/file.h"
+#include "tool/cli/progress.h"
 #include "tool/cli/session.h"
+#include "tool/cli/survey.h"
 #include "tool/tune/tuned.h"
+
+#define SURVEY_STEP_S 300.0 // a GPU's compiler may take minutes
 
 static void keep_message(void *user, clattn_log_level level, const char *message) {
     session *s = user;
@@ -187,6 +191,37 @@ static clattn_status make_tuned(session *s, const char *folder, const char *rows
     return make_context(s, folder, NULL);
 }
 
+static void show_step(void *user, const char *text) {
+    char line[96];
+    snprintf(line, sizeof line, "first use of this driver: %.60s", text);
+    progress_more(user, 1.0, line);
+}
+
+static size_t index_of(const clattn_device *device) {
+    clattn_device all[256];
+    size_t count = 0, index = 0;
+    if (clattn_device_list(all, 256, &count, NULL) != CLATTN_OK) return 0;
+    while (index < count && index < 255 && all[index].device != device->device) index++;
+    return index;
+}
+
+// On a driver that no suite of clattn ran on, engines and first builds are tried in a process of their own before this one does
+// (clattn_device_survey). True: the context is to be made again.
+static bool survey_first(session *s, const char *folder) {
+    progress shown;
+    survey_report r = {.step = show_step, .user = &shown};
+    if (!folder || child_is() || !survey_is_missing(s, folder)) return false;
+    progress_begin(&shown, s->options.quiet, 60.0, 0.0);
+    survey_run(index_of(&s->device), folder, s->measures_again, SURVEY_STEP_S, &r);
+    progress_wipe(&shown);
+    if (s->options.verbose)
+        printable_printf(
+            stderr, "clattn%s: first use of this driver: a survey %s; %d of its processes ended early%s%s\n",
+            tool_name(), r.finished ? "is done" : "is not finished", r.deaths, r.last[0] ? ": " : "", r.last);
+    if (r.finished) s->measures_again = false; // it is measured
+    return r.finished;
+}
+
 int session_open_device(session *s, const clattn_device *device, const char *rows) {
     char path[4096]; // a longer one is none
     char *kept = NULL;
@@ -198,7 +233,12 @@ int session_open_device(session *s, const clattn_device *device, const char *row
     if (wrong >= 0) return wrong;
     check_folder(&s->options, folder);
     s->device = *device;
-    const clattn_status status = make_tuned(s, folder, rows ? rows : kept, given);
+    clattn_status status = make_tuned(s, folder, rows ? rows : kept, given);
+    if (status == CLATTN_OK) s->capabilities = clattn_context_capabilities(s->context);
+    if (status == CLATTN_OK && survey_first(s, folder)) {
+        session_close(s);
+        status = make_tuned(s, folder, rows ? rows : kept, given);
+    }
     free(kept);
     if (status != CLATTN_OK) return session_status(s, status);
     s->capabilities = clattn_context_capabilities(s->context);

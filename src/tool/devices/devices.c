@@ -21,16 +21,37 @@ static void ask_engines(session *s, devices_engines *list) {
     if (list->count > DEVICES_ENGINES) list->count = DEVICES_ENGINES;
 }
 
+static void ask_unfit(session *s, devices_page *page) {
+    if (clattn_context_unfit(s->context, page->unfit, DEVICES_UNFIT, &page->unfit_count) != CLATTN_OK)
+        page->unfit_count = 0;
+    if (page->unfit_count > DEVICES_UNFIT) page->unfit_count = DEVICES_UNFIT;
+}
+
+static json_t *unfit_json(const devices_page *page) {
+    json_t *all = json_array();
+    for (size_t i = 0; i < page->unfit_count; i++) {
+        const clattn_unfit *u = &page->unfit[i];
+        char words[sizeof u->line];
+        snprintf(words, sizeof words, "%s", u->line);
+        json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:i, s:I, s:b, s:b, s:s}", "kernel", u->kernel,
+                                             "options", u->options, "step", u->step, "code", u->code,
+                                             "work_group", (json_int_t)u->work_group, "smaller", u->smaller,
+                                             "kept", u->kept, "words", printable(words)));
+    }
+    return all;
+}
+
 static json_t *engines_json(const devices_engines *list) {
     json_t *engines = json_array();
     char date[32];
     for (size_t i = 0; i < list->count; i++) {
         const clattn_engine *e = &list->engines[i];
         devices_date(e, "%Y-%m-%dT%H:%M:%SZ", date);
-        json_array_append_new(engines, json_pack("{s:s, s:b, s:f, s:s?, s:i, s:f, s:b, s:b}", "name", e->name,
-                                                 "works", e->works, "gflops", (double)e->gflops, "measured",
-                                                 date[0] ? date : NULL, "runs", e->runs, "spread",
-                                                 (double)e->spread, "sure", e->sure, "kept", e->kept));
+        json_array_append_new(engines,
+                              json_pack("{s:s, s:b, s:f, s:s?, s:i, s:f, s:b, s:b, s:b}", "name", e->name,
+                                        "works", e->works, "gflops", (double)e->gflops, "measured",
+                                        date[0] ? date : NULL, "runs", e->runs, "spread", (double)e->spread,
+                                        "sure", e->sure, "kept", e->kept, "died", e->died));
     }
     return engines;
 }
@@ -58,14 +79,14 @@ static json_t *plan_json(const devices_example *e) {
                      "why", p->why, "families", families);
 }
 
-static json_t *device_json(size_t index, const clattn_capabilities *c, const devices_engines *engines,
-                           const devices_example e[DEVICES_EXAMPLES]) {
-    json_t *device = report_device(c);
-    json_t *own =
-        json_pack("{s:I, s:b, s:o, s:o, s:o, s:o}", "index", (json_int_t)index, "matrix_instructions",
-                  e[DEVICES_PREFILL_BF16].plan.matrix_instructions, "prefill", plan_json(&e[DEVICES_PREFILL]),
-                  "decode", plan_json(&e[DEVICES_DECODE]), "prefill_bf16",
-                  plan_json(&e[DEVICES_PREFILL_BF16]), "engines", engines_json(engines));
+static json_t *device_json(const devices_page *page) {
+    const devices_example *e = page->examples;
+    json_t *device = report_device(&page->device);
+    json_t *own = json_pack(
+        "{s:I, s:b, s:o, s:o, s:o, s:o, s:o, s:b}", "index", (json_int_t)page->index, "matrix_instructions",
+        e[DEVICES_PREFILL_BF16].plan.matrix_instructions, "prefill", plan_json(&e[DEVICES_PREFILL]), "decode",
+        plan_json(&e[DEVICES_DECODE]), "prefill_bf16", plan_json(&e[DEVICES_PREFILL_BF16]), "engines",
+        engines_json(&page->engines), "unfit", unfit_json(page), "driver_known", page->device.driver_known);
     json_object_update(device, own);
     json_decref(own);
     return device;
@@ -82,6 +103,7 @@ static bool tell_device(session *s, devices_page page, const clattn_device *devi
     if (o->device && !choose_device_score(o->device, index, &page.device)) return false;
     if (session_open_device(s, device, NULL) < 0) {
         ask_engines(s, &page.engines);
+        ask_unfit(s, &page);
         for (int n = 0; n < DEVICES_EXAMPLES; n++) plan_example(s, &page.examples[n]);
         if (!o->json && !o->quiet) devices_measure(s, &page);
         session_close(s);
@@ -89,7 +111,7 @@ static bool tell_device(session *s, devices_page page, const clattn_device *devi
     }
     progress_wipe(asked);
     if (o->json)
-        json_array_append_new(all, device_json(index, &page.device, &page.engines, page.examples));
+        json_array_append_new(all, device_json(&page));
     else if (!o->quiet)
         devices_print(&page);
     return true;
@@ -100,7 +122,7 @@ static size_t find_default(const clattn_device *devices, size_t count) {
     const char *named = getenv("CLATTN_DEVICE");
     const clattn_device *other = NULL,
                         *chosen = choose_device(devices, count, named && *named ? named : NULL, &other);
-    if (!chosen && !other)
+    if (!chosen && !other && named && *named)
         tool_note("warning: $CLATTN_DEVICE %s: names none of these devices, and commands will refuse it",
                   named);
     return chosen ? (size_t)(chosen - devices) : count;
@@ -141,7 +163,11 @@ int tool_devices(int argc, char **argv) {
         told += tell_device(&s, page, &devices[i], all, &asked);
     }
     progress_wipe(&asked);
-    if (told == 0) status = session_no_device("--device", o.device ? o.device : "any", devices, count);
+    if (told == 0 && !o.device)
+        status =
+            tool_failed("none of the %zu devices here says what it can do; clattn doctor tells more", count);
+    else if (told == 0)
+        status = session_no_device("--device", o.device, devices, count);
     free(devices);
     if (told && o.json && json_array_size(all) != (size_t)told)
         status = tool_failed("a device could not be told as JSON");

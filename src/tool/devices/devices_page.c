@@ -69,7 +69,15 @@ static const struct {
 #define KINDS ((int)(sizeof kinds / sizeof kinds[0]))
 
 // Why an engine is not used.
-typedef enum off_reason { OFF_NOT, OFF_FAILED, OFF_ABSENT, OFF_OF_GPUS, OFF_OF_CPUS, OFF_REASONS } off_reason;
+typedef enum off_reason {
+    OFF_NOT,
+    OFF_DIED,
+    OFF_FAILED,
+    OFF_ABSENT,
+    OFF_OF_GPUS,
+    OFF_OF_CPUS,
+    OFF_REASONS
+} off_reason;
 static const char *const off_texts[OFF_REASONS] = {
     [OFF_FAILED] = "tried, and its result was wrong or the driver did not compile it",
     [OFF_ABSENT] = "not offered by the device or its driver",
@@ -77,21 +85,51 @@ static const char *const off_texts[OFF_REASONS] = {
     [OFF_OF_CPUS] = "for CPUs"};
 
 static off_reason reason_of(const devices_page *page, int kind) {
-    bool there = false, tried = false;
+    bool there = false, tried = false, died = false;
     for (size_t i = 0; i < page->engines.count; i++) {
         const clattn_engine *e = &page->engines.engines[i];
         if (!strstr(e->name, kinds[kind].part)) continue;
         if (e->works) return OFF_NOT;
-        there = true, tried = tried || e->measured > 0;
+        there = true, tried = tried || e->measured > 0, died = died || e->died;
     }
     if (!there) return OFF_NOT;
+    if (died) return OFF_NOT; // print_died names it
     if (tried) return OFF_FAILED;
     if (page->device.is_cpu && kinds[kind].of_gpus) return OFF_OF_GPUS;
     return page->device.is_gpu && !kinds[kind].of_gpus ? OFF_OF_CPUS : OFF_ABSENT;
 }
 
+// Kernels that the driver refused, each once, with the compiler's words of the first.
+static void print_unfit(const devices_page *page) {
+    const char *label = "unfit";
+    for (size_t i = 0; i < page->unfit_count; i++) {
+        const clattn_unfit *u = &page->unfit[i];
+        size_t first = 0, count = 0;
+        while (strcmp(page->unfit[first].kernel, u->kernel)) first++;
+        if (first < i && !page->verbose) continue;
+        for (size_t n = i; n < page->unfit_count; n++) count += !strcmp(page->unfit[n].kernel, u->kernel);
+        line(label, "%s%s: %s returned %d%s%s", u->kernel, count > 1 && !page->verbose ? " (several)" : "",
+             u->step, u->code, u->line[0] ? ": " : "", u->line);
+        if (page->verbose) line("", "  %s", u->options);
+        label = "";
+    }
+}
+
+// Engines in which the driver ended a process. Returns whether there are any.
+static bool print_died(const devices_page *page) {
+    char names[512] = "";
+    for (size_t i = 0; i < page->engines.count; i++) {
+        const size_t used = strlen(names);
+        if (page->engines.engines[i].died)
+            snprintf(names + used, sizeof names - used, "%s%s", used ? "; " : "",
+                     page->engines.engines[i].name);
+    }
+    if (names[0]) line("off", "%s: an earlier process ended in it; --measure tries it again", names);
+    return names[0] != '\0';
+}
+
 static void print_off(const devices_page *page) {
-    const char *label = "off";
+    const char *label = print_died(page) ? "" : "off";
     for (int why = OFF_FAILED; why < OFF_REASONS; why++) {
         char names[512] = "";
         for (int n = 0; n < KINDS; n++)
@@ -225,9 +263,11 @@ void devices_print(const devices_page *page) {
     if (page->verbose) {
         print_engines(&page->engines);
         print_families(page);
+        print_unfit(page);
         return;
     }
     print_kernels(page);
     print_off(page);
+    print_unfit(page);
     line("more", "--verbose prints each engine's rate, and why each kernel is taken or not");
 }

@@ -5,6 +5,7 @@
 
 #define DEVICES_FAMILIES 32
 #define DEVICES_ENGINES 32
+#define DEVICES_UNFIT 64
 
 // A typical call, its plan and what each kernel family says of it.
 typedef struct devices_example {
@@ -32,6 +33,8 @@ typedef struct devices_page {
     clattn_capabilities device;
     devices_engines engines;
     devices_example examples[DEVICES_EXAMPLES];
+    clattn_unfit unfit[DEVICES_UNFIT]; // kernels that the driver refused
+    size_t unfit_count;
     double fma_gflops, read_gbytes_per_s; // of the whole device; 0: not measured
 } devices_page;
 

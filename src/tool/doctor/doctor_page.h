@@ -1,0 +1,8 @@
+// doctor_page.h: the report of clattn doctor for a person, at most 100 columns wide.
+#ifndef CLATTN_TOOL_DOCTOR_DOCTOR_PAGE_H
+#define CLATTN_TOOL_DOCTOR_DOCTOR_PAGE_H
+#include <jansson.h>
+#include <stdbool.h>
+
+void doctor_print(const json_t *report, bool verbose);
+#endif
