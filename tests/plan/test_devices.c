@@ -215,57 +215,56 @@ END_TEST
 
 // Which platforms may be asked for a binary and for sub-groups, and which are known to take inline assembly: their version decides, read
 // whole.
+static const struct {
+    const char *platform;
+    bool asked, grouped, x86, ptx; // for binaries; its sub-groups are used; its assembly is taken
+} platforms[] = {
+    {"Portable Computing Language, OpenCL 3.0 PoCL 3.1+debian  Linux, None+Asserts, RELOC, LLVM 14.0.6",
+     false, true, true, false},
+    {"Portable Computing Language, OpenCL 3.0 PoCL 4.0  Linux, Release, LLVM 15.0.7, SLEEF", false, false,
+     true, false},
+    {"Portable Computing Language, OpenCL 3.0 PoCL 5.0+debian  Linux, None+Asserts, LLVM 16.0.6", false,
+     false, true, false},
+    {"Portable Computing Language, OpenCL 3.0 PoCL 6.0  Linux, Debian, RELOC, LLVM 18.1.8", false, false,
+     true, false},
+    {"Portable Computing Language, OpenCL 3.0 PoCL 6.1-pre main-0-gabc  Linux", false, false, true, false},
+    {"Portable Computing Language, OpenCL 3.0 PoCL 7.0  Linux, Debian, RELOC, LLVM 19.1.7", false, true, true,
+     false},
+    {"Portable Computing Language, OpenCL 3.0 PoCL 7.1  Linux", false, true, true, false},
+    {"Portable Computing Language, OpenCL 3.0 PoCL 10.4  Linux", false, true, false, false},
+    {"Portable Computing Language, OpenCL 3.0 PoCL 60.0  Linux", false, true, false, false},
+    {"Portable Computing Language, OpenCL 3.0 PoCL 99999999999995.0", true, true, false, false},
+    {"PoCL of somebody, OpenCL 3.0 PoCL 5.0", false, false, true, false},
+    {"PoCL of somebody", true, true, false, false},
+    {"Portable Computing Language, OpenCL 1.2 pocl 1.1 None+Asserts, LLVM 6.0.0", true, true, true, false},
+    {"Intel(R) OpenCL, OpenCL 3.0 LINUX", true, true, true, false},
+    {"NVIDIA CUDA, OpenCL 3.0 CUDA 12.4.131", true, true, false, true},
+    {"rusticl, OpenCL 3.0 ", true, true, false, false},
+    {"", true, true, false, false},
+    {"Oclgrind, OpenCL 1.2 (Oclgrind 21.10)", true, true, false, false},
+    {"Intel(R) OpenCL, OpenCL 3.1 LINUX", true, true, true, false},
+    {"Intel(R) OpenCL Graphics, OpenCL 3.0 ", true, true, false, false},
+    {"Portable Computing Language, OpenCL 3.0 PoCL 6.0  Linux, RELOC, LLVM 18.1.8, CUDA, POCL_DEBUG", false,
+     false, true, false},
+    {"clvk, OpenCL 3.0 CLVK on Vulkan v1.3.275 driver 4206816", true, true, false, false},
+    {"Apple, OpenCL 1.2 (Apr 18 2023 18:13:25)", true, true, false, false},
+    {"AMD Accelerated Parallel Processing, OpenCL 2.1 AMD-APP (3590.0)", true, true, false, false},
+};
+
 START_TEST(defects) {
-    static const struct {
-        const char *platform;
-        bool asked, grouped, x86, ptx; // for binaries; its sub-groups are used; its assembly is taken
-    } cases[] = {
-        {"Portable Computing Language, OpenCL 3.0 PoCL 3.1+debian  Linux, None+Asserts, RELOC, LLVM 14.0.6",
-         false, true, true, false},
-        {"Portable Computing Language, OpenCL 3.0 PoCL 4.0  Linux, Release, LLVM 15.0.7, SLEEF", false, false,
-         true, false},
-        {"Portable Computing Language, OpenCL 3.0 PoCL 5.0+debian  Linux, None+Asserts, LLVM 16.0.6", false,
-         false, true, false},
-        {"Portable Computing Language, OpenCL 3.0 PoCL 6.0  Linux, Debian, RELOC, LLVM 18.1.8", false, false,
-         true, false},
-        {"Portable Computing Language, OpenCL 3.0 PoCL 6.1-pre main-0-gabc  Linux", false, false, true,
-         false},
-        {"Portable Computing Language, OpenCL 3.0 PoCL 7.0  Linux, Debian, RELOC, LLVM 19.1.7", false, true,
-         true, false},
-        {"Portable Computing Language, OpenCL 3.0 PoCL 7.1  Linux", false, true, true, false},
-        {"Portable Computing Language, OpenCL 3.0 PoCL 10.4  Linux", false, true, false, false},
-        {"Portable Computing Language, OpenCL 3.0 PoCL 60.0  Linux", false, true, false, false},
-        {"Portable Computing Language, OpenCL 3.0 PoCL 99999999999995.0", true, true, false, false},
-        {"PoCL of somebody, OpenCL 3.0 PoCL 5.0", false, false, true, false},
-        {"PoCL of somebody", true, true, false, false},
-        {"Portable Computing Language, OpenCL 1.2 pocl 1.1 None+Asserts, LLVM 6.0.0", true, true, true,
-         false},
-        {"Intel(R) OpenCL, OpenCL 3.0 LINUX", true, true, true, false},
-        {"NVIDIA CUDA, OpenCL 3.0 CUDA 12.4.131", true, true, false, true},
-        {"rusticl, OpenCL 3.0 ", true, true, false, false},
-        {"", true, true, false, false},
-        {"Oclgrind, OpenCL 1.2 (Oclgrind 21.10)", true, true, false, false},
-        {"Intel(R) OpenCL, OpenCL 3.1 LINUX", true, true, true, false},
-        {"Intel(R) OpenCL Graphics, OpenCL 3.0 ", true, true, false, false},
-        {"Portable Computing Language, OpenCL 3.0 PoCL 6.0  Linux, RELOC, LLVM 18.1.8, CUDA, POCL_DEBUG",
-         false, false, true, false},
-        {"clvk, OpenCL 3.0 CLVK on Vulkan v1.3.275 driver 4206816", true, true, false, false},
-        {"Apple, OpenCL 1.2 (Apr 18 2023 18:13:25)", true, true, false, false},
-        {"AMD Accelerated Parallel Processing, OpenCL 2.1 AMD-APP (3590.0)", true, true, false, false},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const char *platform = cases[i].platform;
+    for (size_t i = 0; i < sizeof platforms / sizeof platforms[0]; i++) {
+        const char *platform = platforms[i].platform;
         clattn_capabilities device = {.name = ""};
         bool known;
         snprintf(device.platform, sizeof device.platform, "%s", platform);
         const unsigned assembly = cla_known_assembly(&device, &known);
-        ck_assert_msg(!(assembly & CLATTN_ASSEMBLY_X86) != cases[i].x86, "%s: x86", platform);
-        ck_assert_msg(!(assembly & CLATTN_ASSEMBLY_PTX) != cases[i].ptx, "%s: PTX", platform);
+        ck_assert_msg(!(assembly & CLATTN_ASSEMBLY_X86) != platforms[i].x86, "%s: x86", platform);
+        ck_assert_msg(!(assembly & CLATTN_ASSEMBLY_PTX) != platforms[i].ptx, "%s: PTX", platform);
         ck_assert_msg(!(assembly & CLATTN_ASSEMBLY_AMD) != (strstr(platform, "AMD-APP") != NULL), "%s",
                       platform);
-        ck_assert_msg(known == (cases[i].x86 || cases[i].ptx), "%s: known", platform);
-        ck_assert_msg(!cla_defect(DEFECT_OF_BINARIES, &device) == cases[i].asked, "%s", platform);
-        ck_assert_msg(!cla_defect(DEFECT_OF_SUBGROUPS, &device) == cases[i].grouped, "%s", platform);
+        ck_assert_msg(known == (platforms[i].x86 || platforms[i].ptx), "%s: known", platform);
+        ck_assert_msg(!cla_defect(DEFECT_OF_BINARIES, &device) == platforms[i].asked, "%s", platform);
+        ck_assert_msg(!cla_defect(DEFECT_OF_SUBGROUPS, &device) == platforms[i].grouped, "%s", platform);
     }
 }
 END_TEST

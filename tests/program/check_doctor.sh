@@ -1,5 +1,5 @@
 #!/bin/sh
-# clattn doctor on drivers that are right, absent, broken, silent, that end a process and that stop one; what it prints has nothing personal.
+# clattn doctor on drivers that are right, absent, broken or silent, that end a process or stop one. What it prints has nothing personal.
 # And a command on such drivers goes on without what ended a process.   $1 build folder; $2 some: neither Oclgrind nor the
 # devices command on a driver that is surveyed
 set -u
