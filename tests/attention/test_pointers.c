@@ -217,7 +217,7 @@ static clattn_status attend(enum pointers_kind kind, int64_t shift, float got[CO
     *(place.usm ? &in.usm : &in.svm) = memory + (size_t)shift * sizeof(float);
     *(place.usm ? &out.usm : &out.svm) = memory + sizeof values + (size_t)shift * sizeof(float);
     const clattn_attention_params p = {.q = in, .kv = {.k = in, .v = in}, .out = out};
-    if (failing) layer_client()->arm(failing, CL_INVALID_OPERATION);
+    if (failing) layer_client()->arm(failing, CL_MEM_OBJECT_ALLOCATION_FAILURE);
     const clattn_status status = clattn_attention_enqueue(place.context, place.queue, &p, 0, NULL, NULL);
     if (failing) armed = layer_client()->disarm();
     harness_finish(place.queue);
@@ -347,7 +347,7 @@ START_TEST(handles) {
 }
 END_TEST
 
-// Each of a call's OpenCL calls fails in turn, those that take addresses among them.
+// Each of a call's OpenCL calls fails in turn for want of memory, which no other kernel mends, those that take addresses among them.
 START_TEST(faults) {
     const enum pointers_kind kind = (enum pointers_kind)_i;
     const char *const set =
@@ -364,7 +364,9 @@ START_TEST(faults) {
         if (armed.hit == NULL) break;
         clattn_context_last_error(harness()->context, text, sizeof text);
         ck_assert_int_ne(status, CLATTN_OK);
-        ck_assert_msg(strstr(text, armed.hit) != NULL, "%s: %s", armed.hit, text);
+        // The library names one function for all that set an argument.
+        const bool sets = strncmp(armed.hit, "clSetKernelArg", 14) == 0;
+        ck_assert_msg(strstr(text, sets ? "clSetKernelArg" : armed.hit) != NULL, "%s: %s", armed.hit, text);
         hits += strcmp(armed.hit, set) == 0;
     }
     ck_assert_int_eq(hits, 4);

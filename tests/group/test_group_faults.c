@@ -10,8 +10,9 @@
 #define GRADIENTS_CASE "backward-f32-b1-h2-n40-nkv300-d16-causal"
 static const clattn_deal deals[] = {CLATTN_DEAL_ROWS, CLATTN_DEAL_KEYS, CLATTN_DEAL_HEADS, CLATTN_DEAL_ROWS};
 #define OF_ATTENTION 3 // of those
-static const int codes[] = {CL_OUT_OF_RESOURCES, CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_INVALID_VALUE,
-                            LAYER_FAILED_EVENT};
+// None is a kernel's fault: of such a failure the member would do its share by another kernel (clattn_context_unfit).
+static const int codes[] = {CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_INVALID_MEM_OBJECT,
+                            CL_INVALID_EVENT_WAIT_LIST, LAYER_FAILED_EVENT};
 #define CODES ((int)(sizeof codes / sizeof codes[0]))
 static const double even[] = {1.0, 1.0};
 
@@ -142,9 +143,10 @@ START_TEST(all_fail) {
     ASSERT(clean.status == CLATTN_OK && (clean.report.handed > 0) == (_i > 0), &clean, "without a fault");
     const int calls = attempt(group, data, CLATTN_DEAL_ROWS, 0, CL_INVALID_VALUE).armed.calls;
     for (int nth = 1; nth <= calls; nth++) {
-        const struct group_call call = attempt(group, data, CLATTN_DEAL_ROWS, nth, CL_OUT_OF_RESOURCES);
+        const struct group_call call =
+            attempt(group, data, CLATTN_DEAL_ROWS, nth, CL_MEM_OBJECT_ALLOCATION_FAILURE);
         if (call.status == CLATTN_OK && is_spared(call.armed.hit)) continue;
-        ASSERT(call.status == CLATTN_OUT_OF_MEMORY && call.untouched && strstr(call.message, "-5") != NULL,
+        ASSERT(call.status == CLATTN_OUT_OF_MEMORY && call.untouched && strstr(call.message, "-4") != NULL,
                &call, "all failed");
         refused++;
     }
