@@ -1,6 +1,6 @@
 #!/bin/sh
 # Test on a fresh Debian or Ubuntu machine: install what is needed (as root or through sudo), build, test.
-#   sh tests/run.sh          every promise once, every family and option by its best cases: 17 to 50 minutes on two cores
+#   sh tests/run.sh          every promise once, every family and option by its best cases: half an hour on two cores
 #   sh tests/run.sh --all    all of it, most of an hour: tests/README.md says what this alone finds
 #   sh tests/run.sh [--all] --only 'wheel|^install'     the build, and of the steps those whose names match
 # CLATTN_INTEL=off leaves out of --all Intel's CPU runtime, a second OpenCL compiler of about 830 MB from PyPI, which goes into

@@ -3,6 +3,7 @@
 #include "faults/faults.h"
 #include "support/small_calls.h"
 
+#include <math.h>
 #include <string.h>
 
 static const struct test_case flash = {.name = "flash",
@@ -261,7 +262,15 @@ static void run_recorded(const struct subject *s, struct attempt *a) {
     case_free(data);
 }
 
-// What a small call wrote the first time, when nothing failed, it writes each time.
+// What a small call wrote the first time, when nothing failed, it writes each time. Another kernel, in place of one that was refused,
+// rounds in another order.
+static double may_differ(double expected) {
+    size_t refused = 0;
+    harness_expect((cl_int)clattn_context_unfit(harness()->context, NULL, 0, &refused),
+                   "clattn_context_unfit");
+    return refused > 0 ? 1e-5 * fabs(expected) : 0;
+}
+
 static void run_small(const struct subject *s, struct attempt *a) {
     static double expected[SMALL_CALLS];
     static bool known[SMALL_CALLS];
@@ -278,9 +287,9 @@ static void run_small(const struct subject *s, struct attempt *a) {
     const bool intact = small_intact(&call, queue_of(s), &written);
     if (!intact) faults_wrong(a, "%s wrote beside its outputs", small_names[which]);
     if (status == CLATTN_OK && a->code != LAYER_FAILED_EVENT) {
-        if (known[which] && written != expected[which])
+        if (!known[which]) expected[which] = written, known[which] = true;
+        if (!(fabs(written - expected[which]) <= may_differ(expected[which])))
             faults_wrong(a, "%s wrote %.17g, and %.17g before", small_names[which], written, expected[which]);
-        expected[which] = written, known[which] = true;
     }
     small_close(&call);
 }
