@@ -71,8 +71,8 @@ CLATTN_API size_t clattn_recording_launches(const clattn_recording *recording);
  * Threads   any, one queue a thread.
  * Blocking  never.
  * Returns   INVALID_ARGUMENT  it is NULL or not ended, or the queue, wait_list or one of its events is wrong; nothing was enqueued
- *           OUT_OF_MEMORY, DEVICE_LOST, DRIVER; a launch that the driver refuses fails the replay. Those before it are
- *           enqueued, and what they write is undefined. The context then avoids the kernel (clattn_context_unfit):
+ *           OUT_OF_MEMORY, DEVICE_LOST, DRIVER; a launch that the driver refuses fails the replay. Launches before it
+ *           are enqueued, and what they write is undefined. The context then avoids the kernel (clattn_context_unfit):
  *           record the calls again */
 CLATTN_API clattn_status clattn_recording_enqueue(clattn_recording *recording, cl_command_queue queue,
                                                   cl_uint wait_count, const cl_event *wait_list,

@@ -397,14 +397,15 @@ typedef struct clattn_unfit {
 } clattn_unfit;
 
 /* List the kernels that the driver refused. When clBuildProgram, clCreateKernel, clSetKernelArg or clEnqueueNDRangeKernel fails for a
- * kernel, the call does not fail. It is planned again without this kernel: first in smaller groups, where the launch failed with
- * CL_OUT_OF_RESOURCES, CL_INVALID_KERNEL_ARGS, CL_INVALID_WORK_GROUP_SIZE or CL_INVALID_WORK_ITEM_SIZE, then with another kernel, down
- * to `flash` and `unfused`, which run on any device. The call fails when the plainest kernel fails, with the status of that failure,
+ * kernel, the call does not fail. It is planned again without this kernel, with others down to `flash` and `unfused`, which run
+ * on any device. Where a launch failed, smaller groups come first: with CL_OUT_OF_RESOURCES, CL_INVALID_KERNEL_ARGS,
+ * CL_INVALID_WORK_GROUP_SIZE and CL_INVALID_WORK_ITEM_SIZE. The call fails when the plainest kernel fails, with the status of that failure,
  * and nothing is listed then. Each listed kernel is one line in the log (CLATTN_LOG_INFO), and `why` of a plan names it.
  *   Not a kernel's failure: CL_MEM_OBJECT_ALLOCATION_FAILURE; CL_OUT_OF_HOST_MEMORY of a launch; a lost device; an object of the
  *   caller's that is not valid. Such a call fails at once.
- *   A call of several launches is run again whole. One that writes over what it reads, such as RoPE in place, fails with the status of the
- *   launch where such a launch was enqueued before, and what it writes is undefined. A replay fails so, too (record.h).
+ *   A call of several launches is run again whole. A call that writes over what it reads, such as RoPE in place, cannot be once
+ *   it has enqueued such a launch: it fails with the status of the launch that failed, and what it writes is undefined. A replay fails in
+ *   the same way (record.h).
  *   A workspace that is smaller than the other kernel needs is not used: the call borrows from the context.
  * A failed build is kept in cache_dir and cache, for this device, driver and version of clattn. A failed launch counts for this context
  * alone. clattn_context_measure, and a context with measure_again, forget all of them.
@@ -423,9 +424,9 @@ CLATTN_API clattn_status clattn_context_unfit(clattn_context *context, clattn_un
  * such a driver.
  *   params  as for a context; cache_dir is required. no_measurements, tuned_rows and the callbacks of memory have no effect
  *   resume  false: try all again, also what ended an earlier process.
- *           true: go on after a process that ended in a survey. What ended that process is passed over
- * A caller runs a child with resume false, and further ones with resume true while a child ends by a signal, or was ended for want of an
- * answer. Each further child passes over one thing more.
+ *           true: go on after a process that ended in a survey, and pass over what ended it.
+ * A caller runs a child with resume false. While a child ends by a signal, or the caller ends one that does not answer, it runs another
+ * with resume true. Each further child passes over one thing more.
  * Threads   any.
  * Blocking  for seconds: it compiles about 20 kernels. It may not return.
  * Returns   INVALID_ARGUMENT  params or cache_dir is NULL, the folder is not usable, or as clattn_context_create

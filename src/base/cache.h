@@ -50,22 +50,22 @@ bool cla_cache_load(cache *c, const uint8_t key[CACHE_KEY_BYTES], unsigned char 
  */
 void cla_cache_store(cache *c, const uint8_t key[CACHE_KEY_BYTES], const void *bytes, size_t count);
 
-/* What may end the process leaves a mark in the folder while it runs. A later process finds the mark of one that ended, and does
- * without. A mark that a living process holds is not seen. */
+/* A step that may end the process leaves a mark in the folder while it runs. A later process finds the mark of a process that ended, and
+ * leaves the step out. It does not see a mark that a living process holds. */
 typedef struct cache_mark {
     char name[CACHE_MARK_BYTES];
     os_held held;
 } cache_mark;
 
-/* Whether there is a folder, and so marks. */
+/* True where there is a folder: marks need one. */
 bool cla_cache_keeps(const cache *c);
-/* Begin what has this key. False: earlier processes ended in it, and their weights reach CACHE_FATAL; there is no end then. `again`:
- * try nevertheless. Without a folder there are no marks, and all may begin. */
+/* Begin the step that has this key. False: earlier processes ended in it, and their weights reach CACHE_FATAL; there is no end then.
+ * `again`: try nevertheless. Without a folder there are no marks, and every step may begin. */
 bool cla_cache_begin(cache *c, const uint8_t key[CACHE_KEY_BYTES], int weight, bool again, cache_mark *mark);
 void cla_cache_end(cache *c, cache_mark *mark);
-/* Whether begin would be refused. */
+/* True where cla_cache_begin would refuse. */
 bool cla_cache_was_fatal(cache *c, const uint8_t key[CACHE_KEY_BYTES]);
-/* One death is enough of what is known to be dangerous. What is plain may have been ended by its user: two are. */
+/* A dangerous step is left out after one process that ended in it. A plain one may have been ended by its user: after two. */
 enum { CACHE_FATAL = 2, CACHE_DANGEROUS = 2, CACHE_PLAIN = 1 };
 
 /* Remove entries of the folder, those unused for longest first, until max_bytes are left at most. 0: marks, too. */

@@ -24,11 +24,12 @@ typedef struct grid_part {
     size_t offset[3], size[3];
 } grid_part;
 
-static cl_int set_arguments(const chain *c, const launch *l, cl_kernel kernel) {
-    const char *call;
+// *call: the function that failed.
+static cl_int set_arguments(const chain *c, const launch *l, cl_kernel kernel, const char **call) {
+    *call = NULL;
     for (int i = 0; i < l->count; i++) {
         const cl_mem pointer = l->args[i].pointer;
-        const cl_int code = pointer ? cla_pointer_set(c->context, kernel, (cl_uint)i, pointer, &call)
+        const cl_int code = pointer ? cla_pointer_set(c->context, kernel, (cl_uint)i, pointer, call)
                                     : clSetKernelArg(kernel, (cl_uint)i, l->args[i].bytes, l->args[i].value);
         if (code != CL_SUCCESS) return code;
     }
@@ -51,9 +52,10 @@ static const size_t *offset_of(const launch *l, const grid_part *part) {
 }
 
 // A launch that failed: the call is planned again, unless it has changed what it reads.
-static clattn_status refuse(const chain *c, const launch *l, unfit_step step, cl_int code) {
+static clattn_status refuse(const chain *c, const launch *l, unfit_step step, const char *call, cl_int code) {
     const unfit_failure failure = {.spec = &l->program->spec,
                                    .step = step,
+                                   .call = call,
                                    .code = code,
                                    .work_group =
                                        step == UNFIT_LAUNCH ? l->local[0] * l->local[1] * l->local[2] : 0,
@@ -67,12 +69,13 @@ static clattn_status record_part(chain *c, const launch *l, const grid_part *par
     if (c->progress)
         return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
                                 "progress: is not told of a call that is recorded: NULL is needed");
+    const char *call;
     cl_int code = cla_program_object(l->program, &kernel);
-    if (code != CL_SUCCESS) return refuse(c, l, UNFIT_OBJECT, code);
-    code = set_arguments(c, l, kernel);
+    if (code != CL_SUCCESS) return refuse(c, l, UNFIT_OBJECT, NULL, code);
+    code = set_arguments(c, l, kernel, &call);
     if (code == CL_SUCCESS) return cla_recording_keep(c, l, kernel, offset_of(l, part), part->size);
     clReleaseKernel(kernel);
-    return refuse(c, l, UNFIT_ARGUMENT, code);
+    return refuse(c, l, UNFIT_ARGUMENT, call, code);
 }
 
 static clattn_status enqueue_part(chain *c, const launch *l, const grid_part *part, bool timed) {
@@ -80,16 +83,17 @@ static clattn_status enqueue_part(chain *c, const launch *l, const grid_part *pa
     cl_kernel kernel;
     unfit_step step = UNFIT_ARGUMENT;
     if (c->recording) return record_part(c, l, part);
+    const char *call;
     cl_int code = cla_program_object(l->program, &kernel);
-    if (code != CL_SUCCESS) return refuse(c, l, UNFIT_OBJECT, code);
-    code = set_arguments(c, l, kernel);
+    if (code != CL_SUCCESS) return refuse(c, l, UNFIT_OBJECT, NULL, code);
+    code = set_arguments(c, l, kernel, &call);
     if (code == CL_SUCCESS) {
         step = UNFIT_LAUNCH;
         code =
             cla_launch_kernel(c, kernel, offset_of(l, part), part->size, l->local, timed ? &event : wanted);
     }
     cla_program_give_kernel(l->program, kernel);
-    if (code != CL_SUCCESS) return refuse(c, l, step, code);
+    if (code != CL_SUCCESS) return refuse(c, l, step, call, code);
     cla_chain_took(c, event);
     if (c->again) cla_unfit_worked(c->context, &l->program->spec);
     c->changed |= l->changes;

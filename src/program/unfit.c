@@ -122,11 +122,11 @@ static bool record(clattn_context *c, const unfit_failure *f) {
     return true;
 }
 
-static clattn_status fail(clattn_context *c, unfit_step step, cl_int code, const char *log,
+static clattn_status fail(clattn_context *c, const char *call, cl_int code, const char *log,
                           const char *text) {
     if (log && c->log.fn) c->log.fn(c->log.user, CLATTN_LOG_ERROR, log);
     return text ? cla_context_fail(c, CLATTN_BUILD_FAILED, "%s", text)
-                : cla_context_fail_opencl(c, code, cla_unfit_steps[step]);
+                : cla_context_fail_opencl(c, code, call);
 }
 
 // Codes of memory, of a lost device and of the caller's objects say nothing of a kernel. Adreno's compilers say CL_OUT_OF_HOST_MEMORY
@@ -169,7 +169,7 @@ clattn_status cla_unfit_failed(clattn_context *c, const unfit_failure *f) {
     }
     if (changed && !f->final) return ENTRY_PLAN_AGAIN;
     if (changed) cla_unfit_settle(c, true);
-    return fail(c, f->step, f->code, f->log, f->text);
+    return fail(c, f->call ? f->call : cla_unfit_steps[f->step], f->code, f->log, f->text);
 }
 
 static bool is_build(const unfit_mark *m) {
@@ -201,7 +201,7 @@ clattn_status cla_unfit_check(clattn_context *c, const program_spec *spec, bool 
     cla_os_mutex_unlock(&list->lock);
     if (adopted) return ENTRY_PLAN_AGAIN;
     if (!failed) return CLATTN_OK;
-    const clattn_status status = fail(c, step, code, log, text[0] ? text : NULL);
+    const clattn_status status = fail(c, cla_unfit_steps[step], code, log, text[0] ? text : NULL);
     cla_host_release(&c->host, log);
     return status;
 }

@@ -19,6 +19,7 @@ typedef enum unfit_step {
 typedef struct unfit_failure {
     const program_spec *spec;
     unfit_step step;
+    const char *call; // the OpenCL function, where it is not the step's own; else NULL
     cl_int code;
     size_t work_group; // of a launch, else 0
     bool final;        // the call cannot be planned again: it fails, and the context keeps the record

@@ -364,9 +364,7 @@ START_TEST(faults) {
         if (armed.hit == NULL) break;
         clattn_context_last_error(harness()->context, text, sizeof text);
         ck_assert_int_ne(status, CLATTN_OK);
-        // The library names one function for all that set an argument.
-        const bool sets = strncmp(armed.hit, "clSetKernelArg", 14) == 0;
-        ck_assert_msg(strstr(text, sets ? "clSetKernelArg" : armed.hit) != NULL, "%s: %s", armed.hit, text);
+        ck_assert_msg(strstr(text, armed.hit) != NULL, "%s: %s", armed.hit, text);
         hits += strcmp(armed.hit, set) == 0;
     }
     ck_assert_int_eq(hits, 4);

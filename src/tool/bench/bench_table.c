@@ -338,12 +338,14 @@ static void print_md_noise(FILE *to, const json_t *rows, size_t device) {
                 noisy, all);
 }
 
-static void print_md_cases(FILE *to, const json_t *rows, size_t device) {
+static void print_md_cases(FILE *to, const json_t *rows, size_t device, bool limited) {
     json_t *row;
     size_t i;
-    fputs("\nThe limit of a case is the peak of its engine, or reading from the cache or memory that its "
-          "bytes fit.\n\n"
-          "| case | kernel | ms | spread | GFLOP/s | GB/s | of limit | NMSE | build ms | peak MiB |\n"
+    if (limited)
+        fputs("\nThe limit of a case is the peak of its engine, or reading from the cache or memory that its "
+              "bytes fit.\n\n",
+              to);
+    fputs("| case | kernel | ms | spread | GFLOP/s | GB/s | of limit | NMSE | build ms | peak MiB |\n"
           "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|\n",
           to);
     json_array_foreach(rows, i, row) {
@@ -364,7 +366,7 @@ static void print_md(FILE *to, const json_t *table) {
         else if (json_object_get(first, "against"))
             print_md_pairs(to, rows, d);
         else
-            print_md_cases(to, rows, d);
+            print_md_cases(to, rows, d, row_number(device, "fma_gflops") > 0.0);
         print_md_noise(to, rows, d);
     }
 }

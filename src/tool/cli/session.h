@@ -41,5 +41,6 @@ const char *tool_cache_dir(const common_options *o, char *text, size_t size);
 
 // linker.c. Before OpenCL is first used; then whether a kernel on this device would end the process, for want of a linker.
 void linker_look(void);
+bool linker_on_path(const char *name); // a program that PATH finds; not on Windows
 bool linker_is_missing(const clattn_capabilities *device);
 #endif

@@ -21,7 +21,7 @@ bool linker_is_missing(const clattn_capabilities *device) {
 #else
 static bool looked, missing;
 
-static bool on_path(const char *name) {
+bool linker_on_path(const char *name) {
     const char *at = getenv("PATH");
     char file[4096];
     while (at && *at) {
@@ -82,7 +82,7 @@ _Noreturn static void be_the_trial(void) {
 
 void linker_look(void) {
     int status = 0;
-    if (looked || on_path("ld")) return;
+    if (looked || linker_on_path("ld")) return;
     looked = true;
     const pid_t child = fork();
     if (child == 0) be_the_trial();

@@ -7,7 +7,6 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 #endif
-#include <stdarg.h>
 
 #include "tool/cli/child.h"
 #include "tool/cli/progress.h"
@@ -31,16 +30,6 @@ typedef struct doctor {
     char step[256];
     progress shown;
 } doctor;
-
-static void find(doctor *d, const char *format, ...) TOOL_PRINTF(2);
-static void find(doctor *d, const char *format, ...) {
-    char text[1024];
-    va_list list;
-    va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
-    va_end(list);
-    json_array_append_new(d->findings, json_string(printable(text)));
-}
 
 static json_t *list_of(json_t *object, const char *key) {
     json_t *list = json_object_get(object, key);
@@ -143,7 +132,7 @@ static void try_each_driver(doctor *d) {
             d->report = report;
             json_object_set_new(file, "alone",
                                 json_string(ended_early(&c) ? end_text(d, &c, text) : "works"));
-            if (ended_early(&c)) find(d, "driver %s alone: %s", name, text);
+            if (ended_early(&c)) doctor_say(d->findings, "driver %s alone: %s", name, text);
         }
     }
 }
@@ -155,16 +144,17 @@ static void look_at_platforms(doctor *d) {
     char text[900];
     run(d, &c, arguments, NULL);
     if (ended_early(&c)) {
-        find(d, "OpenCL: %s", end_text(d, &c, text));
+        doctor_say(d->findings, "OpenCL: %s", end_text(d, &c, text));
         try_each_driver(d);
     }
     devices = json_object_get(d->report, "devices");
     if (json_is_null(json_object_get(d->report, "loader"))) {
         json_object_set(d->report, "loader_why", json_object_get(d->report, "why"));
-        find(d, "no OpenCL loader");
+        doctor_say(d->findings, "no OpenCL loader");
     } else if (!json_array_size(devices) && !ended_early(&c))
-        find(d, json_array_size(json_object_get(d->report, "platforms")) ? "no platform has a device"
-                                                                         : "no OpenCL platform");
+        doctor_say(d->findings, json_array_size(json_object_get(d->report, "platforms"))
+                                    ? "no platform has a device"
+                                    : "no OpenCL platform");
     json_object_del(d->report, "why");
     (void)list_of(d->report, "platforms");
     (void)list_of(d->report, "devices");
@@ -191,7 +181,7 @@ static void survey(doctor *d, size_t index) {
         snprintf(text, sizeof text, "%s; %d of its processes ended early%s%s",
                  r.finished ? "done, what works is used" : "not finished", r.deaths,
                  r.finished || !r.last[0] ? "" : ": ", r.finished ? "" : r.last);
-        if (!r.finished) find(d, "device %zu: its survey is not finished: %s", index, r.last);
+        if (!r.finished) doctor_say(d->findings, "device %zu: its survey is not finished: %s", index, r.last);
     }
     json_object_set_new(d->device, "survey", json_string(text));
 }
@@ -201,9 +191,9 @@ static void look_at_engines(doctor *d, const char *number) {
     char text[900];
     child c;
     run(d, &c, arguments, NULL);
-    if (ended_early(&c)) find(d, "device %s: its engines: %s", number, end_text(d, &c, text));
+    if (ended_early(&c)) doctor_say(d->findings, "device %s: its engines: %s", number, end_text(d, &c, text));
     const json_t *error = json_object_get(d->device, "error_of_context");
-    if (error) find(d, "device %s: no context: %s", number, json_string_value(error));
+    if (error) doctor_say(d->findings, "device %s: no context: %s", number, json_string_value(error));
 }
 
 static void add_call(doctor *d, int n, const char *outcome, const char *why) {
@@ -230,7 +220,8 @@ static void try_kernels(doctor *d, const char *number) {
         more = ended_early(&c) && at >= n;
         if (more)
             add_call(d, at, c.end == CHILD_TIMED_OUT ? "timeout" : "died", end_text(d, &c, text)), n = at + 1;
-        if (ended_early(&c) && !more) find(d, "device %s: its calls: %s", number, end_text(d, &c, text));
+        if (ended_early(&c) && !more)
+            doctor_say(d->findings, "device %s: its calls: %s", number, end_text(d, &c, text));
     }
 }
 
@@ -256,7 +247,7 @@ static void judge_calls(doctor *d, const char *number) {
                      !strcmp(outcome, "right") ? "" : why);
         json_object_set_new(call, "words", json_string(printable(words)));
         if (strcmp(outcome, "right") && strcmp(outcome, "absent"))
-            find(d, "device %s: %s: %s", number, kernel ? kernel : "", words);
+            doctor_say(d->findings, "device %s: %s: %s", number, kernel ? kernel : "", words);
     }
 }
 
@@ -293,12 +284,12 @@ static void look_at_device(doctor *d) {
     snprintf(number, sizeof number, "%zu", index);
     if (!json_is_true(json_object_get(d->device, "chosen"))) return;
     if (json_object_get(d->device, "error")) {
-        find(d, "device %s: it does not say what it can do: %s", number,
-             json_string_value(json_object_get(d->device, "error")));
+        doctor_say(d->findings, "device %s: it does not say what it can do: %s", number,
+                   json_string_value(json_object_get(d->device, "error")));
         return;
     }
     if (json_is_false(json_object_get(d->device, "available"))) {
-        find(d, "device %s: it is not available, or has no compiler", number);
+        doctor_say(d->findings, "device %s: it is not available, or has no compiler", number);
         return;
     }
     if (!d->only) {

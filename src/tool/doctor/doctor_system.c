@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <sys/stat.h>
 
+#include "tool/cli/session.h"
 #include "tool/cli/tool.h"
 #include "tool/doctor/doctor_system.h"
 
@@ -131,14 +132,13 @@ json_t *doctor_driver_files(void) {
     return all;
 }
 
-static void hint(json_t *hints, const char *format, ...) TOOL_PRINTF(2);
-static void hint(json_t *hints, const char *format, ...) {
+void doctor_say(json_t *texts, const char *format, ...) {
     char text[1024];
     va_list list;
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    json_array_append_new(hints, json_string(printable(text)));
+    json_array_append_new(texts, json_string(printable(text)));
 }
 
 // Each driver file, with its folder.
@@ -182,17 +182,19 @@ static void hint_files(const json_t *report, json_t *hints) {
     EACH_FILE(report, folder, file) {
         count++;
         if (text_of(file, "why")[0])
-            hint(hints, "driver file %s: %s", text_of(file, "file"), text_of(file, "why"));
+            doctor_say(hints, "driver file %s: %s", text_of(file, "file"), text_of(file, "why"));
         else if (json_is_false(json_object_get(file, "loads")))
-            hint(hints,
-                 "driver file %s names %s, which cannot be loaded: %s. Install that driver again, or remove "
-                 "the file",
-                 text_of(file, "file"), text_of(file, "library"), text_of(file, "words"));
+            doctor_say(
+                hints,
+                "driver file %s names %s, which cannot be loaded: %s. Install that driver again, or remove "
+                "the file",
+                text_of(file, "file"), text_of(file, "library"), text_of(file, "words"));
     }
     if (!count)
-        hint(hints,
-             "no driver file (.icd) was found. Install your device's OpenCL driver; for any CPU: apt install "
-             "pocl-opencl-icd");
+        doctor_say(
+            hints,
+            "no driver file (.icd) was found. Install your device's OpenCL driver; for any CPU: apt install "
+            "pocl-opencl-icd");
 }
 
 #ifdef _WIN32
@@ -203,18 +205,6 @@ static void hint_permissions(json_t *hints) {
     (void)hints;
 }
 #else
-static bool on_path(const char *name) {
-    char path[4096];
-    const char *at = getenv("PATH");
-    while (at && *at) {
-        const int length = (int)strcspn(at, ":");
-        const int used = snprintf(path, sizeof path, "%.*s/%s", length, at, name);
-        if (used > 0 && (size_t)used < sizeof path && access(path, X_OK) == 0) return true;
-        at += length + (at[length] == ':');
-    }
-    return false;
-}
-
 // Whether this folder, or the nearest one above it that exists, may be written.
 static bool can_write(const char *folder) {
     char path[4096];
@@ -246,15 +236,17 @@ static void hint_pocl(const json_t *report, json_t *hints) {
              : home && *home   ? "/.cache/pocl"
                                : "/pocl");
     if (folder[0] != '/' || !can_write(folder))
-        hint(hints,
-             "PoCL cannot write its cache folder (%s). Set POCL_CACHE_DIR to a folder that can be written",
-             own && *own       ? "$POCL_CACHE_DIR"
-             : cache && *cache ? "$XDG_CACHE_HOME"
-                               : "$HOME");
-    if (!on_path("ld"))
-        hint(hints, "PoCL links each kernel with `ld`, and there is none on PATH. Install binutils, or add "
-                    "its folder "
-                    "to PATH");
+        doctor_say(
+            hints,
+            "PoCL cannot write its cache folder (%s). Set POCL_CACHE_DIR to a folder that can be written",
+            own && *own       ? "$POCL_CACHE_DIR"
+            : cache && *cache ? "$XDG_CACHE_HOME"
+                              : "$HOME");
+    if (!linker_on_path("ld"))
+        doctor_say(hints,
+                   "PoCL links each kernel with `ld`, and there is none on PATH. Install binutils, or add "
+                   "its folder "
+                   "to PATH");
 }
 
 // Device files that are there and that this user may not open.
@@ -272,7 +264,8 @@ static void hint_permissions(json_t *hints) {
         if (glob(files[i].pattern, 0, NULL, &found) != 0) continue;
         for (size_t n = 0; n < found.gl_pathc; n++)
             if (access(found.gl_pathv[n], R_OK | W_OK) != 0)
-                hint(hints, "%s: no permission: %s. %s", found.gl_pathv[n], strerror(errno), files[i].advice);
+                doctor_say(hints, "%s: no permission: %s. %s", found.gl_pathv[n], strerror(errno),
+                           files[i].advice);
         globfree(&found);
     }
 }
@@ -282,16 +275,16 @@ json_t *doctor_hints(const json_t *report) {
     json_t *hints = json_array();
     json_int_t devices;
     if (json_is_null(json_object_get(report, "loader")))
-        hint(hints, "no OpenCL loader (libOpenCL.so.1). Install one: apt install ocl-icd-libopencl1");
+        doctor_say(hints, "no OpenCL loader (libOpenCL.so.1). Install one: apt install ocl-icd-libopencl1");
     hint_files(report, hints);
     const size_t rusticl = platforms_of(report, "rusticl", &devices);
     const char *enabled = getenv("RUSTICL_ENABLE");
     if (rusticl && !devices && enabled && *enabled)
-        hint(hints, "rusticl (Mesa) shows no device for RUSTICL_ENABLE=%s", enabled);
+        doctor_say(hints, "rusticl (Mesa) shows no device for RUSTICL_ENABLE=%s", enabled);
     else if ((rusticl || library_is(report, "RusticlOpenCL")) && !devices)
-        hint(hints, "rusticl (Mesa) shows no device unless RUSTICL_ENABLE names its driver: "
-                    "RUSTICL_ENABLE=radeonsi, iris, "
-                    "nouveau, panfrost, asahi, or llvmpipe for a CPU");
+        doctor_say(hints, "rusticl (Mesa) shows no device unless RUSTICL_ENABLE names its driver: "
+                          "RUSTICL_ENABLE=radeonsi, iris, "
+                          "nouveau, panfrost, asahi, or llvmpipe for a CPU");
     hint_pocl(report, hints);
     hint_permissions(hints);
     return hints;
