@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "peer_shim.h"
-#include "evidence/device/choose_device.h"
+#include "verification/device/choose_device.h"
 
 enum { MAX_BUFFERS = 16, MAX_RESULTS = 6, MAX_DEVICES = 64, MAX_ENGINES = 64 };
 

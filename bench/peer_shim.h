@@ -4,7 +4,7 @@
 #ifndef PEER_SHIM_H
 #define PEER_SHIM_H
 
-#include "evidence/limits/limits.h"
+#include "verification/limits/limits.h"
 
 typedef struct peer_device {
     clattn_context *context;
@@ -41,7 +41,7 @@ typedef struct peer_call peer_call;
 
 #define PEER_API __attribute__((visibility("default")))
 
-// `spec` is what the tool's --device takes (evidence/device/choose_device.h); NULL: the first CPU. NULL only without
+// `spec` is what the tool's --device takes (verification/device/choose_device.h); NULL: the first CPU. NULL only without
 // memory.
 PEER_API peer_device *peer_open(const char *spec, const char *cache_dir);
 PEER_API void peer_close(peer_device *device);
@@ -73,7 +73,7 @@ PEER_API int peer_read(peer_call *call, void *out, void *weights);
 PEER_API int peer_read_gradients(peer_call *call, void *const *to);
 
 // The register-only loop of fused multiply-adds, and the sum over an array of `bytes`: work that costs what
-// the device's limit allows (evidence/limits/limits.h). NULL on an error.
+// the device's limit allows (verification/limits/limits.h). NULL on an error.
 typedef struct limit peer_limit;
 PEER_API peer_limit *peer_fma_create(peer_device *device);
 // The same fed from the first-level cache, as a matrix product must; NULL on devices that are no CPU.

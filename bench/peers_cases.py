@@ -62,7 +62,7 @@ class Case:
 
     @property
     def name(self):
-        """As clattn's own tests, verify and bench name it (src/evidence/case/case.h), but for train, which is two calls."""
+        """As clattn's own tests, verify and bench name it (src/verification/case/case.h), but for train, which is two calls."""
         kv_heads = f"-hkv{self.kv_heads}" if self.kv_heads != self.heads else ""
         n_kv = f"-nkv{self.n_kv}" if self.n_kv != self.n else ""
         width, biases = (f"-m{self.width}", "-biases") if self.projects else ("", "")

@@ -6,7 +6,7 @@
 
 OUT.h lists the kernels as KERNEL(name, NAME) lines, so that the build files are the only list of them; OUT.d names what was read,
 for the build. An include is looked for from this script's folder, whatever folder the file that has it lies in; base/knobs.clh
-is made of the rows of src/program/knobs.def.
+is made of the rows of src/lib/tables/knobs.def.
 C11 promises 4,095 characters for one literal, so that a text is an array of rows of so many, without zeros between them. As literals
 they compile in a fiftieth of the time of a list of bytes.
 """
@@ -15,7 +15,7 @@ import re
 import sys
 
 TOP = os.path.dirname(os.path.abspath(__file__))
-KNOBS, KNOBS_DEF = os.path.join(TOP, "base/knobs.clh"), os.path.join(os.path.dirname(TOP), "src/program/knobs.def")
+KNOBS, KNOBS_DEF = os.path.join(TOP, "base/knobs.clh"), os.path.join(os.path.dirname(TOP), "src/lib/tables/knobs.def")
 
 
 def knobs_text():

@@ -51,7 +51,7 @@ projections() {
     for suite in errors_linear layer layer_rope linear; do run "$1" $suite "$2" ""; done
 }
 
-# By the rows of families.def.
+# The rows of tests/families.def.
 while IFS='"' read -r _ name _ row _; do
     case $row in
     linear_*) projections "$name" "$row" ;;
@@ -59,7 +59,7 @@ while IFS='"' read -r _ name _ row _; do
     *) attention "$name" "$row" "${row%% *}" ;;
     esac
 done <<END
-$(grep '^BY_HAND("' include/clattn/families.def)
+$(grep '^BY_HAND("' tests/families.def)
 END
 for size in 8 16 32 64; do
     columns=16

@@ -55,7 +55,7 @@ later "bench and compare" sh tests/program/check_bench.sh build
 later "Oclgrind: races and bounds" sh tests/kernels/check_oclgrind.sh build $([ $all = on ] || echo some)
 later "verify: hard cases in every kernel" sh tests/program/check_verify.sh build $([ $all = on ] || echo half)
 later "kernels alone through clang" sh tests/kernels/check_kernels.sh $([ $all = on ] || echo 3)
-later "engines of NVIDIA and Intel: PTX run by the manual" python3 tests/kernels/check_ptx.py $([ $all = on ] || echo --share 3)
+later "engines of NVIDIA and Intel: PTX run by the manual" python3 tests/lab/check_ptx.py $([ $all = on ] || echo --share 3)
 later "a newcomer's walk: every line of README, docs and --help" python3 tests/program/check_walk.py build
 later "install; pkg-config, CMake and Meson consume it" sh tests/package/check_install.sh build
 later "no OpenCL loader, no CLBlast" sh tests/package/check_no_loader.sh build
@@ -115,7 +115,7 @@ suite "sanitized, host and device" build/sanitized $kind # side by side: either 
 if [ $all = on ]; then
     steps_of "fuzzers, 4 s each" sh tests/fuzz/check_fuzzers.sh 4
     [ "${CLATTN_THOROUGH:-off}" = off ] || suite "device, every family" build thorough
-    steps_of "kernels through the compilers of devices that are not here" sh tests/kernels/check_offline.sh build
+    steps_of "kernels through the compilers of devices that are not here" sh tests/lab/check_offline.sh build
     # With the tools that the wheel's check has laid there.
     step "macOS: the library for both of its processors, by OpenCL 1.2" sh tests/package/check_macos.sh build
     step "aarch64 through qemu" sh tests/package/aarch64.sh "${CLATTN_AARCH64:-build/aarch64}" present

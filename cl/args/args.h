@@ -1,6 +1,6 @@
 // args.h: the run-time arguments of every kernel, as structs passed by value.
 // The same text is compiled by the host (C11) and by the device (OpenCL C 1.2), so a field cannot drift; both
-// sides assert the size. Compile-time knobs (head size, tile, storage type) are in src/program/knobs.def instead.
+// sides assert the size. Compile-time knobs (head size, tile, storage type) are in src/lib/tables/knobs.def instead.
 #ifndef CLATTN_ARGS_H
 #define CLATTN_ARGS_H
 

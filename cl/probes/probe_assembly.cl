@@ -1,5 +1,5 @@
 // probe_assembly.cl: does the device's compiler take instructions beyond OpenCL C? A survey asks before any other kernel has some
-// (src/probe/survey.c). Some compilers end the process here.
+// (src/lib/probe/survey.c). Some compilers end the process here.
 #ifndef ASSEMBLY
 #define ASSEMBLY 0 // CLATTN_ASSEMBLY_... of the public header
 #endif

@@ -1,6 +1,6 @@
-// probe_promises.cl: does the driver keep what OpenCL promises and some drivers do not? It runs once a device, by src/program/promises.c:
-// 16 work-items in a grid of 4 x 2 x 2 at an offset. Each writes where it is, converts its share of float16 and float8 numbers, and
-// copies its share of the structs that follow two buffers, as those of every kernel do.
+// probe_promises.cl: does the driver keep what OpenCL promises and some drivers do not? src/lib/program/promises.c runs it once a
+// device: 16 work-items in a grid of 4 x 2 x 2 at an offset. Each writes where it is, converts its share of float16 and float8
+// numbers, and copies its share of the structs that follow two buffers, as those of every kernel do.
 #include "args/promises.h"
 #include "base/common.clh"
 

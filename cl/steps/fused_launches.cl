@@ -1,4 +1,4 @@
-// fused_launches.cl: several launches, one behind the other, as one (clattn_recording_fuse, src/launch/fuse.c). Between two launches a
+// fused_launches.cl: several launches, one behind the other, as one (clattn_recording_fuse, src/lib/launch/fuse.c). Between two launches a
 // driver lets all cores finish and wakes them again, which costs several microseconds of a launch that may have ten; here they go
 // on. It has as many work-groups as the device has cores, each of one work-item, which take parts (work-groups of a launch) one behind
 // the other, and a part of the next launch only when every part of the one before is done.

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/device/budget.h"
-#include "evidence/reference/reference.h"
-#include "evidence/reference/storage.h"
+#include "verification/device/budget.h"
+#include "verification/reference/reference.h"
+#include "verification/reference/storage.h"
 
 enum { BATCH = 2, HEADS = 3, ROWS = 5, CAPACITY = 13, SIZE = 32, SIZE_V = 17, MOST = 64, WIDE = 1056 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "support/case_assert.h"
-#include "evidence/sets/hard_cases.h"
+#include "verification/sets/hard_cases.h"
 
 #define MOST_HARD 200
 

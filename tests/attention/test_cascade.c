@@ -4,7 +4,7 @@
 #include "support/case_assert.h"
 #include "support/harness.h"
 
-#include "evidence/reference/reference.h"
+#include "verification/reference/reference.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// test_case.c: the hard cases (evidence/sets/hard_cases.h) with every kernel: a row that is added there is run here, by
+// test_case.c: the hard cases (verification/sets/hard_cases.h) with every kernel: a row that is added there is run here, by
 // verify and by its name. Leaves out vectors of other widths, which verify forces.
 //
 //   build/tests/test_case attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3      runs one case, as does CLATTN_TEST_CASE
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "support/case_assert.h"
-#include "evidence/sets/hard_cases.h"
+#include "verification/sets/hard_cases.h"
 
 static struct test_case named;
 

@@ -1,9 +1,9 @@
 // test_dropout.c: dropout: the mask that the device writes, and the one that every kernel uses, bit for bit those of the host
-// (evidence/reference/random.h); results beside the reference with other options; what a NaN in a value does; refusals. Leaves
+// (verification/reference/random.h); results beside the reference with other options; what a NaN in a value does; refusals. Leaves
 // out the words themselves (test_philox.c) and rows that are launched apart (test_slices.c). Cases: tests/cases/dropout.txt.
 #include "support/case_list.h"
-#include "evidence/reference/random.h"
-#include "evidence/reference/reference.h"
+#include "verification/reference/random.h"
+#include "verification/reference/reference.h"
 #include "support/harness.h"
 
 #include <math.h>

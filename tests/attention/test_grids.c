@@ -1,4 +1,4 @@
-// test_grids.c: the grids of other libraries' tests (evidence/sets/grids.h) on the device. A share of each, unless all are asked for.
+// test_grids.c: the grids of other libraries' tests (verification/sets/grids.h) on the device. A share of each, unless all are asked for.
 //
 // Environment: CLATTN_TEST_GRIDS  auto, unfused, flash or decode: which path, with the tuned row of CLATTN_TEST_ROWS, and all of
 //                                 the cases that it takes, or with "PATH 3/10" every tenth of them from the fourth on;
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "support/case_assert.h"
-#include "evidence/sets/grids.h"
+#include "verification/sets/grids.h"
 
 #define SHARE 4             // cases of each grid, evenly apart
 #define MOST_DECODE_ROWS 16 // of a call that the decode path takes

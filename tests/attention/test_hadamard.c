@@ -10,8 +10,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "evidence/reference/reference.h"
-#include "evidence/reference/storage.h"
+#include "verification/reference/reference.h"
+#include "verification/reference/storage.h"
 
 enum { BATCH = 2, HEADS = 3, ROWS = 5 };
 

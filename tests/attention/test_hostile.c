@@ -1,8 +1,8 @@
 // test_hostile.c: NaN and infinity, seen and hidden, huge and tiny values, and identities that need no
 // reference. Leaves out ordinary numbers (tests/cases).
 #include "support/case_assert.h"
-#include "evidence/case/case_kv.h"
-#include "evidence/reference/storage.h"
+#include "verification/case/case_kv.h"
+#include "verification/reference/storage.h"
 #include "support/harness.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 // test_huge.c: sizes up to 2^31 in every place, planned at random: the scratch memory is what arithmetic in 128 bits says,
 // and what kernels count fits their counters, or the call is refused. Under UBSan every product on the way counts, too.
 // Leaves out running what is planned. Uses the planner's own functions, from the static library.
-#include "evidence/reference/random.h"
+#include "verification/reference/random.h"
 #include "support/harness.h"
 #include "plan/families/family.h"
 

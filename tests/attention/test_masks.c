@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/reference/storage.h"
+#include "verification/reference/storage.h"
 #include "support/case_list.h"
 
 START_TEST(empty_rows) {

@@ -1,10 +1,10 @@
 // test_merge.c: partial results over disjoint keys merge to the whole, in any order, and an empty part
 // changes nothing. Leaves out refused merges (test_errors.c).
-#include "evidence/device/budget.h"
-#include "evidence/reference/reference.h"
+#include "verification/device/budget.h"
+#include "verification/reference/reference.h"
 #include "support/case_assert.h"
 #include "support/harness.h"
-#include "evidence/reference/storage.h"
+#include "verification/reference/storage.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,8 +5,8 @@
 #include "support/case_assert.h"
 #include "support/harness.h"
 
-#include "evidence/reference/random.h"
-#include "evidence/reference/reference.h"
+#include "verification/reference/random.h"
+#include "verification/reference/reference.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// test_pairs.c: the cases of a covering array (evidence/sets/pairs.h) on the device: every two values of every two options, with the
+// test_pairs.c: the cases of a covering array (verification/sets/pairs.h) on the device: every two values of every two options, with the
 // kernels of one family. A share of them, with few kernels, unless all are asked for.
 //
 // Environment: CLATTN_TEST_PAIRS  "FAMILY", one of pairs_families, with the tuned row of CLATTN_TEST_ROWS; "FAMILY all", or
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "support/case_assert.h"
-#include "evidence/sets/pairs.h"
+#include "verification/sets/pairs.h"
 
 #define SEED 1
 #define SHARE_STEP 16 // of the configurations a share takes every sixteenth,

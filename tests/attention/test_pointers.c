@@ -2,7 +2,7 @@
 // operation on them, with the results of buffers, bytes around every view intact; what is refused, and why.
 // Kinds of memory that the device has not are left out, and then UNSUPPORTED is what is tested.
 #include "support/case_assert.h"
-#include "evidence/sets/hard_cases.h"
+#include "verification/sets/hard_cases.h"
 #include "support/layer_client.h"
 #include "support/operands.h"
 #include "support/pointers.h"

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/case/case_ragged.h"
-#include "evidence/reference/storage.h"
+#include "verification/case/case_ragged.h"
+#include "verification/reference/storage.h"
 
 static const int32_t q_rows[] = {40, 0, 17, 1, 33}, kv_rows[] = {133, 60, 0, 20, 33};
 #define SEQUENCES 5

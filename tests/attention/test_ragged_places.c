@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/case/case_ragged.h"
+#include "verification/case/case_ragged.h"
 
 #define SEQUENCES 5
 static const int32_t q_rows[] = {40, 0, 17, 1, 33}, kv_rows[] = {120, 60, 17, 20, 96};

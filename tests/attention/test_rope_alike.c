@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/case/case_fields.h"
-#include "evidence/device/guarded.h"
-#include "evidence/reference/random.h"
-#include "evidence/reference/reference.h"
-#include "evidence/reference/storage.h"
+#include "verification/case/case_fields.h"
+#include "verification/device/guarded.h"
+#include "verification/reference/random.h"
+#include "verification/reference/reference.h"
+#include "verification/reference/storage.h"
 
 enum { HEADS = 2, SIZE = 32, WIDTH = HEADS * SIZE, ROWS = 45, PREFILL = 41, POSITION = 1000 };
 #define COUNT ((int64_t)WIDTH * ROWS)

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/device/budget.h"
-#include "evidence/case/case_fields.h"
-#include "evidence/reference/reference.h"
-#include "evidence/reference/storage.h"
+#include "verification/device/budget.h"
+#include "verification/case/case_fields.h"
+#include "verification/reference/reference.h"
+#include "verification/reference/storage.h"
 
 enum { BATCH = 2, HEADS = 3, ROWS = 9, SIZE = 40, CACHE = 50 };
 

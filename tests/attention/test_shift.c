@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/case/case_fields.h"
-#include "evidence/reference/reference.h"
-#include "evidence/reference/storage.h"
+#include "verification/case/case_fields.h"
+#include "verification/reference/reference.h"
+#include "verification/reference/storage.h"
 
 enum { BATCH = 2, HEADS = 3, ROWS = 7, SIZE = 96, LINES = BATCH * HEADS * ROWS, COUNT = LINES * SIZE };
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/reference/random.h"
+#include "verification/reference/random.h"
 
 enum { SEEDS = 24 };
 

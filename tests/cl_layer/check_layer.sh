@@ -13,8 +13,8 @@ imported=$({
     echo "$clblast"
 } | xargs nm -D --undefined-only | sed -n 's/^ *U \(cl[A-Z][A-Za-z0-9]*\)\(@.*\)*$/\1/p' | sort -u)
 # What the library and the program look up by name, those of extensions among it.
-listed=$(sed -n 's/^OPENCL_CALL(\(.*\))$/\1/p' src/device/opencl_calls.def src/evidence/device/opencl_calls.def \
-    src/mpi/opencl_calls.def)
+listed=$(sed -n 's/^OPENCL_CALL(\(.*\))$/\1/p' src/lib/tables/opencl_calls.def src/verification/device/opencl_calls.def \
+    src/bindings/mpi/opencl_calls.def)
 named=$(grep -rhoE '(clattn_opencl_function|find)\((platform, )?"cl[A-Z][A-Za-z0-9]*"\)' src | sed 's/.*"\(.*\)".*/\1/')
 imported=$(printf '%s\n%s\n%s\n' "$imported" "$listed" "$named" | sort -u)
 count=$(echo "$imported" | wc -l)

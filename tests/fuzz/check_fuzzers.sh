@@ -20,16 +20,16 @@ sanitize=address,undefined,float-cast-overflow
 # Each target: what its floor counts, in percent of the lines, and the longest input.
 target_of() {
     case $1 in
-    npy) floor=90 length=600 files="src/tool/files/npy.c" ;;
-    safetensors) floor=92 length=1500 files="src/tool/files/safetensors.c" ;;
-    tuned) floor=80 length=1000 files="src/plan/rows/tuned.c src/plan/families/families.c src/plan/variant.c" ;;
-    compare) floor=93 length=2000 files="src/tool/compare/compare.c src/tool/compare/compare_ratio.c src/tool/compare/compare_rows.c" ;;
-    tokens) floor=95 length=500 files="src/tool/heatmap/label.c" ;;
-    options) floor=80 length=700 files="src/tool/cli/options.c src/tool/call_options/score_options.c src/tool/bench/bench_cases.c src/evidence/case/case_name.c" ;;
-    heatmap) floor=88 length=400 files="src/tool/heatmap/heatmap.c src/tool/heatmap/picture.c src/tool/heatmap/picture_files.c src/tool/heatmap/picture_terminal.c" ;;
-    mods) floor=88 length=400 files="src/attention/mods/mods_text.c src/attention/mods/mod_parse.c src/attention/mods/mod_types.c src/attention/mods/mod_token.c src/attention/mods/mod_words.c src/attention/mods/mod_vector.c src/attention/mods/mod_scalar.c src/attention/mods/mod_form.c src/attention/mods/mod_derive.c src/attention/mods/mod_rules.c" ;;
-    cache) floor=86 length=1000 files="src/base/cache.c src/base/sha256.c" ;;
-    api) floor=68 length=100 files="src/attention/call/attention.c src/attention/backward/backward.c src/attention/call/call.c src/attention/call/tensor.c src/attention/score/score.c src/attention/kv/kv.c src/attention/rope/rope.c src/attention/run/merge.c src/layer/block/layer.c src/layer/block/layer_check.c src/layer/projection/linear.c src/layer/projection/linear_call.c src/attention/kv/append.c src/attention/score/block_mask.c src/attention/score/dropout.c src/attention/kv/kv_append.c src/attention/mods/mods.c src/attention/mods/mods_text.c src/attention/kv/ragged.c src/attention/rope/rope_call.c src/layer/block/layer_kv.c src/layer/backward/layer_backward.c src/layer/backward/layer_backward_plan.c src/layer/backward/heads_backward.c src/layer/projection/linear_backward.c" ;;
+    npy) floor=90 length=600 files="src/cli/files/npy.c" ;;
+    safetensors) floor=92 length=1500 files="src/cli/files/safetensors.c" ;;
+    tuned) floor=80 length=1000 files="src/lib/plan/rows/tuned.c src/lib/plan/families/families.c src/lib/plan/variant.c" ;;
+    compare) floor=93 length=2000 files="src/cli/compare/compare.c src/cli/compare/compare_ratio.c src/cli/compare/compare_rows.c" ;;
+    tokens) floor=95 length=500 files="src/cli/heatmap/label.c" ;;
+    options) floor=80 length=700 files="src/cli/common/options.c src/cli/call_options/score_options.c src/cli/bench/bench_cases.c src/verification/case/case_name.c" ;;
+    heatmap) floor=88 length=400 files="src/cli/heatmap/heatmap.c src/cli/heatmap/picture.c src/cli/heatmap/picture_files.c src/cli/heatmap/picture_terminal.c" ;;
+    mods) floor=88 length=400 files="src/lib/attention/mods/mods_text.c src/lib/attention/mods/mod_parse.c src/lib/attention/mods/mod_types.c src/lib/attention/mods/mod_token.c src/lib/attention/mods/mod_words.c src/lib/attention/mods/mod_vector.c src/lib/attention/mods/mod_scalar.c src/lib/attention/mods/mod_form.c src/lib/attention/mods/mod_derive.c src/lib/attention/mods/mod_rules.c" ;;
+    cache) floor=86 length=1000 files="src/lib/base/cache.c src/lib/base/sha256.c" ;;
+    api) floor=68 length=100 files="src/lib/attention/call/attention.c src/lib/attention/backward/backward.c src/lib/attention/call/call.c src/lib/attention/call/tensor.c src/lib/attention/score/score.c src/lib/attention/kv/kv.c src/lib/attention/rope/rope.c src/lib/attention/run/merge.c src/lib/layer/block/layer.c src/lib/layer/block/layer_check.c src/lib/layer/projection/linear.c src/lib/layer/projection/linear_call.c src/lib/attention/kv/append.c src/lib/attention/score/block_mask.c src/lib/attention/score/dropout.c src/lib/attention/kv/kv_append.c src/lib/attention/mods/mods.c src/lib/attention/mods/mods_text.c src/lib/attention/kv/ragged.c src/lib/attention/rope/rope_call.c src/lib/layer/block/layer_kv.c src/lib/layer/backward/layer_backward.c src/lib/layer/backward/layer_backward_plan.c src/lib/layer/backward/heads_backward.c src/lib/layer/projection/linear_backward.c" ;;
     *) echo "no fuzzer $1: $all"; exit 2 ;;
     esac
 }
@@ -40,7 +40,7 @@ build() {
     mkdir -p "$work/objects"
     python3 cl/embed.py "$work/kernels.c" "$work/kernel_list.h" "$work/kernels.d" cl/*/*.cl || return 1
     flags="-std=c11 -Wall -Werror -g -O1 -MMD -MP -D_POSIX_C_SOURCE=200809L -DCL_TARGET_OPENCL_VERSION=120 -DCL_USE_DEPRECATED_OPENCL_1_2_APIS"
-    flags="$flags -Iinclude -Isrc -Icl -Itests -I$work -fno-omit-frame-pointer -fprofile-instr-generate -fcoverage-mapping"
+    flags="$flags -Iinclude -Isrc -Isrc/lib -Icl -Itests -I$work -fno-omit-frame-pointer -fprofile-instr-generate -fcoverage-mapping"
     libraries="-ljansson -lOpenCL -lm -lpthread -ldl" wraps=
     if echo '#include <png.h>' | $clang -E - >/dev/null 2>&1; then flags="$flags -DCLATTN_HAVE_PNG" libraries="$libraries -lpng"; fi
     if fonts=$(pkg-config --cflags freetype2 fontconfig 2>/dev/null); then
@@ -55,8 +55,8 @@ build() {
     for source in "$work/kernels.c" $(find src -name '*.c') tests/fuzz/fuzz.c tests/fuzz/fuzz_tool.c tests/fuzz/fuzz_device.c \
         tests/fuzz/fuzz_values.c tests/fuzz/fuzz_call*.c; do
         case $source in
-        *_windows.c | src/mpi/* | src/ggml/* | src/onnxruntime/* | src/packages/* | *ranks_mpi.c | *ranks_bench.c) continue ;;
-        src/tool/cli/main.c) more='-Dmain=clattn_main -Dfclose=fflush' ;;
+        *_windows.c | src/bindings/* | src/packaging/* | *ranks_mpi.c | *ranks_bench.c) continue ;;
+        src/cli/common/main.c) more='-Dmain=clattn_main -Dfclose=fflush' ;;
         *) more= ;;
         esac
         object=$work/objects/$(echo "${source#"$work"/}" | tr / _ | sed 's/c$/o/')
@@ -127,7 +127,7 @@ run() {
     export ASAN_OPTIONS UBSAN_OPTIONS LSAN_OPTIONS
     set -- "$1" -close_fd_mask=3 -timeout=120 -rss_limit_mb=3000 -use_value_profile=1 -max_len="$length" -artifact_prefix="$place/"
     [ -f "$top/tests/fuzz/seeds/$1.dict" ] && set -- "$@" -dict="$top/tests/fuzz/seeds/$1.dict"
-    [ "$1" = mods ] && grep -ohE '"[A-Za-z_0-9]+"' "$top"/src/attention/mods/mod_words.c >"$place/dictionary" &&
+    [ "$1" = mods ] && grep -ohE '"[A-Za-z_0-9]+"' "$top"/src/lib/attention/mods/mod_words.c >"$place/dictionary" &&
         set -- "$@" -dict="$place/dictionary"
     [ "$1" = options ] && make_dictionary >"$place/dictionary" && set -- "$@" -dict="$place/dictionary"
     # Leaks are looked for at the end: drivers keep memory after each run. A call takes many bytes. In one
@@ -162,9 +162,9 @@ COUNTS
 
 # The program's own words.
 make_dictionary() {
-    grep -ohE '\{"-?[a-z-]+", ' -r "$top"/src/tool | sed -E 's/\{"(-?)([a-z-]+)", /"--\2"/' | sort -u
-    grep -ohE '"[a-z0-9-]{2,}"' "$top"/src/evidence/words/words.c "$top"/src/tool/bench/bench_cases.c \
-        "$top"/src/evidence/case/case_fields.[ch] | sort -u
+    grep -ohE '\{"-?[a-z-]+", ' -r "$top"/src/cli | sed -E 's/\{"(-?)([a-z-]+)", /"--\2"/' | sort -u
+    grep -ohE '"[a-z0-9-]{2,}"' "$top"/src/verification/words/words.c "$top"/src/cli/bench/bench_cases.c \
+        "$top"/src/verification/case/case_fields.[ch] | sort -u
     printf '"%s"\n' '\x0a' '=' '..' '*2' '+1' ',' '-1' '2147483648' '9223372036854775808' '1e-300' 'nan' 'q.npy' 'm.safetensors#wq' 'n.npy'
 }
 

@@ -1,7 +1,7 @@
 /* fuzz_device.c: see fuzz_device.h. */
 #define _GNU_SOURCE
 #include "fuzz/fuzz_device.h"
-#include "evidence/device/choose_device.h"
+#include "verification/device/choose_device.h"
 
 #include <stdlib.h>
 #include <string.h>

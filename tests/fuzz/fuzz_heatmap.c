@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/files/formats.h"
+#include "cli/files/formats.h"
 
 enum { MOST_CELLS = 8192 };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/files/formats.h"
+#include "cli/files/formats.h"
 
 bool fuzz_one(const uint8_t *data, size_t size) {
     reason error = "";

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/files/formats.h"
+#include "cli/files/formats.h"
 
 static bool read_one(const uint8_t *data, size_t size, const char *name) {
     reason error = "";

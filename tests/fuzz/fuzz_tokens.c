@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "tool/heatmap/label.h"
+#include "cli/heatmap/label.h"
 
 static void check_label(const char *text, int limit) {
     const label made = label_from_utf8(text, limit);

@@ -6,8 +6,8 @@
 #include <getopt.h>
 #include <unistd.h>
 
-#include "tool/files/file.h"
-#include "tool/cli/session.h"
+#include "cli/files/file.h"
+#include "cli/common/session.h"
 
 extern volatile unsigned fuzz_written; /* so that no compiler leaves the sum out */
 int clattn_main(int argc,

@@ -3,7 +3,7 @@
 #define CLATTN_TESTS_GROUP_FIXTURE_H
 
 #include "support/case_assert.h"
-#include "evidence/case/case_group.h"
+#include "verification/case/case_group.h"
 #include "support/layer_client.h"
 
 // A context on the harness' device, as the harness' own; and one on the device of another platform, NULL where there is none.

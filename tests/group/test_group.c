@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/case/case_group.h"
-#include "evidence/sets/hard_cases.h"
-#include "evidence/sets/pairs.h"
+#include "verification/case/case_group.h"
+#include "verification/sets/hard_cases.h"
+#include "verification/sets/pairs.h"
 #include "group/group_fixture.h"
 
 // ------------------------------------------------------------------------------------------ every option

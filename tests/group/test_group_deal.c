@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/reference/random.h"
+#include "verification/reference/random.h"
 #include "group/deal.h"
 
 // Row i sees i + 1 keys.

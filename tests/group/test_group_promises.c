@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/reference/storage.h"
+#include "verification/reference/storage.h"
 #include "group/group_fixture.h"
 
 #define CASE "attend-f32-b2-h4-hkv2-n70-nkv300-d16-causal-lse"

@@ -128,7 +128,7 @@ for kernel in "probe_amx 0" "flash_matrix 4"; do
         { echo "$1 over int8: fewer products of tiles"; exit 1; }
     [ "$2" != 0 ] || ! echo "$tiles" | grep -q tdpbf16ps || { echo "$1: products of bfloat16 in a probe of bytes"; exit 1; }
 done
-# A compiler that is not known to take inline assembly gets none, whatever its CPU has (src/device/defects.c).
+# A compiler that is not known to take inline assembly gets none, whatever its CPU has (src/lib/device/defects.c).
 for kernel in lanes/decode_lanes lanes/flash_lanes linear/linear_few_lanes matrix/flash_matrix; do
     for told in "-DNO_ASSEMBLY 0" "-DLANES=16 1"; do
         "$clang" -E -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids ${told% *} -DLANES=16 -DTYPE_Q=1 -DTYPE_KV=1 \

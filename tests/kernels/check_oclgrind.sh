@@ -20,8 +20,8 @@ grind() {
         status=1
     fi
 }
-# The rows of families.def, those of one run together: Oclgrind calls itself a CPU, so that lanes kernels run there, too.
-table=include/clattn/families.def
+# The rows of tests/families.def, those of one run together: Oclgrind calls itself a CPU, so that lanes kernels run there, too.
+table=tests/families.def
 runs=$(sed -n 's/^OCLGRIND("\([^"][^"]*\)", "\([^"]*\)".*/\1 \2/p' $table | sort -u)
 [ "$(echo "$runs" | wc -l)" -ge 10 ] || { echo "found too few runs"; exit 1; }
 run_number=0

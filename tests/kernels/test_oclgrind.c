@@ -5,7 +5,7 @@
 // finds.
 #include "support/harness.h"
 #include "support/case_list.h"
-#include "evidence/reference/random.h"
+#include "verification/reference/random.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "evidence/case/case_data.h"
-#include "evidence/reference/storage.h"
+#include "verification/case/case_data.h"
+#include "verification/reference/storage.h"
 
 enum { HEADS = 2, KEYS = 70, SIZE = 64, MOST_ROWS = 40, OUT = 48 };
 

@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/device/guarded.h"
-#include "evidence/reference/random.h"
-#include "evidence/reference/reference.h"
-#include "evidence/reference/storage.h"
+#include "verification/device/guarded.h"
+#include "verification/reference/random.h"
+#include "verification/reference/reference.h"
+#include "verification/reference/storage.h"
 
 #define COUNT(list) ((int)(sizeof(list) / sizeof(list)[0]))
 enum { BATCH = 2, ROWS = 3, TABLE = 11, MOST_WIDTH = 531, MOST = BATCH * ROWS * MOST_WIDTH };

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/reference/reference.h"
-#include "evidence/reference/storage.h"
+#include "verification/reference/reference.h"
+#include "verification/reference/storage.h"
 
 enum { BATCH = 2, INNER = 64, CASES = 96 };
 

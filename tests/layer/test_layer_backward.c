@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/reference/storage.h"
+#include "verification/reference/storage.h"
 #include "support/case_assert.h"
 
 // Sizes are small, because each number costs two layers; those of norms with many rows are more than one part of a sum.

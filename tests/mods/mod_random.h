@@ -1,7 +1,7 @@
 // mod_random.h: expressions at random, of what vectors and numbers compute alike to the last bit.
 #ifndef CLATTN_TESTS_MOD_RANDOM_H
 #define CLATTN_TESTS_MOD_RANDOM_H
-#include "evidence/reference/random.h"
+#include "verification/reference/random.h"
 
 #include <stdbool.h>
 

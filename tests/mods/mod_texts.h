@@ -3,7 +3,7 @@
 #ifndef CLATTN_TESTS_MOD_TEXTS_H
 #define CLATTN_TESTS_MOD_TEXTS_H
 #include "attention/mods/mod_parse.h"
-#include "evidence/reference/random.h"
+#include "verification/reference/random.h"
 
 #define MOD_TEXT_SIZE 16384
 

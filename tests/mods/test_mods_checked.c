@@ -9,7 +9,7 @@
 #include "mods/mod_texts.h"
 #include "support/pages.h"
 
-#include "evidence/device/guarded.h"
+#include "verification/device/guarded.h"
 
 #include <math.h>
 #include <pthread.h>

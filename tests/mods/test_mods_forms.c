@@ -1,7 +1,7 @@
 // test_mods_forms.c: the caller's expressions as vectors, without a device: which are made vectors of and why others are not, that
 // ready texts all are, and that no text, however odd, ends the program. Leaves out what the vectors compute
 // (test_mods_vectors.c). Uses the translator, from the static library.
-#include "evidence/reference/random.h"
+#include "verification/reference/random.h"
 
 #include "attention/mods/mod_vector.h"
 

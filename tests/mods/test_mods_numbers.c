@@ -4,7 +4,7 @@
 #include "support/harness.h"
 #include "support/pages.h"
 
-#include "evidence/device/guarded.h"
+#include "verification/device/guarded.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
 #include "support/harness.h"
 #include "support/next_function.h"
 
-#include "evidence/reference/random.h"
+#include "verification/reference/random.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

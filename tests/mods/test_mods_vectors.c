@@ -6,7 +6,7 @@
 #include "support/harness.h"
 #include "mods/mod_random.h"
 
-#include "evidence/device/guarded.h"
+#include "verification/device/guarded.h"
 
 #include <math.h>
 #include <stdio.h>

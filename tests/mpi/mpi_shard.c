@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/reference/reference.h"
-#include "evidence/reference/storage.h"
+#include "verification/reference/reference.h"
+#include "verification/reference/storage.h"
 #include "support/harness.h"
 
 struct suite suite;

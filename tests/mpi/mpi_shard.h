@@ -1,11 +1,11 @@
-// mpi_shard.h: a case of src/evidence whose rows are shared among ranks: every rank makes the same case, keeps its rows of it, runs its
+// mpi_shard.h: a case of src/verification whose rows are shared among ranks: every rank makes the same case, keeps its rows of it, runs its
 // part of the call, and rank 0 compares the whole result with the reference in double precision.
 #ifndef CLATTN_TESTS_MPI_SHARD_H
 #define CLATTN_TESTS_MPI_SHARD_H
 
 #include <clattn/mpi.h>
 
-#include "evidence/case/case_check.h"
+#include "verification/case/case_check.h"
 
 #define SHARD_SEGMENTS 4096
 

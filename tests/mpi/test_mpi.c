@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "support/harness.h"
-#include "evidence/sets/pairs.h"
+#include "verification/sets/pairs.h"
 #include "mpi/mpi_strides.h"
 #include "mpi/mpi_suite.h"
 

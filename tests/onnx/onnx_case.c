@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/reference/reference.h"
-#include "evidence/reference/storage.h"
+#include "verification/reference/reference.h"
+#include "verification/reference/storage.h"
 
 // The call of a case and what it is bound to.
 enum { Q, K, V, PAST_K, PAST_V, MASK, BIAS, OUT, SCORES, TENSORS };

@@ -4,7 +4,7 @@
 #define CLATTN_TESTS_ONNX_CASE_H
 #include <jansson.h>
 
-#include "evidence/device/guarded.h"
+#include "verification/device/guarded.h"
 
 // The manifest, and the bytes that its arrays lie in.
 struct onnx_file {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/reference/reference.h"
+#include "verification/reference/reference.h"
 #include "onnx/onnx_case.h"
 
 enum { INPUTS = 4 };

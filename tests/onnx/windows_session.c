@@ -10,7 +10,7 @@
 
 enum { HEADS = 2, ROWS = 3, WIDTH = 8, COUNT = HEADS * ROWS * WIDTH };
 
-// Slots of OrtApi's table, which keep their places (src/onnxruntime/api.h).
+// Slots of OrtApi's table, which keep their places (src/bindings/onnxruntime/api.h).
 enum {
     GET_ERROR_MESSAGE = 2,
     CREATE_ENV = 3,

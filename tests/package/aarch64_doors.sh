@@ -71,6 +71,6 @@ END
 fi
 [ -f "$work/backend/build.ninja" ] || meson setup "$work/backend" --cross-file "$work/cross.ini" -Dwerror=true -Dtests=disabled \
     -Dtool=disabled -Dmpi=disabled -Dclblast=disabled $with_ggml
-ninja -C "$work/backend" -j1 libclattn-onnxruntime.so ${with_ggml:+src/ggml/libggml-clattn.so}
+ninja -C "$work/backend" -j1 libclattn-onnxruntime.so ${with_ggml:+src/bindings/ggml/libggml-clattn.so}
 cp "$work"/backend/libclattn.so.?.? "$work/backend/libclattn-onnxruntime.so" "$doors"
-[ -z "$with_ggml" ] || cp "$work/libraries"/*.so* "$work/backend/src/ggml/libggml-clattn.so" "$doors"
+[ -z "$with_ggml" ] || cp "$work/libraries"/*.so* "$work/backend/src/bindings/ggml/libggml-clattn.so" "$doors"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# The Debian packages of the last commit (src/packages): they are built twice, elsewhere and otherwise, with the same bytes; lintian and
+# The Debian packages of the last commit (src/packaging): they are built twice, elsewhere and otherwise, with the same bytes; lintian and
 # blhc have nothing against them; each depends on what it needs; and in a tree of Debian alone, where no file of this folder is, they are
-# installed, used (src/packages/debian/tests) and removed without a trace. A function that is not in the symbols file, or a file
+# installed, used (src/packaging/debian/tests) and removed without a trace. A function that is not in the symbols file, or a file
 # in no package, fails the build.   $1 build folder
 # Prints a line that begins with "ok", "FAIL" or "SKIP" for each check; the exit status is 1 when one failed.
 # $CLATTN_DEBIAN is another mirror for the tree, which stays in the build folder.
@@ -33,7 +33,7 @@ try() {
 }
 
 # In another folder, language, time zone and order.
-build_again() { (umask 027 && LC_ALL=C TZ=Asia/Tokyo DEB_BUILD_OPTIONS=parallel=1 sh src/packages/make_debian.sh "$work/elsewhere"); }
+build_again() { (umask 027 && LC_ALL=C TZ=Asia/Tokyo DEB_BUILD_OPTIONS=parallel=1 sh src/packaging/make_debian.sh "$work/elsewhere"); }
 same_bytes() {
     (cd "$made" && sha256sum ./*.deb ./*.tar.xz ./*.dsc) >"$work/sums"
     [ "$(grep -c 'deb$' "$work/sums")" -ge 7 ] && (cd "$work/elsewhere" && sha256sum --check --quiet "$work/sums")
@@ -86,7 +86,7 @@ use() {
 remove() { as_root piuparts --ignore=/etc/.pwd.lock --basetgz="$base" --distribution="${release#* }" --keep-sources-list --no-eatmydata "$made"/*.changes; }
 
 rm -f "$made"/*.deb "$made"/*.changes "$made"/*.dsc "$made"/*.tar.xz "$made"/*.buildinfo
-try "built" sh src/packages/make_debian.sh "$made"
+try "built" sh src/packaging/make_debian.sh "$made"
 [ $bad = 0 ] || exit 1
 # alien-tag: an override of what a newer lintian no longer looks for.
 try "lintian" lintian --allow-root --suppress-tags alien-tag --fail-on=error,warning "$made"/*.changes

@@ -23,7 +23,7 @@ for file in tests/examples/*.c tests/examples/*.cpp; do
         [ "$some" = some ] || words="$words,--check $work/llama-f16"
         ;;
     esac
-    # PoCL 3.1 with one thread where two contexts run at once: src/group/run.c tells why.
+    # PoCL 3.1 with one thread where two contexts run at once: src/lib/group/run.c tells why.
     # The decoder of a real model computes for a minute where its kernels are unoptimised (driver.sh).
     case $file in
     */group.c) set -- POCL_MAX_PTHREAD_COUNT=1 ;;

@@ -47,7 +47,7 @@ ninja -C "$here/libraries" -j1 ggml ggml-cpu ${llama:+llama} >"$here/ggml.log" 2
 
 [ -f "$here/clattn/build.ninja" ] || meson setup "$here/clattn" -Dwerror=true -Dtests=disabled -Dtool=disabled -Dmpi=disabled \
     -Dclblast=disabled -Dggml="$ggml,$here/libraries" >"$here/meson.log" 2>&1 || { tail -n 5 "$here/meson.log"; wrong "clattn is not configured"; }
-ninja -C "$here/clattn" -j1 src/ggml/libggml-clattn.so >"$here/clattn.log" 2>&1 || { tail -n 20 "$here/clattn.log"; wrong "it is not built"; }
+ninja -C "$here/clattn" -j1 src/bindings/ggml/libggml-clattn.so >"$here/clattn.log" 2>&1 || { tail -n 20 "$here/clattn.log"; wrong "it is not built"; }
 links=$here/libraries:$here/libraries/bin # llama.cpp puts its library into a folder of its own
 program() { # $1 its name, then more words for the compiler
     name=$1
@@ -57,7 +57,7 @@ program() { # $1 its name, then more words for the compiler
 }
 program host
 
-backend=$here/clattn/src/ggml/libggml-clattn.so
+backend=$here/clattn/src/bindings/ggml/libggml-clattn.so
 exported=$(nm -D --defined-only "$backend" | sed 's/.* //' | tr '\n' ' ')
 [ "$exported" = "ggml_backend_init " ] || wrong "it exports $exported"
 "$here/host" "$here/libraries/libggml-cpu.so" "$backend" || wrong "ggml_host: exit status $?"

@@ -94,7 +94,8 @@ cat >"$work/meson/meson.build" <<'END'
 project('consumer', 'c', default_options: ['c_std=c11'])
 executable('consumer', 'test_consumer.c', dependencies: dependency('clattn', fallback: 'clattn'))
 END
-targets() { meson introspect "$1" --targets | python3 -c 'import json, sys; print(*sorted(t["name"] for t in json.load(sys.stdin)))'; }
+# The layers of the library are not counted.
+targets() { meson introspect "$1" --targets | python3 -c 'import json, sys; print(*sorted(t["name"] for t in json.load(sys.stdin) if not t["name"].startswith("clattn_")))'; }
 meson setup "$work/meson/load" "$work/meson" --wrap-mode=forcefallback -Ddefault_library=static >/dev/null
 [ "$(targets "$work/meson/load")" = "clattn clattn-clblast-${version%.*} consumer kernels.c" ] ||
     { echo "a subproject has the targets $(targets "$work/meson/load")"; exit 1; }

@@ -53,7 +53,7 @@ needs() {
     [ "$taken" = "$3" ] || wrong "${1##*/} takes of OpenCL: $taken, not $3"
 }
 
-called=$(sed -n 's/^OPENCL_CALL(\(.*\))$/\1/p' src/device/opencl_calls.def | sort | paste -sd' ' -)
+called=$(sed -n 's/^OPENCL_CALL(\(.*\))$/\1/p' src/lib/tables/opencl_calls.def | sort | paste -sd' ' -)
 system=/usr/lib/libSystem.B.dylib
 version=$(sed -n 's/^#define CLATTN_VERSION_STRING "\(.*\)"/\1/p' include/clattn/version.h)
 library=libclattn.${version%.*}.dylib

@@ -11,11 +11,11 @@ wrong() { echo "$1"; exit 1; }
 [ -x "$python" ] || python3 -m venv "$here/python"
 "$python" -m pip install -q --disable-pip-version-check --require-hashes -r tests/requirements/conan.txt >"$here/pip.log" 2>&1 ||
     { echo "PyPI is not reachable"; exit 77; }
-sh src/packages/make_recipes.sh "$here/first" >"$here/files"
-sh src/packages/make_recipes.sh "$here/again" "file://$here/first/$(grep tar.xz "$here/files")" >/dev/null
+sh src/packaging/make_recipes.sh "$here/first" >"$here/files"
+sh src/packaging/make_recipes.sh "$here/again" "file://$here/first/$(grep tar.xz "$here/files")" >/dev/null
 diff -r "$here/first" "$here/again" >/dev/null || wrong "made twice, recipes differ"
 if grep -rn '@[A-Z0-9]*@' "$here/first" --include='*.*' --exclude='*.xz'; then wrong "a word of the pattern is left"; fi
-if sh src/packages/make_recipes.sh "$here/no" 'https://x/a|b' >/dev/null 2>&1; then wrong "a URL with a bar was taken"; fi
+if sh src/packaging/make_recipes.sh "$here/no" 'https://x/a|b' >/dev/null 2>&1; then wrong "a URL with a bar was taken"; fi
 version=$(sed -n "s/^.define CLATTN_VERSION_STRING \"\(.*\)\"/\1/p" include/clattn/version.h)
 
 # Conan, of a folder of its own. The platform has Meson and OpenCL's headers, which ConanCenter has elsewhere.

@@ -25,7 +25,7 @@ folder=$work/meson
     -Dmpi=disabled -Dtool=disabled -Dtests=disabled -Dpng=disabled >"$work/setup.log" || { cat "$work/setup.log"; exit 1; }
 version=$(sed -n 's/^#define CLATTN_VERSION_STRING "\(.*\)"/\1/p' include/clattn/version.h)
 dll=$folder/libclattn-${version%.*}.dll
-ninja -C "$folder" "${dll##*/}" libclattn.a libevidence.a libclattn-onnxruntime.dll >"$work/build.log" || { tail -n 40 "$work/build.log"; exit 1; }
+ninja -C "$folder" "${dll##*/}" libclattn.a libverification.a libclattn-onnxruntime.dll >"$work/build.log" || { tail -n 40 "$work/build.log"; exit 1; }
 # A DLL exports these alone, and needs the system and those alone.   $1 DLL, $2 its functions, $3 other DLLs
 exports_and_needs() {
     exported=$(x86_64-w64-mingw32-objdump -p "$1" |
@@ -57,9 +57,9 @@ for language in c c++; do
     done
 done
 
-cc="x86_64-w64-mingw32-gcc -std=c11 -O2 -Wall -Wextra -Werror -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc -isystem $work/headers -DCLATTN_SHARED"
+cc="x86_64-w64-mingw32-gcc -std=c11 -O2 -Wall -Wextra -Werror -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc -Isrc/lib -Isrc/bindings -isystem $work/headers -DCLATTN_SHARED"
 $cc tests/runtime/test_consumer.c -o "$folder/consumer.exe" -L"$folder" -lclattn
-$cc tests/package/windows_cases.c -o "$folder/windows_cases.exe" "$folder/libevidence.a" -L"$folder" -lclattn -lm -lpthread -static-libgcc
+$cc tests/package/windows_cases.c -o "$folder/windows_cases.exe" "$folder/libverification.a" -L"$folder" -lclattn -lm -lpthread -static-libgcc
 
 # ggml and the backend that it loads. Debian's headers of Windows lack what ggml asks of Windows 8 and later.
 ggml=${CLATTN_GGML:-$PWD/build/ggml/sources/vendor/llama.cpp/ggml} host=$work/ggml
@@ -81,8 +81,8 @@ END
         ninja -C "$host/made" -j1 ggml ggml-cpu >"$work/build.log" || { tail -n 20 "$work/build.log"; echo "ggml is not built"; exit 1; }
     [ -f "$host/clattn/build.ninja" ] || meson setup "$host/clattn" --cross-file "$work/cross.ini" --werror -Dclblast=disabled -Dmpi=disabled \
         -Dtool=disabled -Dtests=disabled -Dpng=disabled -Dggml="$ggml,$host" >"$work/setup.log" || { cat "$work/setup.log"; exit 1; }
-    ninja -C "$host/clattn" src/ggml/ggml-clattn.dll >"$work/build.log" || { tail -n 40 "$work/build.log"; exit 1; }
-    cp "$host/clattn/src/ggml/ggml-clattn.dll" "$host/clattn/${dll##*/}" "$host"
+    ninja -C "$host/clattn" src/bindings/ggml/ggml-clattn.dll >"$work/build.log" || { tail -n 40 "$work/build.log"; exit 1; }
+    cp "$host/clattn/src/bindings/ggml/ggml-clattn.dll" "$host/clattn/${dll##*/}" "$host"
     exports_and_needs "$host/ggml-clattn.dll" ggml_backend_init "ggml-base.dll ${dll##*/}"
     $cc -Wno-missing-field-initializers -isystem "$ggml/include" tests/package/ggml_host.c -o "$host/ggml_host.exe" \
         "$host/libggml.dll.a" "$host/libggml-base.dll.a" -lm -lpthread -static

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "evidence/case/case_check.h"
-#include "evidence/case/case_run.h"
-#include "evidence/device/opencl.h"
+#include "verification/case/case_check.h"
+#include "verification/case/case_run.h"
+#include "verification/device/opencl.h"
 
 enum { NO_DEVICE = 77 };
 

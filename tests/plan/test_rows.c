@@ -3,7 +3,7 @@
 //
 //   build/tests/test_rows 100     so many accepted rows for each kernel, with other numbers; the suite does a few
 #include "support/case_assert.h"
-#include "evidence/reference/random.h"
+#include "verification/reference/random.h"
 #include "plan/rows/tuned.h"
 
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include "support/layer_client.h"
 
 #include "program/program.h"
-#include "evidence/reference/random.h"
+#include "verification/reference/random.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -92,7 +92,7 @@ attend --out apart.npy --mask-mod '(i < 1) == (j < 1)' || complain "--mask-mod"
 attend --out ragged.npy --cu-seqlens cu.npy --expect apart.npy || complain "--cu-seqlens"
 attend --out ragged.npy --cu-seqlens cu.npy --cu-seqlens-kv cu.npy --expect apart.npy || complain "--cu-seqlens-kv"
 
-# Several devices, here contexts of one: the same results, however they are dealt. PoCL 3.1 with one thread: src/group/run.c tells why.
+# Several devices, here contexts of one: the same results, however they are dealt. PoCL 3.1 with one thread: src/lib/group/run.c tells why.
 threads=${POCL_MAX_PTHREAD_COUNT:-}
 export POCL_MAX_PTHREAD_COUNT=1
 attend --devices 0,0 --deal keys --out d.npy --expect o.npy --tolerance 1e-6 || complain "--devices 0,0 --deal keys"

@@ -146,7 +146,7 @@ def lengths():
             rest = [name for name in glob.glob("include/clattn/*.h") if not name.endswith(("rope.h", "mpi.h", "clattn.h"))]
             first = ["tensor", "runtime", "opencl", "attention", "backward"]  # which others stand on
             order = sorted(rest, key=lambda name: first.index(stem) if (stem := os.path.basename(name)[:-2]) in first else len(first))
-            done = subprocess.run([sys.executable, "src/python/generate.py", files[0], "lib", "/a", "/b", "/c", files[1], *order[:3], files[2],
+            done = subprocess.run([sys.executable, "src/bindings/python/generate.py", files[0], "lib", "/a", "/b", "/c", files[1], *order[:3], files[2],
                 *order[3:]],
                                   capture_output=True, text=True)
             check("clattn_rope_params.offsets" in done.stderr and "length" in done.stderr, f"a field without its length: {done.stderr!r}")
@@ -350,7 +350,7 @@ def lifetimes():
         script = f"import sys; sys.path.insert(0, {sys.argv[1]!r}); import clattn, numpy as np\nc = clattn.Context(cache_dir={folder!r})\n" \
                  "x = np.ones((1, 1, 4, 8), np.float32)\nc.attention(x, x, x)\ng = clattn.Group([c])\nleft = clattn.Buffer(x, context=c)"
         subprocess.run([sys.executable, "-B", "-c", script], check=True)
-        # PoCL is asked for no binary, and the folder keeps none (src/device/defects.c).
+        # PoCL is asked for no binary, and the folder keeps none (src/lib/device/defects.c).
         unkept = "PoCL " in clattn.devices()[0]["platform"]
         check(unkept or os.listdir(folder), "a context that is left open keeps its kernels")
         forked = script + "\nimport os, sys\npid = os.fork()\nif pid: sys.exit(os.waitpid(pid, 0)[1] // 256)\nc.close()\nif not c.handle: sys.exit(2)\n" \

@@ -271,7 +271,7 @@ def helped():
     facts = clattn.devices()[0]
     check(facts["device"] == facts["name"] and facts["type"] in ("cpu", "gpu", "other") and
           facts["memory_bytes"] == facts["global_memory_bytes"], f"{facts}")
-    source = open("src/tool/cli/report.c", encoding="utf-8").read().partition("json_t *report_device")[2].partition(";")[0]
+    source = open("src/cli/common/report.c", encoding="utf-8").read().partition("json_t *report_device")[2].partition(";")[0]
     names = set(re.findall(r'"(\w+)"', source)) - {"gpu", "cpu", "other"}
     check(len(names) == 15 and names <= set(facts), f"the program's JSON has {names - set(facts)}")
 

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-#include "evidence/reference/reference.h"
+#include "verification/reference/reference.h"
 
 struct refusal {
     const char *name, *word;

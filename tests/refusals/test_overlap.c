@@ -1,7 +1,7 @@
 // test_overlap.c: whether two views share a byte, against marking every byte of both. Needs no device.
 #include "attention/call/overlap.h"
 #include "attention/call/tensor.h"
-#include "evidence/reference/random.h"
+#include "verification/reference/random.h"
 
 #include "support/run_suite.h"
 

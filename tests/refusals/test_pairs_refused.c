@@ -1,5 +1,5 @@
 // test_pairs_refused.c: of the options that say where keys lie and how a batch is packed, every two are taken together by a plan, or
-// stand in pairs_refused (evidence/sets/pairs.h) and are refused by name, in one line. An option that is built for another leaves that
+// stand in pairs_refused (verification/sets/pairs.h) and are refused by name, in one line. An option that is built for another leaves that
 // list, and the covering arrays then have the pair.
 #include "support/case_assert.h"
 #include "support/harness.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "evidence/sets/pairs.h"
+#include "verification/sets/pairs.h"
 
 enum { ROWS = 6, HEADS = 2, SIZE = 64 };
 

@@ -2,7 +2,7 @@
 // them, from creating it over calls of every kind until it is destroyed; each of it refused in turn is OUT_OF_MEMORY and leaves
 // nothing behind, and the next call is whole. That nothing else in the library calls malloc is check_doors.sh's.
 #include "support/case_assert.h"
-#include "evidence/case/case_group.h"
+#include "verification/case/case_group.h"
 
 #include <math.h>
 #include <stdatomic.h>

@@ -3,7 +3,7 @@
 // limit. The layer under the suite counts buffers. Leaves out calls that fail (test_faults.c).
 #include "support/case_assert.h"
 #include "support/harness.h"
-#include "evidence/reference/random.h"
+#include "verification/reference/random.h"
 #include "support/layer_client.h"
 
 #include <pthread.h>

@@ -6,23 +6,26 @@ set -eu
 bad=0
 files_of() { find "$@" -name '*.[ch]'; }
 # A pattern that matches no file complains of nothing.
-for folder in src/base src/device src/program src/launch src/probe src/plan src/attention src/group src/layer src/mpi src/evidence \
-    src/onnxruntime src/tool cl bench tests; do
+for folder in src/lib src/bindings/mpi src/bindings/onnxruntime src/verification src/cli cl bench tests; do
     [ "$(files_of "$folder" | wc -l)" -ge 1 ] || { echo "found no file in $folder"; bad=1; }
 done
-core="src/context.c $(files_of src/base src/device src/program src/launch src/probe src/plan src/attention src/group src/layer)"
+core=$(files_of src/lib)
 complain() { [ -z "$2" ] || { echo "$1: $2"; bad=1; }; }
 complain "includes CL/" "$(grep -lE '#include *<(CL|OpenCL)/' $core | tr '\n' ' ')"
 # A function beside the table is one that the linker looks for.
-for door in src/device src/mpi src/evidence/device; do
-    case $door in src/device) files=$(echo "$core" | tr ' ' '\n' |
-        grep 'c$') ;; src/mpi) files=$(ls src/mpi/*.c) ;; *) files=$(files_of src/evidence src/tool | grep 'c$') ;; esac
+for door in src/lib/device src/bindings/mpi src/verification/device; do
+    table=$door/opencl_calls.def
+    case $door in
+    src/lib/device) table=src/lib/tables/opencl_calls.def files=$(echo "$core" | grep 'c$') ;;
+    src/bindings/mpi) files=$(ls src/bindings/mpi/*.c) ;;
+    *) files=$(files_of src/verification src/cli | grep 'c$') ;;
+    esac
     called=$(echo "$files" | xargs cat | sed -e 's,//.*,,' -e 's/"[^"]*"//g' |
         grep -oE '\bcl(Build|Create|Enqueue|Finish|Flush|Get|Release|Retain|Set|Wait|Compile|Link|Unload)[A-Za-z]* *\(' | tr -d ' (' |
         sort -u)
-    listed=$(sed -n 's/^OPENCL_CALL(\(.*\))/\1/p' $door/opencl_calls.def | sort -u)
+    listed=$(sed -n 's/^OPENCL_CALL(\(.*\))/\1/p' $table | sort -u)
     [ "$called" = "$listed" ] ||
-        complain "called, or listed in $door/opencl_calls.def, alone" \
+        complain "called, or listed in $table, alone" \
             "$(printf '%s\n%s\n' "$called" "$listed" | sort | uniq -u | tr '\n' ' ')"
     named=$(sed -n 's/^#define \(cl[A-Z][A-Za-z]*\) .*/\1/p' $door/opencl.h | sort -u)
     [ "$named" = "$listed" ] ||
@@ -30,34 +33,34 @@ for door in src/device src/mpi src/evidence/device; do
             "$(printf '%s\n%s\n' "$named" "$listed" | sort | uniq -u | tr '\n' ' ')"
     for file in $(echo "$files" | xargs grep -lE '\bcl(Build|Create|Enqueue|Finish|Flush|Get|Release|Retain|Set|Wait)[A-Z][A-Za-z]* *\(' |
         grep -v 'opencl_load.c$'); do
-        [ $door != src/evidence/device ] || grep -q '"evidence/device/opencl.h"' "$file" || complain "calls OpenCL without its door" "$file"
+        [ $door != src/verification/device ] || grep -q '"verification/device/opencl.h"' "$file" || complain "calls OpenCL without its door" "$file"
     done
 done
-complain "includes clblast" "$(grep -lE '#include *<clblast' -r src | grep -vE "^src/(layer/projection/clblast_module|tool/bench/bench_baseline).c\$" | tr '\n' ' ')"
+complain "includes clblast" "$(grep -lE '#include *<clblast' -r src | grep -vE "^src/(lib/layer/projection/clblast_module|cli/bench/bench_baseline).c\$" | tr '\n' ' ')"
 complain "includes POSIX or Windows headers" \
     "$(grep -lE '#include *<(unistd|pthread|fcntl|dlfcn|sys/|windows)' $core | grep -vE 'os_(posix|windows).c$' | tr '\n' ' ')"
 # Host memory has one way, so that an application's own functions get all of it; the objects are looked at by check_exports.sh.
 complain "takes host memory beside base/host.c" \
-    "$(grep -lE '\b(malloc|calloc|realloc|reallocarray|free|strn?dup|aligned_alloc|posix_memalign|v?asprintf|getline|getdelim|open_memstream|wcsdup|_strdup) *\(' $core | grep -v '^src/base/host.c$' | tr '\n' ' ')"
+    "$(grep -lE '\b(malloc|calloc|realloc|reallocarray|free|strn?dup|aligned_alloc|posix_memalign|v?asprintf|getline|getdelim|open_memstream|wcsdup|_strdup) *\(' $core | grep -v '^src/lib/base/host.c$' | tr '\n' ' ')"
 complain "takes host memory beside world.c" \
-    "$(grep -lE '\b(malloc|calloc|realloc|free|strn?dup) *\(' src/mpi/*.[ch] | grep -v '^src/mpi/world.c$' | tr '\n' ' ')"
+    "$(grep -lE '\b(malloc|calloc|realloc|free|strn?dup) *\(' src/bindings/mpi/*.[ch] | grep -v '^src/bindings/mpi/world.c$' | tr '\n' ' ')"
 complain "unsafe math flags" "$(grep -lE '\-cl-(fast-relaxed-math|finite-math-only|unsafe-math-optimizations)' -r src cl | tr '\n' ' ')"
 # Numbers in text are read strictly, by few: strtol takes spaces and signs, stops at the first letter, and saturates.
-complain "reads numbers by itself" "$(grep -lE '\b(strto(l|ul|ll|ull|d|f|ld|imax|umax)|ato[ifl]l?|sscanf) *\(' -r src | grep -vE '^src/(evidence/words/words|tool/heatmap/heatmap).c$' | tr '\n' ' ')"
+complain "reads numbers by itself" "$(grep -lE '\b(strto(l|ul|ll|ull|d|f|ld|imax|umax)|ato[ifl]l?|sscanf) *\(' -r src | grep -vE '^src/(verification/words/words|cli/heatmap/heatmap).c$' | tr '\n' ' ')"
 complain "includes mpi.h outside of its module, its tests and the program's door to it" \
     "$(grep -lE '#include *<mpi.h>' -r src | tr '\n' ' ')"
-# The evidence knows the public header alone; tool, tests and bench stand on it, none on another.
+# src/verification includes the public header and the tables alone; src/cli, tests and bench use it, and none of these uses another.
 own_only() { grep -rnE '#include "' "$1" --include='*.[ch]' | grep -vE "$2" | cut -d: -f1 | sort -u | tr '\n' ' '; }
-complain "includes more than mpi/ and args.h" "$(own_only src/mpi '"(mpi/|args/args[.]h")')"
-complain "includes more than onnxruntime/" "$(own_only src/onnxruntime '"onnxruntime/')"
-complain "includes more than evidence/" "$(own_only src/evidence '"evidence/')"
-complain "includes more than the public header" "$(own_only src/ggml none)"
-complain "includes more than evidence/, tool/ and the hash of base/" "$(own_only src/tool '"(evidence/|tool/|base/sha256[.]h"|[a-z_]*\.h")')"
-complain "includes tool/ or tests/" "$(grep -lE '#include ".*(tool|tests)/' bench/*.[ch] | tr '\n' ' ')"
-complain "Check or Jansson in the evidence" "$(grep -lE '#include *<(check|jansson)' $(files_of src/evidence) | tr '\n' ' ')"
-complain "the library includes the evidence" "$(grep -lE '#include "(evidence|tool)/' $core | tr '\n' ' ')"
-complain "a suite's header includes tool/" \
-    "$(grep -lE '#include "(tool/|.*src/tool)' $(find tests -name '*.h') tests/support/case_assert.c tests/support/harness.c | tr '\n' ' ')"
+complain "includes more than mpi/, tables/ and args.h" "$(own_only src/bindings/mpi '"(mpi/|tables/|args/args[.]h")')"
+complain "includes more than onnxruntime/" "$(own_only src/bindings/onnxruntime '"onnxruntime/')"
+complain "includes more than verification/ and tables/" "$(own_only src/verification '"(verification|tables)/')"
+complain "includes more than the public header" "$(own_only src/bindings/ggml none)"
+complain "includes more than verification/, cli/, tables/ and the hash of base/" "$(own_only src/cli '"(verification/|cli/|tables/|base/sha256[.]h"|[a-z_]*\.h")')"
+complain "includes cli/ or tests/" "$(grep -lE '#include ".*(cli|tests)/' bench/*.[ch] | tr '\n' ' ')"
+complain "Check or Jansson in src/verification" "$(grep -lE '#include *<(check|jansson)' $(files_of src/verification) | tr '\n' ' ')"
+complain "the library includes src/verification or src/cli" "$(grep -lE '#include "(verification|cli)/' $core | tr '\n' ' ')"
+complain "a suite's header includes cli/" \
+    "$(grep -lE '#include "(cli/|.*src/cli)' $(find tests -name '*.h') tests/support/case_assert.c tests/support/harness.c | tr '\n' ' ')"
 # What is loaded is checked: packages of PyPI by their hashes, and never built here; Debian's by its keys.
 complain "installs from PyPI without hashes" "$(grep -rnE "pip[\"]? install|[\"]pip[\"], [\"]install" tests bench --include='*.sh' --include='*.py' --exclude-dir=data --exclude-dir=examples | grep -vE 'require-hashes|^tests/source/check_doors.sh:' | tr '\n' ' ')"
 complain "debootstrap without --force-check-gpg" \

@@ -111,7 +111,7 @@ def check_reference():
         functions = re.search(r"^## Functions\n(.*?)(?=^## |\Z)", text_of(path), re.M | re.S)
         if functions and not path.endswith("index.md"):
             told += re.findall(r"^### (\w+)$", functions.group(1), re.M)
-    exported = [name for path in glob.glob(of("src/packages/debian/*.symbols")) for name in re.findall(r"^ (\w+)@", text_of(path), re.M)]
+    exported = [name for path in glob.glob(of("src/packaging/debian/*.symbols")) for name in re.findall(r"^ (\w+)@", text_of(path), re.M)]
     faults.extend(f"the reference lacks {name}, which is exported" for name in sorted(set(exported) - set(told)))
     faults.extend(f"the reference has {name}, which is not exported" for name in sorted(set(told) - set(exported)))
     if len(exported) < 90 or len(told) != len(set(told)):

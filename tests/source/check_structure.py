@@ -11,8 +11,10 @@ import os
 import re
 import sys
 
-# What each folder of src may include besides the public header, itself and the kernels' argument structs.
+# What each folder of src/lib, of src/bindings and of src may include besides the public header, itself, the tables of src/lib/tables
+# and the kernels' argument structs.
 BELOW = {
+    "tables": [],
     "base": [],
     "device": ["base"],
     "program": ["base", "device"],
@@ -27,15 +29,16 @@ BELOW = {
     "measure.c": ["base", "device", "program", "launch", "probe", "plan", "attention", "layer"],
     "mpi": [],
     "onnxruntime": [],
-    "packages": [],
+    "packaging": [],
     "ggml": [],
-    "evidence": [],
-    "tool": ["evidence"],
+    "verification": [],
+    "cli": ["verification"],
 }
-ALSO = {("tool", "src/base/sha256.h")}  # the one hash
+ALSO = {("cli", "src/lib/base/sha256.h")}  # the one hash
 # Where an include without a folder of its own is looked for.
 ROOTS = ["src", "include", "cl", "tests", "bench"]
-MADE = {"base/knobs.clh": "src/program/knobs.def"}  # the build makes the first of the second
+INCLUDE_ROOTS = ["src/lib", "src/bindings"] + ROOTS
+MADE = {"base/knobs.clh": "src/lib/tables/knobs.def"}  # the build makes the first of the second
 LINES, FUNCTION, KERNEL, COLUMNS, FOLDER = 600, 46, 80, 140, 35
 OPENED, OPENED_MOST = 14, {"cl/lanes/layer_few_lanes.cl": 19, "cl/fragments/decode_fragments.cl": 15}  # files in a kernel's flattened tree of includes
 DECLARES = 3  # the .c files whose functions one header of src, tests or bench declares
@@ -77,7 +80,7 @@ def includes_of(path):
         if name in MADE:
             found.append(MADE[name])
             continue
-        for root in ([os.path.dirname(path)] if mark == '"' else []) + ROOTS:
+        for root in ([os.path.dirname(path)] if mark == '"' else []) + INCLUDE_ROOTS:
             other = os.path.normpath(os.path.join(root, name))
             if os.path.isfile(other):
                 found.append(other)
@@ -116,15 +119,21 @@ def held(rule, excess, lines):
         print(f"to do: {rule}: {excess} too many")
 
 
+def room_of(path):
+    """The top folder of a file, and its folder in BELOW."""
+    parts = path.split("/") + ["", ""]
+    return parts[0], parts[2 if parts[1] in ("lib", "bindings") else 1]
+
+
 def check_folders():
     for path in sources("src", "include", "cl"):
-        top, folder = (path.split("/") + [""])[:2]
+        top, folder = room_of(path)
         if top == "src" and folder not in BELOW:
             faults.append(f"{path}: its folder has no place in this check")
             continue
         for name in includes_of(path):
-            other_top, other = name.split("/")[:2]
-            if name in MADE.values() or (folder, name) in ALSO:
+            other_top, other = room_of(name)
+            if name in MADE.values() or (folder, name) in ALSO or other == "tables":
                 continue
             if other_top == top and (top != "src" or other == folder or other in BELOW[folder]):
                 continue

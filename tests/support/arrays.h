@@ -4,10 +4,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "evidence/device/guarded.h"
-#include "evidence/reference/random.h"
-#include "evidence/reference/reference.h"
-#include "evidence/reference/storage.h"
+#include "verification/device/guarded.h"
+#include "verification/reference/random.h"
+#include "verification/reference/reference.h"
+#include "verification/reference/storage.h"
 #include "support/harness.h"
 
 typedef struct array {

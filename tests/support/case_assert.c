@@ -1,8 +1,8 @@
 // case_assert.c: see case_assert.h.
 #include "support/case_assert.h"
 
-#include "evidence/case/case_kv.h"
-#include "evidence/reference/storage.h"
+#include "verification/case/case_kv.h"
+#include "verification/reference/storage.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
-// case_assert.h: the cases of src/evidence in a Check test: run on the harness, compared with the reference, and
+// case_assert.h: the cases of src/verification in a Check test: run on the harness, compared with the reference, and
 // named when they fail, so that verify, bench and tune can run them again. Used by every device suite.
 //
 //   case_assert(&(struct test_case){.name = "causal", .n_q = 9, .n_kv = 9, .head_dim = 32, .score = {.causal = true}});
 #ifndef CLATTN_TESTS_CASE_ASSERT_H
 #define CLATTN_TESTS_CASE_ASSERT_H
 
-#include "evidence/case/case_check.h"
-#include "evidence/words/words.h"
+#include "verification/case/case_check.h"
+#include "verification/words/words.h"
 #include "support/harness.h"
 
 // With CLATTN_TEST_TYPE a float32 attention case becomes one of that type, its inputs rounded to it, or, where the type has scales, of a

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/device/allocate.h"
+#include "verification/device/allocate.h"
 
 enum by { AS_NAMED, EVERY_KERNEL, EVERY_PROJECTION };
 static const char *const by_words[] = {"", " by every kernel", " by every projection"};

@@ -1,5 +1,5 @@
 // harness.h: what every device suite stands on: the device, a context with its queues, the log
-// and the main function. Leaves out buffers and cases (src/evidence, case_assert.h).
+// and the main function. Leaves out buffers and cases (src/verification, case_assert.h).
 //
 // Environment: CLATTN_TEST_DEVICE  index, or a part of a device's or platform's name; unset: the first device
 //              CLATTN_TEST_CACHE   folder of compiled kernels; where it is not set, none are kept
@@ -18,7 +18,7 @@
 #include <check.h>
 #include <clattn/clattn.h>
 
-#include "evidence/device/guarded.h"
+#include "verification/device/guarded.h"
 
 // CTest, Meson and Automake read this exit status as "skipped".
 #define HARNESS_SKIP 77
@@ -46,7 +46,7 @@ void harness_set_guard(int64_t elements);
 void harness_start(void);
 
 // Whether the context's driver compiles the kernels that these tuned rows name so that they give right numbers. PoCL 4 to 6 compile
-// those of tiles and groups right or wrong by chance (src/device/defects.c).
+// those of tiles and groups right or wrong by chance (src/lib/device/defects.c).
 bool harness_compiles_right(const clattn_context *context, const char *rows);
 void harness_stop(void);
 // Another context on the harness' device; the rest is `params`'. Fails the Check test where there is none.

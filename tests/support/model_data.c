@@ -2,7 +2,7 @@
 // files: these are test data. Called by test_models.c.
 #include "support/model_data.h"
 
-#include "evidence/reference/reference.h"
+#include "verification/reference/reference.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #define CLATTN_TESTS_PAGES_H
 #include <stddef.h>
 
-// Memory for a place (evidence/device/guarded.h): it ends at the page behind it, and every second time begins at the page before.
+// Memory for a place (verification/device/guarded.h): it ends at the page behind it, and every second time begins at the page before.
 void *pages_memory(size_t bytes);
 void pages_release(void *memory);
 // Where the next one lies: 0 at the end, 1 at the beginning.

@@ -3,7 +3,7 @@
 #ifndef CLATTN_TESTS_PROMISE_H
 #define CLATTN_TESTS_PROMISE_H
 
-#include "evidence/reference/random.h"
+#include "verification/reference/random.h"
 #include "support/harness.h"
 
 // The functions of one kind of call.

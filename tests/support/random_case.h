@@ -1,8 +1,8 @@
 // random_case.h: cases at random, all options, of kinds that share compiled kernels. Leaves out running them.
 #ifndef CLATTN_TESTS_RANDOM_CASE_H
 #define CLATTN_TESTS_RANDOM_CASE_H
-#include "evidence/case/case.h"
-#include "evidence/reference/random.h"
+#include "verification/case/case.h"
+#include "verification/reference/random.h"
 
 // What is compiled into kernels: types, head sizes, the options that need a buffer or an argument.
 #define RANDOM_KINDS 6

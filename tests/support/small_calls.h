@@ -5,7 +5,7 @@
 #ifndef CLATTN_TESTS_SMALL_CALLS_H
 #define CLATTN_TESTS_SMALL_CALLS_H
 
-#include "evidence/device/guarded.h"
+#include "verification/device/guarded.h"
 
 enum {
     SMALL_APPEND,

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/reference/random.h"
+#include "verification/reference/random.h"
 
 #define F32 CLATTN_TYPE_F32
 #define I8 CLATTN_TYPE_I8

@@ -4,7 +4,7 @@
 #ifndef CLATTN_TESTS_STRIDED_CALLS_H
 #define CLATTN_TESTS_STRIDED_CALLS_H
 
-#include "evidence/device/guarded.h"
+#include "verification/device/guarded.h"
 
 #define STRIDED_TENSORS 48
 

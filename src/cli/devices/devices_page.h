@@ -1,0 +1,47 @@
+// devices_page.h: what clattn devices found of a device, and its page for a person.
+#ifndef CLATTN_TOOL_DEVICES_DEVICES_PAGE_H
+#define CLATTN_TOOL_DEVICES_DEVICES_PAGE_H
+#include "cli/common/session.h"
+
+#define DEVICES_FAMILIES 32
+#define DEVICES_ENGINES 32
+#define DEVICES_UNFIT 64
+
+// A typical call, its plan and what each kernel family says of it.
+typedef struct devices_example {
+    const char *name, *rows;
+    clattn_type type;
+    int64_t n_q;
+    clattn_plan plan;
+    clattn_family families[DEVICES_FAMILIES];
+    size_t count;
+} devices_example;
+
+enum { DEVICES_PREFILL, DEVICES_PREFILL_BF16, DEVICES_DECODE, DEVICES_EXAMPLES };
+
+typedef struct devices_engines {
+    clattn_engine engines[DEVICES_ENGINES];
+    size_t count;
+} devices_engines;
+
+typedef struct devices_page {
+    size_t index;
+    bool follows;    // another page
+    bool is_default; // a command takes it without --device
+    bool opened;     // a context was made on it
+    bool verbose;
+    clattn_capabilities device;
+    devices_engines engines;
+    devices_example examples[DEVICES_EXAMPLES];
+    clattn_unfit unfit[DEVICES_UNFIT]; // kernels that the driver refused
+    size_t unfit_count;
+    double fma_gflops, read_gbytes_per_s; // of the whole device; 0: not measured
+} devices_page;
+
+// When an engine was measured, in UTC, by strftime's format; "" where it was not.
+const char *devices_date(const clattn_engine *e, const char *format, char text[32]);
+// The two rates of the whole device, in some tenths of a second.
+void devices_measure(session *s, devices_page *page);
+// At most 24 lines of 100 columns; all of it with `verbose`.
+void devices_print(const devices_page *page);
+#endif

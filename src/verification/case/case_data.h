@@ -1,0 +1,66 @@
+// case_data.h: the inputs of a case on the host, made from its seed, and the list of its tensors. Leaves out the
+// device (case_run.h) and sizes (case_shape.h).
+#ifndef CLATTN_EVIDENCE_CASE_CASE_DATA_H
+#define CLATTN_EVIDENCE_CASE_CASE_DATA_H
+
+#include "verification/case/case.h"
+#include "verification/reference/random.h"
+#include "verification/reference/reference_backward.h"
+
+// The tensors of a case; inputs come first.
+enum {
+    CASE_Q,
+    CASE_K,
+    CASE_V,
+    CASE_X,
+    CASE_Y,
+    CASE_MATRIX,
+    CASE_MATRIX_BIAS = CASE_MATRIX + LAYER_MATRICES,
+    CASE_NORM = CASE_MATRIX_BIAS + LAYER_MATRICES, // of q and of k
+    CASE_GATE = CASE_NORM + 2,
+    CASE_GATE_BIAS,
+    CASE_MASK,
+    CASE_BIAS,
+    CASE_PAST_K,
+    CASE_PAST_V,
+    CASE_DOUT, // of a backward
+    CASE_DLSE,
+    CASE_INPUTS,
+    CASE_PACKED = CASE_INPUTS,
+    CASE_OUT,
+    CASE_LSE,
+    CASE_WEIGHTS,
+    CASE_SCORES,
+    CASE_GRADIENT, // of a backward, in the order of GRADIENT_Q
+    CASE_TENSORS = CASE_GRADIENT + GRADIENTS,
+    CASE_SCALED = 5 + LAYER_MATRICES // that may have scales: k, v, their past, the matrices and the gate's
+};
+
+// Inputs, row-major and already rounded to their storage types; NULL: absent. A suite may change them before a
+// run. One of more than GUARDED_PERIOD elements is a table that repeats.
+struct case_data {
+    struct test_case test; // complete; its score has the host arrays
+    union {
+        double *input[CASE_INPUTS];
+        struct {
+            double *q, *k, *v, *x, *y, *matrix[LAYER_MATRICES], *matrix_bias[LAYER_MATRICES], *norm[2], *gate,
+                *gate_bias, *mask, *bias, *past_k, *past_v, *dout, *dlse;
+        };
+    };
+    float *floats[CASE_HOSTS];     // [H]
+    int32_t *integers[CASE_HOSTS]; // [B]
+    int32_t *past_lengths;         // [B]; NULL: as many in all
+    int32_t *block_table;          // [B, blocks]; NULL: no pages
+    int64_t map_period;            // elements after which mask and bias repeat; 0: GUARDED_PERIOD
+    double *positions[2];          // explicit ones of RoPE, of rows and of keys: [1 or 3, B, N]; NULL: none
+};
+
+struct case_data *case_make(const struct test_case *test);
+void case_free(struct case_data *data);
+// Hostile contents in place of random numbers, where the case asks for them. Used by case_make.
+void case_contents_fill(struct case_data *data);
+
+// `count` numbers in [-size, size] as the type stores them; free() them.
+double *case_random(struct random *random, int64_t count, clattn_type type, double size);
+
+#endif
