@@ -304,10 +304,11 @@ static void restore_errors(int kept) {
     close(kept);
 }
 
-// How many codes a call fails with, besides a loss: by default one in its turn, where it is not the first of its name.
+// How many codes a call fails with, besides a loss. A share of the suite takes a third of the codes for the first call of a name,
+// and one code for a later call.
 static int codes_of(const struct subject *s, bool first) {
     if (s->compiles) return s->most_calls > 0 ? 1 : 2;
-    if (first) return FIRST_LOSS;
+    if (first) return harness_every() > 1 ? FIRST_LOSS / 3 : FIRST_LOSS;
     return harness_every() > 1 ? 1 : s->through_clblast ? 2 : 4;
 }
 
@@ -319,21 +320,22 @@ static int stride_of(const struct subject *s, int calls, double seconds) {
 
 static void try_calls(const struct subject *s, const char **names, int calls, int stride) {
     const int step = s->most_calls > 0 && calls > s->most_calls ? calls / s->most_calls : 1;
-    int turn = 0, nth_fault = 0;
+    static int next_code; // goes on from use to use, so that a share meets every code
+    int nth_fault = 0;
     for (int nth = 1; nth <= calls; nth++) {
         const bool first = !seen_before(names, nth);
         const bool release = strncmp(names[nth], "clRelease", 9) == 0;
-        if (!first && nth % step != 0) continue;
+        if (!first && (nth % step != 0 || (harness_every() > 1 && nth % 2 != 0))) continue;
         if (s->most_calls > 0 && release) continue;
         const int most = codes_of(s, first);
         // After most faults of a kernel the harness gets a new context.
         const bool kernel =
             !strcmp(names[nth], "clSetKernelArg") || !strcmp(names[nth], "clEnqueueNDRangeKernel");
-        for (int n = 0; n < most; n++, turn++)
+        for (int n = 0; n < most; n++, next_code++)
             if (kernel && harness_every() > 1 && (n + nth) % 4 != 0)
                 continue;
             else if (nth_fault++ % stride == 0)
-                try_one(s, nth, codes[most == FIRST_LOSS ? n : turn % FIRST_LOSS]);
+                try_one(s, nth, codes[most == FIRST_LOSS ? n : next_code % FIRST_LOSS]);
         // Once for each name, since a new context takes long; through CLBlast, which compiles again, for commands alone.
         const bool lose =
             first && s->most_calls == 0 && (!s->through_clblast || strncmp(names[nth], "clEnqueue", 9) == 0);
