@@ -8,9 +8,7 @@ typedef struct linear_problem {
     clattn_type type_x, type_w, type_y, type_bias;
     // Knobs of the scales of W; 0: W has none.
     int scale_group, type_scale;
-    // Alignment in elements (a power of two) of the rows of x (and of its heads), and of the rows
-    // of W.
-    bool zeros;
+    bool zeros; // W has zero points
     int64_t rows, columns, reduction;
     // Head size if RoPE should be applied to the result's heads; 0: no RoPE.
     int rope_head;
@@ -18,8 +16,7 @@ typedef struct linear_problem {
     bool split;    // float32 may be split into terms (CLATTN_PRECISION_SPLIT)
     bool packed;   // packed weights are available
     bool epilogue; // an operation follows before the result is stored
-    // Alignment in elements (a power of two) of the rows of x, and of its heads, and of the rows of
-    // W.
+    // Alignment in elements (a power of two) of the rows of x, of its heads, and of the rows of W.
     int align_x, align_w;
 } linear_problem;
 

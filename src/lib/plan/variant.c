@@ -224,6 +224,6 @@ bool cla_variant_review(const plan_input *in, const problem *p, const variant *c
         snprintf(why, 256, "fits, but %s is predicted to be %.1f times as fast", chosen->family->name,
                  cla_family_time(in, p, &v) / cla_family_time(in, p, chosen));
     else
-        snprintf(why, 256, "fits, but %s stands before it", chosen->family->name);
+        snprintf(why, 256, "fits, but %s is preferred", chosen->family->name);
     return true;
 }

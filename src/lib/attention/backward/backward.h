@@ -7,8 +7,8 @@
 #include "plan/backward_plan.h"
 
 // Results of the main kernels. A kernel writes a result directly, or as float32 sums in the
-// workspace. Sums are needed for results in parts, for results that RoPE must be undone on, and for
-// a dv stored next to such a dk.
+// workspace. Sums are needed if a result has several parts, if RoPE must be undone, or (dv) if dk
+// needs sums.
 enum { DQ, DK, DV, MAIN_RESULTS };
 typedef struct backward_result {
     const clattn_tensor *t;    // the caller's tensor; absent: not wanted

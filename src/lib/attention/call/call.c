@@ -148,7 +148,7 @@ static clattn_status check_optional_tensors(call *c, bool planning) {
     return CLATTN_OK;
 }
 
-// Check the buffers of score_mod and mask_mod, and compile the expressions.
+// Check the buffers of score_mod and mask_mod, and generate OpenCL C from the expressions.
 static clattn_status check_mods(call *c, bool planning, unsigned how) {
     const clattn_score *s = &c->params.score;
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) {

@@ -34,7 +34,7 @@ typedef struct call {
     attention_args args;
     ragged_batch ragged;
     int32_t *arrays; // owned copies of the host arrays
-    mods_found mods; // the compiled forms of score_mod and mask_mod
+    mods_found mods; // OpenCL C made from score_mod and mask_mod
     cl_mem q, k, v;  // what the kernels read: the caller's buffers, or RoPE'd copies
     past_args past;  // views of past_k and past_v
     past_scale_args past_scales;

@@ -230,9 +230,9 @@ static clattn_status check_apart(clattn_context *c, const char *name, const byte
     if (found == OVERLAP_NONE) return CLATTN_OK;
     return cla_context_fail(
         c, CLATTN_INVALID_ARGUMENT,
-        found == OVERLAP_SOME ? "%s: overlaps %s in memory: what a call writes must lie apart from all else"
-                              : "%s: may overlap %s in memory, their strides are too irregular to tell: lay "
-                                "them apart",
+        found == OVERLAP_SOME
+            ? "%s: overlaps %s in memory: what a call writes must lie apart from all else"
+            : "%s: may overlap %s in memory, their strides are too irregular to be sure: use separate memory",
         name, other->name);
 }
 

@@ -91,9 +91,10 @@ clattn_status cla_views_check(call_views *v);
 // call borrows memory from its context instead.
 clattn_status cla_views_check_workspace(call_views *v, cl_mem *workspace, uint64_t bytes);
 
-// The largest power of two, up to 16, of elements of `size` bytes to which a buffer's first byte is
-// aligned. Only CL_MEM_USE_HOST_PTR memory and raw addresses can have less than 16. If the driver
-// does not return the host pointer, *elements is 1, and the result is the driver's error code.
+// Set *elements to the alignment of a buffer's first byte: a power of two up to 16, in elements of
+// `size` bytes. Only CL_MEM_USE_HOST_PTR memory and raw addresses can have less than 16. If the
+// driver does not return the host pointer, *elements is 1, and the result is the driver's error
+// code.
 cl_int cla_buffer_alignment(cl_mem buffer, size_t size, int *elements);
 // As cla_buffer_alignment, but a driver error fails the call.
 clattn_status cla_views_alignment(clattn_context *c, const char *name, cl_mem buffer, size_t size,

@@ -291,7 +291,7 @@ static clattn_status take_rope(append_job *job, bool planning) {
     if (r->layout == CLATTN_ROPE_NONE) return cla_rope_check_numbers(job->context, r, 0);
     if (!a->k.rows)
         return cla_context_fail(job->context, CLATTN_INVALID_ARGUMENT,
-                                "rope: turns keys, and k_new is absent");
+                                "rope: is for keys, and k_new is absent");
     const int head_dim = (int)a->k.rows->shape[3];
     TRY(cla_rope_check_numbers(job->context, r, head_dim));
     if (cla_tensor_given(&r->k_positions))

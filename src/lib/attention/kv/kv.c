@@ -20,7 +20,7 @@ clattn_status cla_kv_check_unbuilt(clattn_context *c, const clattn_attention_par
          "rope of i8 keys, float8 ones, those of 4 bits and of blocks"},
         {kv->k_rotation && p->rope.layout != CLATTN_ROPE_NONE && !cla_kv_is_paged(kv) &&
              !cla_kv_appends(kv) && !turned,
-         "rope of rotated keys, which were turned before"},
+         "rope of rotated keys, which already have RoPE"},
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
         if (options[i].set)

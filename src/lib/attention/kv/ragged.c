@@ -51,7 +51,7 @@ clattn_status cla_ragged_check_given(clattn_context *x, const clattn_attention_p
     }
     if (!queries)
         return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
-                                "%s: needs cu_seqlens_q, which may say 0, 1, 2, ... of single rows",
+                                "%s: needs cu_seqlens_q, which is 0, 1, 2, ... for single rows",
                                 cla_ragged_packs_keys(p) ? "cu_seqlens_kv" : "kv_lengths_device");
     if (cla_ragged_on_device(p) && (p->cu_seqlens_q || p->kv.cu_seqlens_kv))
         return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
@@ -97,7 +97,7 @@ static clattn_status check_array(const call *c, const array_rule *a) {
             return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
                                     "%s: sequence %d has %d rows, more than %s, %d", a->name, b, length,
                                     a->most_name, most);
-        // independent of the lengths, which change per call
+        // the packed rows, since the lengths in use may change from call to call
         if (!most && to - from > *a->longest) *a->longest = to - from;
     }
     return CLATTN_OK;

@@ -14,18 +14,15 @@ typedef struct ragged_batch {
     bool given;       // this batch is ragged; else all fields are 0
     bool on_device;   // the lengths are in device memory
     bool packed_keys; // keys and values are packed, else a dense batch
-    int sequences, most_q,
-        // Number of sequences. Longest lengths, or the caller's bounds on them; keys include the
-        // past.
-        most_kv;
+    // Number of sequences. Longest lengths, or the caller's bounds on them; keys include the past.
+    int sequences, most_q, most_kv;
     int total_q, total_kv; // rows of the packed tensors
     // Owned memory: copies of the host's arrays, lengths, and the order of work.
     int32_t *words;
     int32_t *q_length, *kv_length, *order, *before; // parts of `words`
-    int from_rows,
-        // This call computes only sequences with from_rows to to_rows query rows. A second call
-        // computes the others (mixed.c).
-        to_rows;
+    // This call computes only sequences with from_rows to to_rows query rows. A second call
+    // computes the others (mixed.c).
+    int from_rows, to_rows;
     int working;   // number of those sequences; `before` has one entry more
     cl_mem limits; // the host's part of a table that the device completes
 } ragged_batch;

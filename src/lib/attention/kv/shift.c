@@ -68,25 +68,24 @@ static clattn_status check_rope(shift_job *job) {
     for (size_t n = 0; n < sizeof places / sizeof places[0]; n++)
         if (places[n].given)
             return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                                    "rope.%s: has no effect here: delta says by how many positions all turn",
+                                    "rope.%s: has no effect here: all keys move by delta positions",
                                     places[n].name);
     if (r->layout == CLATTN_ROPE_NONE)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                                "rope.layout: is CLATTN_ROPE_NONE: that by which keys were turned is needed");
+                                "rope.layout: is CLATTN_ROPE_NONE: the layout of the stored keys is needed");
     TRY(cla_rope_check_numbers(c, r, (int)cla_tensor_width(&job->params.k)));
     if (r->scaling == CLATTN_ROPE_SCALING_DYNAMIC && r->length > r->original_length)
-        return cla_context_fail(
-            c, CLATTN_INVALID_ARGUMENT,
-            "rope.length: %g: above original_length, %g, each length has frequencies of its "
-            "own: keys that were all turned by one are shifted by NTK with its factor",
-            r->length, r->original_length);
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "rope.length: %g: above original_length, %g, each length has frequencies of "
+                                "its own: if all keys have those of one length, use NTK with its factor",
+                                r->length, r->original_length);
     job->width = cla_rope_width(r, (int)cla_tensor_width(&job->params.k));
     const bool waits = clattn_type_numbers(job->params.k.type) > 1 ||
                        cla_kv_scale_group(&job->params.k, &job->params.k_scale, &job->params.k_zero);
     if (!waits || job->width <= SHIFT_MOST_BLOCK_WIDTH) return CLATTN_OK;
     return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                            "rope.rotary_dim: %d: of keys in blocks or groups at most %d turn", job->width,
-                            SHIFT_MOST_BLOCK_WIDTH);
+                            "rope.rotary_dim: %d: for keys in blocks or groups it must be at most %d",
+                            job->width, SHIFT_MOST_BLOCK_WIDTH);
 }
 
 static clattn_status check_delta(const shift_job *job, int64_t b, int32_t delta) {

@@ -65,8 +65,7 @@ static void give(parser *p, int to, int part) {
 // Enter one more level of nesting.
 static bool enter(parser *p, const char *at, int length) {
     return ++p->depth <= MOD_NESTED ||
-           cla_mod_refuse(p, at, length,
-                          "is in more than %d brackets and operators that stand in one another",
+           cla_mod_refuse(p, at, length, "is in more than %d brackets and operators that are nested",
                           MOD_NESTED) >= 0;
 }
 
@@ -135,7 +134,7 @@ static int load(parser *p, const char *at, int length) {
 // Parse a function call, or a conversion if `f` is NULL.
 static int call(parser *p, const char *at, int length, const mod_word *f, const mod_conversion *to) {
     const int n = add(p, MOD_CALL, at, length), wanted = f ? f->parts : 1;
-    if (n < 0 || !takes(p, "(")) return refuse_here(p, "what a function takes stands in brackets behind it");
+    if (n < 0 || !takes(p, "(")) return refuse_here(p, "a function needs its arguments in brackets");
     const int count = parts(p, n, VECTOR_MOST, NULL);
     if (count < 0) return -1;
     if (count != wanted)

@@ -190,7 +190,7 @@ bool cla_mod_type_call(mod_parser *p, mod_node *x) {
         cla_mod_note(p, "a mask depends on the last bit of", x->at, x->length);
     if (whole && is_real(last->type))
         return cla_mod_refuse(p, x->at, x->length,
-                              f->shape == MOD_POWERS ? "takes a whole number behind the comma"
+                              f->shape == MOD_POWERS ? "takes a whole number as its second argument"
                                                      : "takes whole numbers") >= 0;
     if (f->shape == MOD_COUNTS && !last->by && p->source->checked)
         return cla_mod_refuse(p, x->at, x->length, "is always the same: write the number that it gives") >= 0;
@@ -230,8 +230,8 @@ static bool is_product(mod_parser *p, const mod_node *x) {
     return x->kind == MOD_BINARY && *x->at == '*' && x->type == MOD_FLOAT;
 }
 
-// OpenCL C leaves integer division by 0 undefined, and of the least number by -1. In a vector of a
-// smaller type, a literal may become 0.
+// In OpenCL C, integer division by 0 is undefined, and so is the smallest integer divided by -1. A
+// literal may become 0 in a vector of a smaller type.
 static bool type_division(mod_parser *p, mod_node *x) {
     const mod_node *by = part(p, x, 1);
     if (!p->source->checked || is_real(x->type)) return true;

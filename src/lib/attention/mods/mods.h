@@ -25,8 +25,8 @@ typedef struct mods_found {
     char lane_by_lane[2][MOD_WHY];
 } mods_found;
 clattn_status cla_mods_find(clattn_context *context, const clattn_score *score, mods_found *found);
-// As cla_mods_find, with score_mod's derivative: `gradient`, or if NULL, derived automatically.
-// UNSUPPORTED: no derivative.
+// As cla_mods_find, with score_mod's derivative. The caller passes it as `gradient`; if NULL, it is
+// computed. UNSUPPORTED: that is impossible.
 clattn_status cla_mods_find_gradient(clattn_context *context, const clattn_score *score, const char *gradient,
                                      mods_found *found);
 void cla_mods_release(clattn_context *context);

@@ -11,9 +11,8 @@
 // One text and what was generated for it. An absent buffer has rank 0.
 typedef struct mod_text {
     struct mod_text *next;
-    char *score, *mask,
-        // Copies; NULL: none. `gradient` is the caller's, or if `derived`, computed from `score`.
-        *gradient;
+    // Copies; NULL: none. `gradient` is the caller's, or if `derived`, computed from `score`.
+    char *score, *mask, *gradient;
     bool derived;
     struct {
         int rank;

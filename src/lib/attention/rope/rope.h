@@ -23,8 +23,8 @@ double cla_rope_amplitude(const clattn_rope *r);
 
 // Check all fields of clattn_rope except positions, for heads of head_dim columns.
 clattn_status cla_rope_check_numbers(clattn_context *c, const clattn_rope *r, int head_dim);
+// Check explicit positions of `rows` rows in `batch` items.
 clattn_status cla_rope_check_positions(clattn_context *c, const clattn_rope *r,
-                                       // Check explicit positions of `rows` rows in `batch` items.
                                        const clattn_tensor *positions, const char *name, int64_t batch,
                                        int64_t rows, bool planning);
 

@@ -193,13 +193,13 @@ clattn_status cla_rope_check(clattn_context *c, const clattn_attention_params *p
     const bool rows = cla_tensor_given(&r->positions), keys = cla_tensor_given(&r->k_positions);
     if (!rows && keys)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                                "rope.k_positions: are given without rope.positions: both count or neither");
+                                "rope.k_positions: are given without rope.positions: pass both or neither");
     if (!rows) return check_counted_rows(c, p);
     TRY(cla_rope_check_positions(c, r, &r->positions, "rope.positions", batch, nq, planning));
     if (cla_kv_is_paged(&p->kv) && !appends) {
         if (!keys) return CLATTN_OK;
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                                "rope.k_positions: have no effect on pages, whose rows were turned before");
+                                "rope.k_positions: have no effect on pages, whose rows already have RoPE");
     }
     if (keys)
         return cla_rope_check_positions(c, r, &r->k_positions, "rope.k_positions", k->shape[0], nkv,

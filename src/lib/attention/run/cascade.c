@@ -62,7 +62,7 @@ static const char *hidden_keys(const call *c, int prefix) {
         if (rows == 0) continue;
         const int64_t keys = cla_kv_length(c, b), last = first + rows - 1;
         if (keys < prefix) return "an item's keys (kv_lengths) end within it";
-        if (first - prefix < INT32_MIN) return "its rows stand too far before the keys";
+        if (first - prefix < INT32_MIN) return "its rows are too far before the keys";
         if (ARGS_END_KEY(first, c->args.window_right, keys) < prefix)
             return "causality or the window hides some of it";
         if (ARGS_FIRST_KEY(last, c->args.window_left, keys) > 0) return "the window hides some of it";
@@ -76,9 +76,9 @@ static const char *options_refusal(const call *c, int prefix) {
     const problem *m = &c->problem;
     const int64_t own = m->n_kv - (int64_t)prefix;
     const char *apart = cla_score_apart(&c->params.score);
-    if (m->kernel == CLATTN_KERNEL_UNFUSED) return "the unfused kernel is asked for";
+    if (m->kernel == CLATTN_KERNEL_UNFUSED) return "the unfused kernel is selected";
     if (m->wants_weights || m->wants_scores) return "weights or scores are returned";
-    if (m->splits > 0) return "splits are asked for";
+    if (m->splits > 0) return "splits are set";
     if (apart) return apart;
     if (c->ragged.given) return "the items' rows are packed (cu_seqlens)";
     if (own == 0 && (c->params.score.sinks || cla_tensor_given(&c->params.score.sinks_device)))

@@ -87,7 +87,7 @@ static clattn_status check_alibi_slopes(const call *c, const char *name, int i, 
 static clattn_status check_head_scales(const call *c, const char *name, int i, const void *at) {
     if (c->params.score.scale != 0.0f)
         return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
-                                "%s: takes the place of scale, which is %g: leave that 0", name,
+                                "%s: replaces scale, which is %g and must be 0", name,
                                 (double)c->params.score.scale);
     return check_alibi_slopes(c, name, i, at);
 }

@@ -33,7 +33,7 @@ static const struct {
     {CAN_WEIGHTS_16, "returns no weights here: the unfused kernel does"},
     {CAN_MANY_ROWS, "at most 16 query rows: take flash or auto"},
     {CAN_PAST_MODS,
-     "expressions beside past keys of i8 or float8 have more arguments than every device takes"},
+     "expressions with past keys of i8 or float8 need more kernel arguments than some devices allow"},
     {CAN_DROPOUT, "drops no weights: other kernels do"},
     {CAN_RAGGED, "takes no packed sequences of different lengths (cu_seqlens)"},
     {CAN_LARGE_HEADS, "head sizes up to 576: the unfused kernel takes any"},

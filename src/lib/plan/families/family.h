@@ -108,9 +108,9 @@ const char *cla_family_integer_refusal(const problem *p);
 const char *cla_family_matrix_integers_refusal(const problem *p);
 // Integer products of int8 and q8_0 keys in GPU kernels. True if the rates of integer and float
 // products decide, so that their probes must run.
+bool cla_family_eights_wanted(const plan_input *in, const problem *p);
 // DOT_I8 for such keys: the caller's tuned row decides, else the faster probe. 0: float products.
 // Sets *language if the instruction needs other compiler options.
-bool cla_family_eights_wanted(const plan_input *in, const problem *p);
 int cla_family_eights(const plan_input *in, const problem *p, const tuned_row *row, const char **language);
 // The words for DOT_I8 in a plan's explanation; NULL for float products.
 const char *cla_family_integers_word(const knobs *k);

@@ -45,8 +45,8 @@ static bool shrink(knobs *k, const knobs *row) {
         k->column_tile /= 2;
     return fewer_rows || fewer_columns;
 }
+// Halve the number of warps, unless the row sets it. False: it is the smallest.
 static bool use_fewer_warps(knobs *k, const knobs *row) {
-    // Halve the number of warps, unless the row sets it. False: it is the smallest.
     const bool fewer_rows = k->group_rows > 2 && !row->group_rows,
                fewer_columns = k->group_columns > 1 && !row->group_columns;
     if (fewer_rows)
