@@ -65,7 +65,7 @@ static void give(parser *p, int to, int part) {
 // Enter one more level of nesting.
 static bool enter(parser *p, const char *at, int length) {
     return ++p->depth <= MOD_NESTED ||
-           cla_mod_refuse(p, at, length, "is in more than %d brackets and operators that are nested",
+           cla_mod_refuse(p, at, length, "is in more than %d brackets and operators in one another",
                           MOD_NESTED) >= 0;
 }
 
