@@ -408,9 +408,9 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("layer_cache");
     TCase *results = harness_add(suite, "results", (const TTest *const[]){appends_behind_a_past, NULL});
-    tcase_add_loop_test(results, past_before_made_keys, 0, 3);
-    tcase_add_loop_test(results, appends_what_it_makes, 0, 6);
-    tcase_add_loop_test(results, rotated_caches, 0, 4);
+    harness_add_loop(results, past_before_made_keys, 3);
+    harness_add_loop(results, appends_what_it_makes, 6);
+    harness_add_loop(results, rotated_caches, 4);
     tcase_add_loop_test(results, appends_to_pages, 0, 2);
     tcase_add_loop_test(results, launches_of_a_step, 0, 2);
     tcase_add_loop_test(results, ready_keys, 1, 2);

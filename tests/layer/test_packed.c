@@ -310,6 +310,6 @@ int main(void) {
     Suite *suite = suite_create("packed weights");
     TCase *group = harness_add(suite, "packed", tests);
     tcase_add_checked_fixture(group, open_context, close_context);
-    tcase_add_loop_test(group, hard_numbers, 0, HARD);
+    harness_add_loop(group, hard_numbers, HARD);
     return harness_run(suite);
 }

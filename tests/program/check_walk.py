@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A newcomer's walk: every command line of the README and of docs, and every example of --help, is run as it stands, in a folder with files
-of the names that it uses. What would take minutes is run with its measurements cut short, and of 1,024 rows where it has 4,096: what was
-run is printed.   $1 build folder"""
+of the names that it uses. What would take minutes is run with its measurements cut short, and with 32 rows for each 1,024: what was run
+is printed.   $1 build folder"""
 import glob, json, os, re, shutil, subprocess, sys, tempfile
 
 from files import npy, read_safetensors, safetensors
@@ -13,18 +13,19 @@ work = tempfile.mkdtemp()
 os.chdir(work)
 os.makedirs("home/.local/share/bash-completion/completions")
 environment = {**os.environ, "XDG_CACHE_HOME": work + "/cache", "HOME": work + "/home", "PATH": build + ":" + os.environ["PATH"]}
-# What is compiled unoptimised (driver.sh), where no line works on a thousand rows.
+# Kernels are compiled unoptimised (driver.sh).
 plain = dict(word.split("=", 1) for word in os.environ.get("plainly", "").split())
 # A run of minutes, and what makes it one of seconds. The cases are of kernels that check_bench.sh has compiled.
 CUT = {"bench": "--max-ms 1 --check off --limits off --cache-dir off", "verify": "--only planner --case plain --cache-dir off",
        "bench --submit": "--help",  # check_report.sh measures the whole set
+       "doctor": "--only flash,unfused",  # check_doctor.sh runs every family
        "tune": "--quick --case attend-f16-b1-h2-n9-d16-full --cache-dir off"}
 
 
 def run(line, cut=""):
     whole = f"{line} {cut}".strip()
     done = subprocess.run(["bash", "-c", "set -o pipefail; " + whole], capture_output=True, text=True, timeout=600,
-                          env={**environment, **({} if "1k" in line else plain)})
+                          env={**environment, **plain})
     if done.returncode == 0:
         print(f"ran: {whole}")
         return True
@@ -73,6 +74,8 @@ def shortened(line):
     """The line, and what makes it one of seconds."""
     command = line.split()[1]
     cut = "" if "--help" in line else CUT.get(f"{command} --submit" if "--submit" in line else command, "")
+    if "--only" in line and command == "doctor":
+        cut = ""
     if "--family" in line:
         cut = "--case plain --cache-dir off"
     if "--pairs" in line:
@@ -87,7 +90,7 @@ def shortened(line):
         line = line.replace("man -l -", "cat")
     if line == "clattn bench":
         cut += " -n 64"
-    return line.replace("4k", "1k"), cut  # of 4,096 rows a call takes a second
+    return re.sub(r"\b(\d+)k\b", lambda size: str(32 * int(size[1])), line.replace(" 512,", " 16,")), cut
 
 
 def check_table():
