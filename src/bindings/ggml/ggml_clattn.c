@@ -28,7 +28,7 @@ typedef struct backend_state {
 // OpenCL, as the library found it: this library is linked with none.
 #define OPENCL(name) ((__typeof__(&name))clattn_opencl_function(#name))
 
-// ------------------------------------------------------------------------------------------- views ---
+// --------------------------------------------------------------------------------------- views ---
 
 // False where clattn has no such type.
 static bool type_of(enum ggml_type type, clattn_type *found) {
@@ -96,7 +96,7 @@ static bool view_mask(const struct ggml_tensor *mask, const clattn_attention_par
     return true;
 }
 
-// ------------------------------------------------------------------------------------------ a call ---
+// -------------------------------------------------------------------------------------- a call ---
 
 // What a node asks for, as clattn takes it, and the memory of its tensors: a buffer for each, in the order of the node's inputs.
 enum { BUFFER_OUT = SRC_SINKS + 1, BUFFER_SLOPES, BUFFER_BLOCKS, BUFFERS };
@@ -208,7 +208,7 @@ static bool describe(const struct ggml_tensor *node, node_call *call) {
     return true;
 }
 
-// ---------------------------------------------------------------------------------------- computing ---
+// ----------------------------------------------------------------------------------- computing ---
 
 // The memory of one tensor, for one call: what it holds may have moved by the next. NULL: the driver has none.
 static cl_mem make_buffer(const backend_state *backend, void *data, size_t bytes, bool written) {
@@ -354,7 +354,7 @@ static enum ggml_status compute(const backend_state *backend, struct ggml_tensor
                                             : GGML_STATUS_FAILED;
 }
 
-// ------------------------------------------------------------------------------------------ backend ---
+// ------------------------------------------------------------------------------------- backend ---
 
 static const char *backend_name(ggml_backend_t backend) {
     (void)backend;
@@ -418,7 +418,7 @@ static ggml_backend_t device_start(ggml_backend_dev_t device, const char *params
     return backend;
 }
 
-// ------------------------------------------------------------------------------------------- device ---
+// -------------------------------------------------------------------------------------- device ---
 
 static const char *device_name(ggml_backend_dev_t device) {
     (void)device;
@@ -487,7 +487,7 @@ static bool device_supports(ggml_backend_dev_t device, const struct ggml_tensor 
            clattn_attention_plan(the_device.context, &call.params, &plan) == CLATTN_OK;
 }
 
-// ----------------------------------------------------------------------------------------- registry ---
+// ------------------------------------------------------------------------------------ registry ---
 
 static const char *registry_name(ggml_backend_reg_t registry) {
     (void)registry;
