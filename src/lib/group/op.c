@@ -39,7 +39,7 @@ const group_op cla_group_forward = {.rules = cla_view_rules,
 
 // ----------------------------------------------------------------------------------- gradients ---
 
-// All of forward is read, its results among it.
+// All of `forward` is read, including its results.
 static const view_rule backward_rules[] = {
 #define VIEW(field, name, axes, use, given, mask)                                                            \
     {name, offsetof(group_params, forward.field), axes, VIEW_READ, GIVEN_##given, MASK_##mask},

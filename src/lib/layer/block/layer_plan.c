@@ -1,4 +1,4 @@
-// layer_plan.c: a checked layer's memory, its projections' kernels, and where RoPE is applied. q,
+// layer_plan.c: a layer's memory, kernels of its projections, and where RoPE is applied. q,
 // k, v, the gates and the heads' result are stored in one workspace, as the projections write them.
 // Attention reads these parts through strides. So no pass is needed to move heads.
 #include "attention/kv/kv.h"
