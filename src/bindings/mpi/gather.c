@@ -7,7 +7,8 @@
 typedef struct gather {
     job *j;
     partial result;
-    // this rank's rows; all ranks' rows, rank by rank; all rows in the sequence's order
+    // `mine`: this rank's rows. `all`: all ranks' rows, rank by rank. `whole`: all rows in the
+    // sequence's order.
     char *mine, *all, *whole;
     int *counts, *starts;
     cl_mem device;

@@ -61,7 +61,7 @@ clattn_status cla_mpi_gradients_open(gradients *g, job *j, const span_list *q, i
     for (int n = 0; n < GRADIENTS; n++) {
         int64_t shape[4];
         sum_shape(j, n, shape);
-        // the sums of all ranks follow this rank's
+        // The sums of all ranks follow this rank's.
         const size_t ranks = n < OF_HEADS ? 0 : (size_t)j->w->ranks;
         if (cla_mpi_gradient(j->b, n)->rank)
             TRY(floats(g, (size_t)count_of(shape) * (1 + ranks), &g->sums[n]));
@@ -95,7 +95,7 @@ static bool call_of(const gradients *g, int n, const span *keys, const clattn_te
     bool any = false;
     for (int r = 0; r < GRADIENTS; r++) {
         const int rank = cla_mpi_gradient(j->b, r)->rank;
-        // only the first call of rows has dsinks
+        // Only the first call for these rows computes dsinks.
         const bool here = r == OF_HEADS ? c.sinks : keys->count > 0;
         if (!rank || !here) continue;
         clattn_tensor *result = local_gradient(to, r);

@@ -43,8 +43,8 @@ typedef struct heads {
     cl_mem out_rows, lse_rows;
     int32_t *arrays;
     clattn_attention_backward_params call; // attention uses only its `forward`
-    // gradients of heads: [3][H / P] on the device; in `sums` those of all heads and ranks on the
-    // host
+    // Gradients of heads [3][H / P] on the device. `sums` has the gradients of all heads and ranks
+    // on the host.
     cl_mem of_heads;
     float *sums[3];
 } heads;
@@ -181,7 +181,7 @@ static clattn_status prepare_results(heads *g) {
     TRY(cla_mpi_buffer(w, cla_mpi_bytes(&p->lse), &g->lse_rows));
     const clattn_tensor out = clattn_tensor_dense(g->out_rows, p->out.type, 4, p->out.shape),
                         lse = clattn_tensor_dense(g->lse_rows, CLATTN_TYPE_F32, 3, p->out.shape);
-    // also fills g->arrays
+    // Also fills g->arrays.
     if (j->q[w->rank].rows) TRY(cla_mpi_deliver(j, &out, &lse, g->arrays, true));
     j->report.plan.device_bytes += cla_mpi_bytes(&p->out) + cla_mpi_bytes(&p->lse);
     return CLATTN_OK;

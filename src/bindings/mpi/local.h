@@ -26,7 +26,7 @@ void cla_mpi_local(const job *j, const local_call *c, clattn_attention_params *t
 
 // mods.c: rewrites mods for local calls. All rows of numbers are added before cla_mpi_mods_upload.
 clattn_status cla_mpi_mods_open(job *j, int most);
-// returns the row; -1: no mods
+// Returns the row; -1: no mods.
 int cla_mpi_mods_add(job *j, const span *q, const span *k, int64_t first_head);
 clattn_status cla_mpi_mods_upload(job *j);
 clattn_tensor cla_mpi_mods_view(const job *j, int row);

@@ -26,7 +26,7 @@ struct clattn_mpi {
     // The caller's queue, and one for copying pieces while others are computed.
     cl_command_queue queue, copies;
     clattn_host_memory memory; // allocator for host memory
-    // rates and latencies; 0: not measured yet
+    // Rates and latencies; 0: not measured yet.
     double link_bytes, link_seconds, flops, call_seconds;
     world_word *words; // [ranks]
     void *calls;       // [ranks]: memory for the first exchange of a call

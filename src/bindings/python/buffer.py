@@ -54,7 +54,7 @@ class Later(_Owned):
     def numpy(self):
         """Wait until the numbers are read, and return the numpy array."""
         if self._event and self._pid != os.getpid():
-            # the driver's threads exist only in that process.
+            # The driver's threads exist only in that process.
             raise ValueError("the numbers are another process's")
         with self._lock:
             # Hold the lock until the wait ends. Otherwise a second thread could get numbers that

@@ -157,7 +157,7 @@ class Context(_Closed):
             for group in list(self._groups):
                 group.close()
             with self._lock:
-                # no new group was made meanwhile.
+                # No new group was made meanwhile.
                 if not any(group.handle for group in self._groups):
                     return self._end()
 

@@ -177,7 +177,7 @@ class _Log:
 
     def __init__(self):
         self.said, self.unkept = collections.deque(maxlen=20), collections.deque(maxlen=20)
-        # the function must not refer to this object, which refers to it.
+        # The function must not refer to this object, which refers to it.
         said, unkept = self.said, self.unkept
 
         def hear(_user, level, text):

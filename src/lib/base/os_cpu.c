@@ -14,7 +14,7 @@ void cla_os_cpu_model(char text[OS_CPU_MODEL_BYTES]) {
     if (!__get_cpuid(0, &a, &word[0], &word[1], &word[2])) a = 0;
     /* Leaf 1, ECX bit 27 is OSXSAVE: XGETBV may be executed. */
     if (a >= 1 && __get_cpuid(1, &word[3], &b, &word[4], &word[5]) && (word[4] >> 27 & 1u))
-        /* register sets saved by the system */
+        /* Register sets saved by the system. */
         __asm__ volatile("xgetbv" : "=a"(word[6]), "=d"(d) : "c"(0));
     if (a >= 7 && __get_cpuid_count(7, 0, &b, &word[7], &word[8], &word[9]) && b >= 1)
         (void)__get_cpuid_count(7, 1, &word[10], &b, &c, &d);

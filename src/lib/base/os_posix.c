@@ -416,7 +416,7 @@ static bool system_saves_tiles(void) {
 }
 
 bool cla_os_request_amx(void) {
-    /* from asm/prctl.h, Linux 5.16 */
+    /* From asm/prctl.h, Linux 5.16. */
     enum { GET_PERMITTED = 0x1022, REQUEST = 0x1023, TILE_DATA = 18 };
     unsigned long permitted = 0;
     if (!cpu_has_tiles() || !system_saves_tiles()) return false;

@@ -93,7 +93,7 @@ static bool has_other_than_sinks(const group_call *c) {
 static unsigned what_can(const group_call *c) {
     const clattn_attention_params *p = &c->host.forward;
     const bool appends = cla_kv_appends(&p->kv), paged = cla_kv_is_paged(&p->kv),
-               // heads of packed rows cannot be summed: some rows are not written
+               // Heads of packed rows cannot be summed: some rows are not written.
         packs = c->op->sums && c->ragged;
     if (cla_score_differs(&p->score) & INDEX) return 0;
     unsigned can = DEAL_CAN_GROUPS;

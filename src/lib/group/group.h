@@ -11,7 +11,7 @@
 #include "group/op.h"
 
 #define GROUP_MOST_MEMBERS 64
-// pieces on a device at once: one is copied in, one computes, one is copied out
+// Pieces on a device at once: one is copied in, one computes, one is copied out.
 #define GROUP_SLOTS 3
 #define GROUP_KINDS                                                                                          \
     (4 * CLATTN_TYPE_COUNT) // for every storage type: few or many rows; attention or its gradients

@@ -13,7 +13,8 @@ struct group_call;
 typedef struct group_op {
     const view_rule *rules; // the tensors of the operation
     int rule_count;
-    // shared results are sums over all pieces; false: they are merged over pieces of the same rows
+    // True: shared results are summed over all pieces. False: results of pieces of the same rows
+    // are merged.
     bool sums;
     // Check and plan the call without memory. `whole` must be released, also after an error.
     clattn_status (*check)(clattn_context *context, const group_params *p, call *whole);

@@ -39,7 +39,7 @@ struct piece {
     const clattn_host_memory *host;
     int32_t *arrays; // owned, like all fields below
     char *staging;
-    // of its copies to the device, its kernels and its copies back
+    // Events of the copies to the device, the kernels and the copies back.
     cl_event events[2 * GROUP_PARTS + 1];
     int event_count;
 };
@@ -49,9 +49,9 @@ clattn_status cla_slice_check(group_call *c);
 clattn_status cla_slice_make(const group_call *c, piece *p);
 void cla_slice_pack(piece *p); // copy from the caller's memory to the staging
 void cla_slice_bind(const group_op *op, piece *p, cl_mem buffer, cl_mem beside);
-// clear the buffers of all views, to plan
+// Set all views' buffers to NULL, so that the parameters can be planned without memory.
 void cla_slice_unbind(const group_op *op, group_params *p);
-// the part with `own` for this field; NULL: no other piece contributes
+// The part with `own` for this field; NULL: no other piece contributes.
 group_part *cla_piece_own(piece *p, size_t field);
 void cla_piece_release_events(piece *p);
 void cla_piece_forget(piece *p); // release what cla_slice_make and a run allocated

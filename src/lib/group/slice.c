@@ -74,7 +74,7 @@ static void take_part(const group_call *c, const box *b, const view_rule *rule, 
     to->bytes = (uint64_t)step * to->element;
     to->in = !output || c->keeps;
     to->out = output || (rule->use == VIEW_CACHE && cla_kv_appends(&c->host.forward.kv));
-    // results reach the caller's memory only when all pieces are done
+    // Results reach the caller's memory only when all pieces are done.
     if (to->out) to->direct = false;
 }
 
@@ -223,7 +223,7 @@ static void begin_params(const group_call *c, piece *p) {
     p->partial = !cla_deal_is_whole(&c->problem, b, BOX_KEYS);
     if (p->partial && !c->op->sums && !f->lse.rank) // needed to merge
         f->lse = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 3, f->out.shape);
-    // only the piece with a row's first keys computes it
+    // Only the piece with a row's first keys computes dsinks.
     if (b->at[BOX_KEYS] > 0) p->params.dsinks = (clattn_tensor){0};
     const bool alone = !cla_deal_is_whole(&c->problem, b, BOX_ROWS) || p->partial;
     if (alone && !cla_kv_is_paged(&f->kv) && !f->rope.k_positions.rank)

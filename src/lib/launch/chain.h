@@ -51,7 +51,7 @@ typedef struct launch_argument {
 typedef struct launch {
     program *program;
     int count;
-    // one more than a kernel's own arguments, for the offset that `placed` adds
+    // One more than a kernel's own arguments, for the offset that `placed` adds.
     launch_argument args[LAUNCH_MAX_ARGS + 1];
     size_t global[3], local[3]; // work-items in all, and in a work-group
     double flops;               // operations of the whole launch; 0: too few to count

@@ -64,10 +64,10 @@ typedef struct layer_gradients {
     input_shares shares[2]; // of x and y
     clattn_tensor part[PARTS];
     cl_mem workspace, kept; // buffers of the workspace and of the kept parts
-    // size of the workspace; start of the products' scratch memory in it
+    // The size of the workspace, and the offset of the products' scratch memory in it.
     uint64_t workspace_bytes, scratch;
     uint64_t kept_bytes; // size of the parts in params.kept
-    // a copy, except that forward.params has the checked forward call
+    // A copy of the call's parameters. forward.params has the checked forward call instead.
     clattn_layer_backward_params params;
 } layer_gradients;
 

@@ -102,7 +102,8 @@ static clattn_status check_attention(layer_gradients *g, uint64_t *own) {
     l->call.params.lse.buffer = NULL;
     *own = l->call.workspace_bytes;
     if (!g->attends) return CLATTN_OK;
-    // a copy with copied host arrays, so that the caller's are read once
+    // The copy of the forward call, whose host arrays were copied, so that the caller's are read
+    // once.
     a->score = l->call.params.score;
     b.score_mod_gradient = p->score_mod_gradient;
     b.dout = g->part[PART_DHEADS];

@@ -25,7 +25,7 @@ typedef struct layer {
     clattn_tensor y; // what keys and values are made from: the caller's y, or x
     bool turns;      // the projections of q and k, or their norms, apply RoPE
     cl_mem workspace;
-    // size of the workspace; start of the projections' scratch memory in it
+    // The size of the workspace, and the offset of the projections' scratch memory in it.
     uint64_t workspace_bytes, scratch;
     norm_options norm;
     // The fields above start as zero.

@@ -65,7 +65,7 @@ static bool find_spec(const layer *l, program_spec *spec, small_layer *s) {
     knobs k;
     if (!l->context->capabilities.is_cpu || !is_plain(l)) return false;
     if (v->family->id != KERNEL_FLASH_LANES || v->splits != 1 || v->packed_bytes) return false;
-    // large launches are cut here
+    // On this device large launches are cut into slices.
     if (cla_pace_most(l->context, &unknown, false) < INFINITY) return false;
     *spec =
         (program_spec){.id = KERNEL_LAYER_FEW_LANES, .options = v->options ? v->options : v->family->options};

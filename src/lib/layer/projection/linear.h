@@ -12,7 +12,7 @@
 typedef struct linear_epilogue {
     bool given;
     clattn_activation activation;
-    // the gate's w, b, packed, scale and zero
+    // The gate's w, b, packed, scale and zero.
     clattn_tensor w_up, b_up, packed_up, up_scale, up_zero;
     clattn_tensor residual; // [B, N, M]
 } linear_epilogue;
@@ -30,7 +30,7 @@ typedef struct linear {
     clattn_tensor y;      // [B, H, N, M / H]
     bool native;          // clattn's own kernel, not CLBlast
     linear_choice choice; // the native kernel and its tiles (cla_linear_choose)
-    // optional table (ARGS_BATCH_ROWS in args.h): rows past q_length are not written
+    // Optional table (ARGS_BATCH_ROWS in args.h): rows past q_length are not written.
     cl_mem lengths;
     bool has_lengths;
     // Alignment of rows in elements, at most 16. Set by cla_linear_choose for kernels that need it.

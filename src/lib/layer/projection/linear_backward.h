@@ -17,7 +17,7 @@ typedef struct linear_gradients {
     // Transposed copies in scratch memory, without a buffer yet. Unused if the kernel needs no
     // copies.
     clattn_tensor w_turned, x_turned, dout_turned;
-    // start of the products' own scratch memory, behind the copies; bytes of all
+    // The offset of the products' own scratch memory behind the copies, and the bytes of all.
     uint64_t scratch, scratch_bytes;
 } linear_gradients;
 

@@ -16,7 +16,7 @@
 #define MANY_ROWS 4096 // rows of a call for which packing weights pays
 
 static bool joined_heads(const linear *l) {
-    // the heads of a row are contiguous
+    // The heads of a row are contiguous.
     return l->x.shape[1] == 1 || l->x.stride[1] == l->x.shape[3];
 }
 
@@ -35,7 +35,7 @@ static void find_alignments(linear *l) {
                   in_x = heads | cla_tensor_row_alignment(&x) | buffer_alignment(&l->x),
                   in_w = cla_tensor_row_alignment(&w) | buffer_alignment(&l->w);
     l->align_x = (int)(in_x & -in_x);
-    // blocks and pairs are read by bytes
+    // Blocks and pairs are read by bytes.
     l->align_w = clattn_type_numbers(l->w.type) > 1 ? 16 : (int)(in_w & -in_w);
 }
 
@@ -73,7 +73,7 @@ static linear_problem problem_of(const linear *l) {
 // requested it.
 static plan_input input_of(clattn_context *context, const linear_problem *p) {
     plan_input in = cla_planner_linear_input(context);
-    // with lanes, the plan ignores CLBlast
+    // With lanes, the plan ignores CLBlast.
     in.has_clblast = !cla_plan_has_lanes(&in) && cla_clblast_available(context);
     const bool tiles = context->engines & CLATTN_ENGINE_AMX && cla_family_linear_matrix_can(&in, p),
                dot = cla_family_linear_dot_can(&in, p);
@@ -184,7 +184,7 @@ static void fill_positions(const linear *l, linear_args *a) {
 bool cla_linear_turns(const clattn_rope *rope, const linear *l) {
     if (cla_rope_has_sections(rope) || !l->choice.knobs.rope) return false;
     if (!l->rope.positions) return true;
-    // the kernel counts these strides in 32 bits
+    // The kernel counts these strides in 32 bits.
     const args_view at = cla_rope_positions_view(l->rope.positions);
     return at.batch <= INT32_MAX && at.row <= INT32_MAX;
 }
