@@ -120,7 +120,7 @@ static float number_of(const struct ggml_tensor *node, int place) {
     return number;
 }
 
-// ggml's slopes of ALiBi [Press et al. 2022]. The mask's numbers are multiplied by them.
+// Compute ggml's ALiBi slopes [Press et al. 2022], which multiply the mask.
 static void fill_slopes(float *slopes, int64_t heads, float max_bias) {
     const int64_t power = (int64_t)1 << (int)floor(log2((double)heads));
     const float first = powf(2.0f, -max_bias / (float)power),
@@ -232,8 +232,8 @@ static cl_mem make_buffer(const backend_state *backend, void *data, size_t bytes
     return OPENCL(clCreateBuffer)(clattn_context_opencl(the_device.context), flags, bytes, host, &code);
 }
 
-// True if values are the first numbers of their keys. They then share the keys' buffer, so that
-// clattn can use kernels for such caches.
+// True if each value is the start of its key, as in MLA. Keys and values then share a buffer, so
+// that clattn can use kernels for such caches.
 static bool is_view_of_key(const node_call *call) {
     return call->tensors[SRC_K]->data == call->tensors[SRC_V]->data &&
            ggml_nbytes(call->tensors[SRC_K]) >= ggml_nbytes(call->tensors[SRC_V]);
@@ -487,7 +487,7 @@ static bool has_room(const node_call *call) {
     return true;
 }
 
-// Supported is what describe() accepts and clattn's planner can plan.
+// True if describe() accepts the node and clattn's planner can plan it.
 static bool device_supports(ggml_backend_dev_t device, const struct ggml_tensor *node) {
     (void)device;
     if (node->op != GGML_OP_FLASH_ATTN_EXT) {

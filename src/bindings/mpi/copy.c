@@ -1,7 +1,7 @@
 // copy.c: see copy.h.
 #include "mpi/copy.h"
 
-#define ALIGNED 256 // parts of a piece start at multiples of so many bytes
+#define ALIGNED 256 // parts of a piece start at multiples of 256 bytes
 
 size_t cla_mpi_bytes(const clattn_tensor *t) {
     size_t bytes = clattn_type_size(t->type);

@@ -147,7 +147,7 @@ static double step_cost(const job *j, const ring_pieces *p, int c, int step, int
     *sent = (double)cla_mpi_ring_load(j, p, owner, c, step + 1).bytes;
     for (int lane = 0; lane < RING_LANES; lane++) {
         if (!load.lanes[lane]) continue;
-        // Its share of dk and dv is sent to the keys' rank.
+        // The rank's share of dk and dv is sent to the keys' rank.
         if (j->b && step && cla_mpi_ring_sees(j, rank, load.lanes[lane]))
             *sent += (double)(cla_mpi_gradients_share(j, load.lanes[lane]->count) * sizeof(float));
         const double calls = calls_of(j, rank, load.lanes[lane]) * (step || c ? 2 : 1);

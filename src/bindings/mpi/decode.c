@@ -8,7 +8,7 @@
 
 typedef struct decode {
     partial result;
-    // One call has all keys of this rank. `lengths` limits them to those that are seen.
+    // One call has all keys of this rank. `lengths` limits the keys to the ones that are seen.
     bool single;
     span keys;        // of that call
     int32_t *lengths; // [B]; NULL: all keys

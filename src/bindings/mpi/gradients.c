@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define ALIGNED 256 // results of a call start at multiples of so many bytes
+#define ALIGNED 256 // results of a call start at multiples of 256 bytes
 
 // The n-th gradient of a local call.
 static clattn_tensor *local_gradient(clattn_attention_backward_params *b, int n) {
@@ -19,7 +19,7 @@ static int64_t count_of(const int64_t shape[4]) {
     return shape[0] * shape[1] * shape[2] * shape[3];
 }
 
-// Shape of a gradient for so many rows and keys. dbias keeps its axes of 1.
+// Shape of a gradient for `rows` rows and `keys` keys. dbias keeps its axes of size 1.
 static void shape_of(const job *j, int n, int64_t rows, int64_t keys, int64_t shape[4]) {
     const clattn_tensor *t = cla_mpi_gradient(j->b, n);
     for (int a = 0; a < 4; a++) shape[a] = a < 4 - t->rank ? 1 : t->shape[a - 4 + t->rank];

@@ -21,8 +21,8 @@ static inline const clattn_tensor *cla_mpi_gradient(const clattn_mpi_attention_b
     return (const clattn_tensor *)((const char *)b + fields[OF_READ + n]);
 }
 
-// Layout of the dense float32 results of a call of so many rows and keys. Absent results have no
-// bytes.
+// Layout of one call's dense float32 results, for its numbers of rows and keys. Absent results have
+// 0 bytes.
 typedef struct gradient_layout {
     size_t at[GRADIENTS], bytes; // offsets and size in bytes
     int64_t shape[GRADIENTS][4]; // padded with leading ones
@@ -61,7 +61,7 @@ clattn_status cla_mpi_gradients_end(gradients *g);
 clattn_status cla_mpi_gradients_of_heads(job *j, float *const sums[3], clattn_status status);
 void cla_mpi_gradients_close(gradients *g);
 
-// Number of floats in a share for so many keys: dk, then dv, both dense. The second function adds a
+// Number of floats in a share for `keys` keys: dk, then dv, both dense. The second function adds a
 // share to the sums of the keys' rank.
 size_t cla_mpi_gradients_share(const job *j, int64_t keys);
 void cla_mpi_gradients_take(gradients *g, const span *keys, const float *share);

@@ -12,7 +12,7 @@ typedef struct local_call {
     span q, k;
     const clattn_tensor *kv; // [PIECE_PARTS]
     clattn_tensor out, lse;
-    int64_t first_head, heads; // heads of the whole call; fewer than all only in all_to_all
+    int64_t first_head, heads; // the call's heads; only in all_to_all fewer than all
     bool sinks;                // the call includes the sinks
     int mods;                  // row of numbers for the mods (mods.c); -1: none
 } local_call;
@@ -26,7 +26,8 @@ void cla_mpi_local(const job *j, const local_call *c, clattn_attention_params *t
 
 // mods.c: rewrites mods for local calls. All rows of numbers are added before cla_mpi_mods_upload.
 clattn_status cla_mpi_mods_open(job *j, int most);
-// Returns the row; -1: no mods.
+// Add the mods' row of numbers for one local call. Returns the row's index; -1: the call has no
+// mods.
 int cla_mpi_mods_add(job *j, const span *q, const span *k, int64_t first_head);
 clattn_status cla_mpi_mods_upload(job *j);
 clattn_tensor cla_mpi_mods_view(const job *j, int row);

@@ -24,13 +24,12 @@ typedef struct ring {
     ring_pieces pieces;
     char *host[2];
     cl_mem device[2];
-    float *share[2],
-        // For gradients. share: of this step and of the previous one. came: another rank's share
-        // for this rank's keys.
-        *came;
+    // Gradients: the shares of this step and of the previous one, and another rank's share for this
+    // rank's keys.
+    float *share[2], *came;
     size_t share_bytes;             // of the largest share
     MPI_Request messages[MESSAGES]; // of this step
-    int c, step, at;                // the current piece; pieces before it in all
+    int c, step, at;                // the current piece's round and step; pieces before it
     clattn_status status;           // the first failure on this rank
     double computed;                // when the device was first found idle in this step; 0: not yet
 } ring;

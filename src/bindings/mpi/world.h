@@ -30,7 +30,7 @@ struct clattn_mpi {
     double link_bytes, link_seconds, flops, call_seconds;
     world_word *words; // [ranks]
     void *calls;       // [ranks]: memory for the first exchange of a call
-    MPI_Op merge, sum; // of decode and of layer; MPI_OP_NULL until needed
+    MPI_Op merge, sum; // for decode and layer; MPI_OP_NULL until needed
     char error[WORLD_LINE + 64];
 };
 
@@ -52,7 +52,7 @@ clattn_status cla_mpi_first_failed(clattn_mpi *w, const world_word *words, size_
 // Create a device buffer; NULL for 0 bytes.
 clattn_status cla_mpi_buffer(clattn_mpi *w, size_t bytes, cl_mem *buffer);
 void cla_mpi_release(cl_mem *buffer);
-// NULL: *status becomes OUT_OF_MEMORY
+// Allocate host memory. On failure, returns NULL and sets *status to OUT_OF_MEMORY.
 void *cla_mpi_host(clattn_mpi *w, size_t bytes, clattn_status *status);
 void *cla_mpi_zeroed(const clattn_mpi *w, size_t count, size_t size); // NULL: no memory
 void cla_mpi_give(const clattn_mpi *w, void *memory);                 // frees; NULL is allowed

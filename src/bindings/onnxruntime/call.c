@@ -81,7 +81,7 @@ bool call_heads(struct call *call, const struct array *array, int64_t heads, con
     return call_good(call);
 }
 
-// Record an error of ONNX Runtime as the call's status. True: there is none.
+// Record an error of ONNX Runtime as the call's status. Returns true if there is none.
 static bool passed(struct call *call, OrtStatus *status) {
     if (status && call->status) call->kernel->api->ReleaseStatus(status);
     if (status && !call->status) call->status = status;

@@ -49,8 +49,9 @@ struct array call_input(struct call *call, size_t index);
 // elements.
 struct array call_output(struct call *call, size_t index, int rank, const int64_t *shape);
 
-// Device memory for host memory: to be read, or to be written. Written memory is copied back before
-// call_node ends. `filled`: its content is also read. NULL: there are no bytes, or the call fails.
+// Device memory for host data that the device reads or writes. Written data is copied back before
+// call_node ends. `filled`: the device also reads the old content. NULL: there are no bytes, or the
+// call fails.
 cl_mem call_reads(struct call *call, const void *data, size_t bytes);
 cl_mem call_writes(struct call *call, void *data, size_t bytes, bool filled);
 // Device memory without a host counterpart, for data between two steps.

@@ -64,12 +64,12 @@ static int op_output_needed(const OrtCustomOp *op, size_t index) {
     (void)op;
     return index == 0 ? ORT_REQUIRED : ORT_OPTIONAL;
 }
-// The default memory: the host's.
+// Returns ONNX Runtime's default memory type, 0: host memory.
 static int op_memory(const OrtCustomOp *op, size_t index) {
     (void)op, (void)index;
     return 0;
 }
-// No operator has inputs or outputs of variable number.
+// No operator has a variable number of inputs or outputs.
 static int op_none(const OrtCustomOp *op) {
     (void)op;
     return 0;

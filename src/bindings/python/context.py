@@ -423,8 +423,7 @@ class Context(_Closed):
             return _facts(found)
 
     def stats(self):
-        """Return the numbers of programs that were built, and that came from cache_dir: a
-        dictionary."""
+        """Return a dictionary of statistics: programs built, and programs loaded from cache_dir."""
         with self._use() as lib:
             found = clattn_context_stats()
             lib.clattn_context_get_stats(self.handle, c.byref(found))

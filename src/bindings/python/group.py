@@ -13,8 +13,8 @@ _ANSWERS = {"plan": "Which kernel the call would take, and why: a dictionary.", 
 
 
 def _asks(call, what):
-    """Make a method that plans a call, or something like that, without running it. It copies no
-    array."""
+    """Make a method CALL_plan, CALL_workspace, CALL_prepare or CALL_families, which does not run
+    the call and copies no array."""
     form, takes, _, answer = _ASKED[call]
 
     def method(self, *arguments, **options):

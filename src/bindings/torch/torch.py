@@ -427,9 +427,9 @@ def _lead(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa):
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     """Compute torch.nn.functional.scaled_dot_product_attention with clattn.
 
-    The tensors must be float32, float16 or bfloat16, and on the CPU. For others torch's own
-    function is called, as for empty tensors and for tensors with a tangent. It also raises torch's
-    errors."""
+    The tensors must be float32, float16 or bfloat16, and on the CPU. Other tensors, empty
+    tensors and tensors with a tangent are passed to torch's own function, which also raises
+    torch's errors."""
     if torch.is_autocast_enabled("cpu"):
         query, key, value, attn_mask = _as_autocast(query, key, value, attn_mask)
     why = _refused(query, key, value, attn_mask, scale)

@@ -8,7 +8,8 @@
 
 #define FEW_ROWS 8 // calls with at most this many query rows have rates of their own
 
-// Clear absent views: an absent view has no buffer; when planning, it has no rank.
+// Set absent views to {0}. A view without a buffer is absent. When planning, it must have no rank
+// either.
 static void take_views(group_call *c, bool planning) {
     for (int n = 0; n < c->op->rule_count; n++) {
         clattn_tensor *t = cla_group_view(&c->host, &c->op->rules[n]);
@@ -92,9 +93,9 @@ static bool has_other_than_sinks(const group_call *c) {
 
 static unsigned what_can(const group_call *c) {
     const clattn_attention_params *p = &c->host.forward;
+    // Heads of packed rows cannot be summed, because some rows are not written.
     const bool appends = cla_kv_appends(&p->kv), paged = cla_kv_is_paged(&p->kv),
-               // Heads of packed rows cannot be summed: some rows are not written.
-        packs = c->op->sums && c->ragged;
+               packs = c->op->sums && c->ragged;
     if (cla_score_differs(&p->score) & INDEX) return 0;
     unsigned can = DEAL_CAN_GROUPS;
     if (!appends && !packs) can |= DEAL_CAN_HEADS;

@@ -85,8 +85,8 @@ typedef struct group_call {
     float *sums[GROUP_RULES]; // owned; sums of results to which several pieces contribute (sum.c)
 } group_call;
 
-// Check the call and describe it for partitioning (begin.c); the operations in a box. The caller
-// must release c->whole, also after an error.
+// begin.c: check the call and describe it for partitioning. The caller must release c->whole, also
+// after an error. The second function returns the operations in a box.
 clattn_status cla_group_begin(group_call *c, bool planning);
 double cla_group_work(group_call *c, const box *b);
 #endif

@@ -91,8 +91,8 @@ clattn_status cla_chain_scratch(chain *c, uint64_t bytes, cl_mem *scratch);
 // may cancel. `total` counts the operations still to come. If a call is planned again, its progress
 // continues from the share reported so far.
 void cla_chain_hear(chain *c, const clattn_progress *progress, double total);
-// Report that the newest command did so many operations, if the caller wants progress. Launches do
-// it themselves.
+// Report that the newest command did `flops` operations, if the caller wants progress. Launches
+// call this themselves.
 clattn_status cla_chain_tell(chain *c, pace_rate *of, double flops);
 
 // End a chain: return the borrowed memory, and pass the last event to the caller, or a marker's if

@@ -15,8 +15,8 @@
 #define CALL_BYTES 2048
 #define LINE_BYTES (CALL_BYTES + 128)
 
-// The distinct kernels of all launches that may be fused, the texts of the calls of them, and the
-// program that contains them.
+// The distinct kernels of all launches that may be fused, the texts that call them, and the program
+// that contains them.
 typedef struct fusing {
     clattn_recording *r;
     linked_kernel kernels[MOST_KERNELS];

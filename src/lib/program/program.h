@@ -105,7 +105,7 @@ void cla_program_give_kernel(program *p, cl_kernel kernel);
 // Move all programs with this inserted text from the context to the list at `taken`. If one of them
 // is being built, returns false and moves none. The caller holds program_lock.
 bool cla_programs_take(clattn_context *context, const char *inserted, program **taken);
-// Store the unsaved ones in the cache, and release them all.
+// Store the list's unsaved programs in the cache, and release the whole list.
 void cla_programs_release_taken(clattn_context *context, program *taken);
 
 // Begin and end a call that may use programs with inserted texts. While it runs,

@@ -180,7 +180,7 @@ static void take_forward(layer_gradients *g) {
     cla_bytes_copy(f, &g->params.forward, sizeof *f);
     f->packed_wq = f->packed_wk = f->packed_wv = f->packed_wo = f->packed_gate = (clattn_packed){0};
     f->workspace = NULL, f->progress = NULL;
-    // clattn_layer_kept has no `kept`
+    // The parameters of clattn_layer_kept have no `kept`.
     const bool looks = g->forward_only ? cla_tensor_given(&g->params.kept)
                                        : g->keeps && g->forward.purpose != ENTRY_ENQUEUE && f->out.rank;
     if (!looks) f->out = (clattn_tensor){0};

@@ -1,7 +1,7 @@
 // layer_plan.c: plans a layer's memory and the kernels of its projections, and decides where RoPE
-// is applied. q, k, v, the gates and the heads' result are stored in one workspace, as the
-// projections write them. Attention reads these parts through strides, so no pass is needed to move
-// heads.
+// is applied. The parts q, k, v, the gates and the heads' result are stored in one workspace, as
+// the projections write them. Attention reads these parts through strides, so no pass is needed to
+// move heads.
 #include "attention/kv/kv.h"
 #include "base/host.h"
 #include "launch/workspace.h"

@@ -11,7 +11,7 @@ typedef struct matrix {
     int64_t offset, stride;
 } matrix;
 
-// Result of a call, and whose error number `code` is.
+// Result of a call, and the origin of the error number `code`.
 typedef enum clblast_outcome {
     CLBLAST_DONE,
     CLBLAST_BUILD_FAILED, // the driver's compiler refused a kernel

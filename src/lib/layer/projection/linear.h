@@ -39,9 +39,9 @@ typedef struct linear {
     // set.
     rope_rows rope;
     linear_epilogue epilogue; // only for a y of one head, without lengths
-    // For packed sequences, which rope.table describes (cl/args/args.h): their number. If y is a
-    // cache, cache_rows is its number of rows, and each row is written where its sequence ends;
-    // otherwise 0. choice.knobs.ragged is then set, too.
+    // Number of packed sequences, which rope.table describes (cl/args/args.h). If y is a cache,
+    // cache_rows is its number of rows, and each row is written where its sequence ends; otherwise
+    // 0. choice.knobs.ragged is then set, too.
     int sequences, cache_rows;
 } linear;
 
@@ -82,8 +82,7 @@ clattn_status cla_linear_check_precision(clattn_context *context, clattn_precisi
 // bias.
 view_use cla_linear_output_use(clattn_projection wanted);
 
-// CLBlast counts elements in 32 bits. Reject views, or a workspace of so many bytes, that need
-// more.
+// CLBlast counts elements in 32 bits. Reject views or a workspace that need more.
 clattn_status cla_linear_check_reach(clattn_context *context, const linear *l, uint64_t workspace_bytes);
 
 // Scratch bytes of one call.
@@ -118,7 +117,8 @@ const char *cla_linear_why(clattn_context *context, const linear *l, const proje
 // The driver's message about a preferred native kernel that another one replaces, and that kernel's
 // name. NULL: none.
 const char *cla_linear_gone(clattn_context *context, const linear *l, const char **kernel);
-// True if the chosen native kernel reads packed weights; and if it would for a call with many rows.
+// The first function is true if the chosen native kernel reads packed weights. The second is true
+// if the kernel for a call with many rows would read them.
 bool cla_linear_takes_packed(const linear *l);
 bool cla_linear_would_take_packed(clattn_context *context, const clattn_tensor *w, bool split);
 // True if the chosen native kernel is one for few rows.

@@ -75,8 +75,8 @@ static clattn_status plan_product(clattn_context *context, linear *l, clattn_pro
     return CLATTN_OK;
 }
 
-// True if the kernel can read transposed matrices without a copy; and if it does. `turned`:
-// LINEAR_TURNED_* of args.h.
+// can_read_turned: the kernel can read transposed matrices without a copy. reads_turned: it does.
+// `turned`: LINEAR_TURNED_* of args.h.
 static bool can_read_turned(const clattn_context *context, const linear *l, int turned) {
     const linear_choice *choice = &l->choice;
     knobs k = choice->knobs;

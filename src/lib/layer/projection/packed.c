@@ -29,7 +29,7 @@ uint64_t cla_packed_words(const clattn_tensor *w) {
 
 clattn_tensor cla_packed_view(const clattn_tensor *w, cl_mem buffer, uint64_t at) {
     const int64_t words = (int64_t)cla_packed_words(w);
-    // F32 means any four-byte word
+    // CLATTN_TYPE_F32 is used for any 4-byte word.
     clattn_tensor view = clattn_tensor_dense(buffer, CLATTN_TYPE_F32, 1, &words);
     view.offset = (int64_t)(at / sizeof(uint32_t));
     return view;
