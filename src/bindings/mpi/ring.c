@@ -29,9 +29,10 @@ typedef struct ring {
     float *share[2], *came;
     size_t share_bytes;             // of the largest share
     MPI_Request messages[MESSAGES]; // of this step
-    int c, step, at;                // the current piece's round and step; pieces before it
-    clattn_status status;           // the first failure on this rank
-    double computed;                // when the device was first found idle in this step; 0: not yet
+    // Round and step of the current piece, and the number of pieces before it.
+    int c, step, at;
+    clattn_status status; // the first failure on this rank
+    double computed;      // when the device was first found idle in this step; 0: not yet
 } ring;
 
 static int owner_at(const ring *g, int step) {

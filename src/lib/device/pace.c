@@ -84,8 +84,8 @@ bool cla_pace_begin(clattn_context *context) {
                    CL_SUCCESS ||
                status <= CL_COMPLETE;
     if (free) p->taken = true, p->timed.event = NULL;
-    // This needs the lock: cla_pace_forget may free the rate when no timed launch refers to it any
-    // more.
+    // This needs the lock: a caller of cla_pace_forget may free the rate as soon as no timed launch
+    // refers to it.
     if (free && timed.event && status == CL_COMPLETE)
         learn(context, timed.of, timed.flops, seconds_of(&timed, slice), timed.start_ns != 0);
     cla_os_mutex_unlock(&p->lock);

@@ -210,8 +210,8 @@ static clattn_status create(const pool_user *user, shelf *on, pool_slot *s, uint
     return status;
 }
 
-// Round up by less than a quarter, to at least a multiple of 4096, so that a growing KV cache
-// reuses the buffer. Never above max_allocation_bytes.
+// Round up to a multiple of 4096, or for large sizes of an eighth to a quarter of the size, so that
+// a growing KV cache reuses the buffer. Never above max_allocation_bytes.
 static uint64_t with_room(const clattn_context *c, uint64_t bytes) {
     uint64_t step = 4096;
     while (step < bytes / 8) step *= 2;

@@ -41,8 +41,8 @@ void cla_unfit_forget(clattn_context *context);
 void cla_unfit_begin(void);
 void cla_unfit_end(void);
 
-// Record a failure. Returns ENTRY_PLAN_AGAIN, or the call's final status: the code says nothing
-// about the kernel, or the same failure is already recorded for this call.
+// Record a failure. Returns ENTRY_PLAN_AGAIN. Returns the call's final status if the error code is
+// not about the kernel, or if this call has already recorded the same failure.
 clattn_status cla_unfit_failed(clattn_context *context, const unfit_failure *f);
 // Call this before a build. Returns OK, or the failure that this call met in the same build.
 // `waited`: the thread waited for another thread's build, whose failure also counts for this call.
