@@ -399,8 +399,8 @@ ARGS_SIZE(convert_args, 104);
 #define PROBE_ASK_WORDS 4096
 #define PROBE_ASK_TILES 2048
 
-// decode_groups.cl: work-items that share a row of d numbers, eight each; keys that a group reads
-// at once, four per work-item; keys of a chunk, about one per work-item.
+// probe_ask.cl: words of its result, whose last word is the next tile. Then head size, query rows,
+// words of a tile of keys or values, and tiles of each kind, which follow the result.
 #define DECODE_GROUPS_LANES(d) (((d) + 7) / 8)
 #define DECODE_GROUPS_BLOCK(group, d) ((group) / DECODE_GROUPS_LANES(d) * 4)
 #define DECODE_GROUPS_CHUNK(group, d)                                                                        \

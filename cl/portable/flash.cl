@@ -113,9 +113,8 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARG
     score_call call = SCORE_CALL;
     const block_rows block = {b, h, h, i0, i_last};
     const mask_tile bounds = BLOCKS_TILE(&call, &rows, &block, split);
-    // Row i sees keys [first, last) of this split.
-    const int first = max(mask_first_key(&rows, i), bounds.begin),
-              last = min(mask_last_key(&rows, i), bounds.end);
+    const int first = max(mask_first_key(&rows, i), bounds.begin), // row i sees keys [first, last)
+        last = min(mask_last_key(&rows, i), bounds.end);
     const kv_buffers kv = KV_BUFFERS;
     const kv_head keys = kv_keys(&args, &kv, b, h_kv), values = kv_values(&args, &kv, b, h_kv);
     score_place at = {b, h, 0, rows.item.shift, i};
@@ -126,9 +125,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARG
     }
     float acc[ITEM_COLUMNS];
     for (int x = 0; x < ITEM_COLUMNS; x++) acc[x] = 0.0f;
-    // l sums this work-item's keys only; the row's sum follows the loop
-    float m = -INFINITY, l = 0.0f;
-    // The loop is uniform: its bounds are the same for the whole group.
+    float m = -INFINITY, l = 0.0f; // l: this work-item's keys; the loop's bounds are uniform
     for (int k0 = BLOCKS_NEXT(&call, &block, bounds.begin, bounds.end), step; k0 < bounds.end;
          k0 = BLOCKS_NEXT(&call, &block, k0 + step, bounds.end)) {
         const int count = BLOCKS_RUN(&call, &block, k0, min(TILE_KV, bounds.end - k0));
@@ -159,8 +156,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARG
         }
         l = l * keep + sum;
         for (int x = 0; x < ITEM_COLUMNS; x++) acc[x] *= keep;
-        // another work-item wrote the weights that this one drops
-        if (DROPOUT) barrier(CLK_LOCAL_MEM_FENCE);
+        if (DROPOUT) barrier(CLK_LOCAL_MEM_FENCE); // other work-items' weights are written
         DROP_WEIGHTS(p_row, &at, i + args.first_row, k0, c, count);
         barrier(CLK_LOCAL_MEM_FENCE); // V and the weights are written
         add_values(acc, p_row, tile_kv, c, count, partial);
@@ -176,8 +172,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARG
         keep = exp(x.m - softmax_base(with.m));
         x = with;
     }
-    // Rows past the end have 0 columns and run on. PoCL 3.1 ignores a `return` after a barrier,
-    // and, without optimisation, ends the whole group at a condition around the stores.
+    // Rows past the end run on with 0 columns: PoCL 3.1 breaks returns and conditions after barriers.
     const int columns = i0 + r < rows_end ? HEAD_DIM_V : 0;
     __global ELEMENT(TYPE_OUT) *to = out + split * args.split_out + view_row(&args.out, b, h, i0 + r);
     if ((args.flags & ARGS_LSE) && c == 0 && columns)
