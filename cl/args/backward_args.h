@@ -9,9 +9,8 @@
 // +infinity, so its weights are 0.
 typedef struct backward_args {
     args_i64 part_dq; // elements between the sums of two parts of the keys in dq
-    args_i64 pairs,
-        // Scratch memory, in pairs: first pair of the rows, and of backward_marks.cl's marks.
-        marks;
+    // Scratch memory, in pairs: first pair of the rows, and of backward_marks.cl's marks.
+    args_i64 pairs, marks;
     args_i64 rows_batch, rows_head; // pairs between batch items, and heads
     args_i32 part_keys;             // keys per part, for which dq is summed separately
     // 1: keys are packed sequences, whose rows past a length belong to others.

@@ -172,7 +172,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARG
         keep = exp(x.m - softmax_base(with.m));
         x = with;
     }
-    // Rows past the end run on with 0 columns: PoCL 3.1 breaks returns and conditions after barriers.
+    // Rows past the end run on with 0 columns: PoCL 3.1 breaks a return after barriers.
     const int columns = i0 + r < rows_end ? HEAD_DIM_V : 0;
     __global ELEMENT(TYPE_OUT) *to = out + split * args.split_out + view_row(&args.out, b, h, i0 + r);
     if ((args.flags & ARGS_LSE) && c == 0 && columns)
