@@ -24,9 +24,9 @@
 //    - skipping mask checks in tiles that were trimmed to keys that all rows see.
 #include "lanes/lanes_tile.clh"
 
-// Prefetch of memory that the kernel uses for the first time: output rows of the tile, query rows
-// and window of the next one, keys and values of the next head. Within a head the hardware
-// prefetcher suffices. Short heads (N = 128) gain 15 to 20 %.
+// Prefetch of memory that the kernel uses for the first time. This is the output of the tile, query
+// rows and window of the next tile, and keys and values of the next head. Within a head the
+// hardware prefetcher suffices. Short heads (N = 128) gain 15 to 20 %.
 
 #define AHEAD_LINE 64
 #define AHEAD_BYTES                                                                                          \
