@@ -1,5 +1,5 @@
 // decode_lanes.cl: attention of few query rows over many keys, out = softmax(scale * Q K^T) V, on
-// CPUs. (flash_lanes.cl is for many rows.) Returned weights and score taps are unsupported.
+// CPUs. For many rows see flash_lanes.cl. Returned weights and score taps are unsupported.
 //
 // Reading K and V limits the speed. So all query rows of a K/V head (its group of query heads times
 // Nq) share one pass over its keys, ROWS rows at a time. Each row of K and V is read once and in

@@ -1,5 +1,5 @@
-// linear_rows.cl: y = x W^T + bias for few rows, on GPUs, in OpenCL C 1.2. (linear_tiles.cl is for
-// many rows.) Up to three projections of the same rows share a launch.
+// linear_rows.cl: y = x W^T + bias for few rows, on GPUs, in OpenCL C 1.2. Up to three projections
+// of the same rows share a launch. For many rows see linear_tiles.cl.
 //
 // Reading W limits the speed, so each element of W is read once for ROW_BLOCK rows. A team of
 // ROW_ITEMS work-items owns four columns. Each item reads four rows of W in pieces of 16 bytes (32

@@ -8,8 +8,8 @@
 // loads of four rows before it uses the first.
 //
 // A chunk of keys, about one per work-item, has three steps, separated by barriers:
-//    1. scores: partial products are added in local memory (two more barriers per block of keys), or
-//      by shuffles with SUBGROUP
+//    1. scores: partial products are added in local memory (two more barriers per block of keys),
+//      or by shuffles with SUBGROUP
 //    2. the chunk's maximum and weights
 //    3. the product with V
 // Numbers read from global memory, each once in its storage type, of the keys that some row sees:
