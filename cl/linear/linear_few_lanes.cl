@@ -1,7 +1,7 @@
 // linear_few_lanes.cl: y = x W^T + bias for few rows, on CPUs. Up to three projections of the same
 // rows share a launch. For many rows see linear_lanes.cl.
 //
-// Reading W once limits the speed, so nothing is packed: the reduction is in the lanes, x and W are
+// Reading W once limits the speed, so nothing is packed. The reduction is in the lanes, x and W are
 // read as stored, and each sum ends with an addition of lanes. A work-item is a whole work-group
 // and has COLUMN_TILE columns of one projection, ROW_BLOCK rows by COLUMN_BLOCK columns at a time.
 // Local size 1; global size the sum of ceil(columns / COLUMN_TILE).
