@@ -452,10 +452,10 @@ ARGS_SIZE(convert_args, 104);
 #define LINEAR_TILE_COLUMNS 576
 
 // y[b,r,n] = sum_k x[b,r,k] w[n,k] + bias[n]. Variants are in linear.clh; all sizes are at least 1.
-//    x[b,r,k]  x_offset + b*x_batch + (k / x_head_columns)*x_head + r*x_row + k % x_head_columns
-//    w[n,k]    w_offset + n*w_row + k; scales and zero points from scale_offset and zero_offset on:
+//   x[b,r,k]  x_offset + b*x_batch + (k / x_head_columns)*x_head + r*x_row + k % x_head_columns
+//   w[n,k]    w_offset + n*w_row + k; scales and zero points from scale_offset and zero_offset on:
 //             n*scale_row + k / SCALE_GROUP
-//    y[b,r,n]  y_offset + b*y_batch + (n / y_head_columns)*y_head + r*y_row + n % y_head_columns
+//   y[b,r,n]  y_offset + b*y_batch + (n / y_head_columns)*y_head + r*y_row + n % y_head_columns
 // So splitting columns into heads, and joining them, is free. A plain matrix has x_head_columns =
 // reduction and y_head_columns = columns.
 typedef struct linear_args {

@@ -1,5 +1,5 @@
 // backward_rows.cl: per query row, a pair for the gradients: the forward log-sum-exp, and
-//    delta = sum_c dout[c] out[c] - dlse     [Dao 2023, FlashAttention-2, algorithm 2]
+//   delta = sum_c dout[c] out[c] - dlse     [Dao 2023, FlashAttention-2, algorithm 2]
 // A row without visible keys, or past its item's length, gets +infinity and 0. All its weights are
 // then 0, whatever its memory holds. It runs before all other kernels of gradients. A work-item has
 // one row; any local size works. Global size: (Nq, H, B).

@@ -7,8 +7,8 @@
 // after backward_rows.cl.
 //
 // Part of the peak that a register-only FMA loop reaches on a Sapphire Rapids with PoCL 3.1:
-//    float32    N = 512: 80 %, causal 71 %   N = 4096: 86 %, causal 86 %
-//    DOT_BF16   87 to 91 % of the instruction's own peak
+//   float32    N = 512: 80 %, causal 71 %   N = 4096: 86 %, causal 86 %
+//   DOT_BF16   87 to 91 % of the instruction's own peak
 // Tiles of 128 keys, more vectors of rows and more keys in registers were not faster.
 #define PRODUCT_PRIVATE
 #define PRODUCT_PADDED // rows in private memory are padded with 0

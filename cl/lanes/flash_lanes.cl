@@ -13,15 +13,15 @@
 // clattn_attention_enqueue.
 //
 // Part of the peak that a register-only FMA loop reaches on a Zen 4 with PoCL 3.1:
-//    float32                            D = 128: 92 %   D = 64: 85 to 87 %
-//    bfloat16 (DOT_BF16), peak doubled  D = 128: 85 %   D = 64: 76 to 78 %
+//   float32                            D = 128: 92 %   D = 64: 85 to 87 %
+//   bfloat16 (DOT_BF16), peak doubled  D = 128: 85 %   D = 64: 76 to 78 %
 // Tried without gain:
-//    - packing float32 K and V like the 16-bit types;
-//    - prefetching the next keys of the same head;
-//    - rescaling the output in a separate pass: it is one fma where the accumulators are stored;
-//    - more than 16 accumulators;
-//    - skipping keys per row vector at the edges of a window;
-//    - skipping mask checks in tiles that were trimmed to keys that all rows see.
+//   - packing float32 K and V like the 16-bit types;
+//   - prefetching the next keys of the same head;
+//   - rescaling the output in a separate pass: it is one fma where the accumulators are stored;
+//   - more than 16 accumulators;
+//   - skipping keys per row vector at the edges of a window;
+//   - skipping mask checks in tiles that were trimmed to keys that all rows see.
 #include "lanes/lanes_tile.clh"
 
 // Prefetch of memory that the kernel uses for the first time. This is the output of the tile, query

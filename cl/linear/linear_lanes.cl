@@ -8,9 +8,9 @@
 // size (ceil(B*rows / TILE_ROWS), ceil(columns / column_tile)).
 //
 // Knobs that change the products:
-//    TURNED     transposed W or x for gradients, whose reduction is over rows (linear.clh)
-//    DOT_BF16   pairs of bfloat16 along the reduction, of x and W as stored
-//    DOT_I8     integers, for W in ggml's blocks, int8, i4 or u4 (linear_lanes_integers.clh)
+//   TURNED     transposed W or x for gradients, whose reduction is over rows (linear.clh)
+//   DOT_BF16   pairs of bfloat16 along the reduction, of x and W as stored
+//   DOT_I8     integers, for W in ggml's blocks, int8, i4 or u4 (linear_lanes_integers.clh)
 //
 // On a Zen 4 with PoCL 3.1 it reaches 85 to 92 % of the FMA peak. The micro-kernel runs at the
 // peak. Packing x and W and storing y cost the rest. Fastest are 4 x 6 and 5 x 4 accumulators.

@@ -1,7 +1,7 @@
 // norm_backward.cl: the gradient of RMSNorm of the heads of q and k (norm.cl). With r = 1 /
 // sqrt(mean(x^2) + epsilon), y = x r w and the gradient g of y:
-//    dx = r (g w - x r mean(g w x) r)
-//    dw = sum of g x r over rows and heads that share w     [Zhang and Sennrich 2019, section 4]
+//   dx = r (g w - x r mean(g w x) r)
+//   dw = sum of g x r over rows and heads that share w     [Zhang and Sennrich 2019, section 4]
 //
 // A work-group of WORK_GROUP items has the numbers that share a mean. It stores each number's share
 // of dw; column_sums.cl adds the shares. Rows past an item's length become 0. TYPE_KV is the type

@@ -4,9 +4,9 @@
 //
 // The scores of MATRIX_DEPTH keys at a time are computed, weighed and added to dV and dK. Then dQ
 // adds those of all keys of the tile. Operands as tiles:
-//    S^T, dP^T   K and V as stored; Q and dO in pairs of columns
-//    dV, dK      P^T and dT^T as stored; dO and Q in pairs of rows
-//    dQ^T        K by columns, transposed once for all rows; dT in pairs of keys; then transposed
+//   S^T, dP^T   K and V as stored; Q and dO in pairs of columns
+//   dV, dK      P^T and dT^T as stored; dO and Q in pairs of rows
+//   dQ^T        K by columns, transposed once for all rows; dT in pairs of keys; then transposed
 // Sums are float32. P and dT are rounded to bfloat16 for the last three products, with a relative
 // error of at most 2^-8. With DOT_BF16 the CPU's instruction rounds, which like the engine reads a
 // denormal as 0. Scores are never rounded. Weights of hidden or missing keys and rows are 0.

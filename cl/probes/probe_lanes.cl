@@ -1,8 +1,8 @@
 // probe_lanes.cl: does the device's compiler generate right and fast code for vectors of LANES
 // floats, as the lanes kernels use them? It is a small attention of the same parts:
-//    - rows transposed to lanes and back
-//    - arrays of accumulators that must become registers
-//    - masked keys, an online softmax, 16-bit loads, and sums across lanes
+//   - rows transposed to lanes and back
+//   - arrays of accumulators that must become registers
+//   - masked keys, an online softmax, 16-bit loads, and sums across lanes
 // Numbers are small integers and weights powers of two, so every result is exact. It runs before a
 // width is used that the device does not report. The host compares every number.
 #ifndef LANES

@@ -8,10 +8,10 @@
 
 // `words` has a float per work-item. With `rounds` 0 the result has four parts of ITEMS floats, or
 // zeros if the size is not SUBGROUP:
-//    the maximum of the item's sub-group
-//    its sum
-//    the float of its lane SUBGROUP / 2
-//    the sum over mask = 1, 2, 4, ... of mask times the float of lane ^ mask; 0 without shuffles
+//   the maximum of the item's sub-group
+//   its sum
+//   the float of its lane SUBGROUP / 2
+//   the sum over mask = 1, 2, 4, ... of mask times the float of lane ^ mask; 0 without shuffles
 // Else it runs that many rounds of one sum.
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) SUBGROUP_SIZED void
 probe_subgroups(__global const uint *words, __global uint *result, int rounds) {

@@ -1,6 +1,6 @@
 // combine.cl: merge the results of one call over `splits` disjoint ranges of keys.
-//    m = max_s m_s,   l = sum_s l_s exp(m_s - m),   lse = m + ln l
-//    out = sum_s l_s exp(m_s - m) / l out_s
+//   m = max_s m_s,   l = sum_s l_s exp(m_s - m),   lse = m + ln l
+//   out = sum_s l_s exp(m_s - m) / l out_s
 //
 // Partial results are float32 rows and the state (m_s, l_s) of each row and range, stored by
 // softmax_store of softmax.clh. (merge.cl merges two results of a caller.)

@@ -4,13 +4,13 @@
 // A work-group owns TILES_ROWS rows of the result: query rows, or keys. It loops over the other
 // side, TILES_COLUMNS rows at a time, and with OF_KEYS over the query heads of the group. Groups
 // share no sums and need no atomics. The steps of a tile:
-//    S = Q K^T, dout V^T  in chunks of columns: own rows transposed times the other side's as
+//   S = Q K^T, dout V^T  in chunks of columns: own rows transposed times the other side's as
 //                        stored. Work-item (ty, tx) has own rows MICRO_ROWS * ty + 0, 1, ... and
 //                        other rows tx + GROUP_COLUMNS * j of both products.
-//    weights, slopes      from both products in registers (backward_score_of), for a slice of
+//   weights, slopes      from both products in registers (backward_score_of), for a slice of
 //                        GROUP_COLUMNS other rows; then transposed through local memory.
-//    dq += slopes K, or   in slices, whose rows are loaded again as stored.
-//    dk += slopes Q, dv += weights dout
+//   dq += slopes K, or   in slices, whose rows are loaded again as stored.
+//   dk += slopes Q, dv += weights dout
 // Barriers are uniform: all loop bounds depend on the group alone. Own rows are loaded again for
 // each tile, because keeping them would need all local memory from head size 64 on.
 #define TYPE_RESULT TYPE_GRADIENT

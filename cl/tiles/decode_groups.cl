@@ -8,12 +8,12 @@
 // loads of four rows before it uses the first.
 //
 // A chunk of keys, about one per work-item, has three steps, separated by barriers:
-//    1. scores: partial products are added in local memory (two more barriers per block of keys),
+//   1. scores: partial products are added in local memory (two more barriers per block of keys),
 //      or by shuffles with SUBGROUP
-//    2. the chunk's maximum and weights
-//    3. the product with V
+//   2. the chunk's maximum and weights
+//   3. the product with V
 // Numbers read from global memory, each once in its storage type, of the keys that some row sees:
-//    passes * (K + V) + splits * q      passes = ceil(group * Nq / ROWS); q: of whole passes
+//   passes * (K + V) + splits * q      passes = ceil(group * Nq / ROWS); q: of whole passes
 // and a scale per eight numbers of int8. Written: splits * rows * (Dv + 1) numbers. Passes over the
 // same keys are neighbours in the grid and share a cache. tests/kernels/check_decode_loads.sh
 // counts the loads in compiled code.

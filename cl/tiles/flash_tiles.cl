@@ -5,11 +5,11 @@
 // one split of the keys. It loops over the keys, TILES_COLUMNS at a time. Work-item (ty, tx) has
 // the scores of rows MICRO_ROWS * ty + 0, 1, ... and keys tx + GROUP_COLUMNS * j. It has the output
 // of the same rows and columns 4 * (tx + GROUP_COLUMNS * c) + 0 to 3.
-//    S = Q K^T  in chunks of CHUNK head columns.
-//    softmax    one maximum per row and tile: GROUP_COLUMNS partial maxima in local memory,
+//   S = Q K^T  in chunks of CHUNK head columns.
+//   softmax    one maximum per row and tile: GROUP_COLUMNS partial maxima in local memory,
 //              finished by one work-item per row. With the knob SUBGROUP it stays in registers,
 //              and a row's work-items are neighbours in a sub-group.
-//    O += P V   in slices of GROUP_COLUMNS keys, the j-th key of every work-item: weights
+//   O += P V   in slices of GROUP_COLUMNS keys, the j-th key of every work-item: weights
 //              transposed, [key][row], and V as stored, [key][column].
 // Local memory: FLASH_TILES_LOCAL_FLOATS (args.h). With DROPOUT a word per work-item has the
 // dropped weights. Barriers are uniform: all loop bounds depend on the group alone. With HEAD_ROWS
