@@ -90,7 +90,7 @@ typedef struct args_view {
 typedef struct attention_args {
     args_view q, k, v, out; // [B, H or Hkv, N, D or Dv]
     args_view lse;          // [B, H, Nq], column unused
-    // [B, Hkv, Nkv, groups] for types with scales; column: distance of zero points.
+    // [B, Hkv, Nkv, groups] for types with scales; column: offset of zero points.
     args_view k_scale, v_scale;
     args_view mask, bias, weights; // [B, H, Nq, Nkv]; in the unfused path weights are the scores
     args_view blocks;              // block mask: [B, H, row blocks, key blocks]
@@ -179,7 +179,7 @@ ARGS_SIZE(block_args, 16);
 typedef struct ragged_args {
     args_i64 q_offset, q_stride, kv_offset, kv_stride; // arrays
     args_i32 keys;
-    args_i32 batch, more_words;     // words of the table behind those of the items
+    args_i32 batch, more_words;     // words of the table after the items
     args_i32 past_word, past_rows;  // past keys: as past_args
     args_i32 total_q, total_kv;     // rows of the packed tensors
     args_i32 bottom_right;          // 1: shift = kv_length - q_length
@@ -328,8 +328,7 @@ typedef struct convert_args {
 ARGS_SIZE(convert_args, 104);
 
 // Local memory of flash.cl: tiles of Q, of K or V, and of scores. A row has one float of padding,
-// so that a column spreads over memory banks. Planner and kernel share this formula, and those
-// below.
+// so that a column spreads over memory banks. Planner and kernels share this and the next formulas.
 #define FLASH_KV_WIDTH(d, dv) ((d) > (dv) ? (d) : (dv))
 #define FLASH_LOCAL_FLOATS(tile_q, tile_kv, d, dv)                                                           \
     ((tile_q) * ((d) + 1) + (tile_kv) * (FLASH_KV_WIDTH(d, dv) + 1) + (tile_q) * ((tile_kv) + 1))
@@ -365,7 +364,7 @@ ARGS_SIZE(convert_args, 104);
 #define ROWS_PRIVATE_BYTES(rows, tile_kv, d, dv)                                                             \
     (4 * ((rows) * ((d) + (dv) + 3 * (tile_kv)) + (tile_kv) * ((d) + (dv) + 64)))
 
-// Values of the knob MATRIX_ENGINE; those from MMA on also of the knob EMULATED.
+// Values of the knob MATRIX_ENGINE. The knob EMULATED has the values from MATRIX_ENGINE_MMA on.
 #define MATRIX_ENGINE_EMULATION 1
 #define MATRIX_ENGINE_AMX 2
 #define MATRIX_ENGINE_MMA 3     // NVIDIA's mma.sync
@@ -391,16 +390,17 @@ ARGS_SIZE(convert_args, 104);
 #define ASK_FIRST_LEVEL 2
 #define ASK_SECOND_LEVEL 3
 
-// probe_ask.cl: words of its result, whose last word counts its tiles. Then head size, query rows,
-// words of a tile of keys or values, and tiles of each kind, which follow the result.
+// probe_ask.cl: words of its result, whose last word is the index of the next tile. Then head size,
+// query rows, words of a tile of keys or values, and tiles of each kind, which follow the result.
 #define PROBE_ASK_RESULT 1024
 #define PROBE_ASK_DIM 128
 #define PROBE_ASK_ROWS 4
 #define PROBE_ASK_WORDS 4096
 #define PROBE_ASK_TILES 2048
 
-// probe_ask.cl: words of its result, whose last word is the next tile. Then head size, query rows,
-// words of a tile of keys or values, and tiles of each kind, which follow the result.
+// decode_groups.cl. LANES: work-items that share a row of K or V, each with eight of its d numbers.
+// BLOCK: keys that a work-group reads at once, four for each work-item. CHUNK: keys of a chunk,
+// about one for each work-item.
 #define DECODE_GROUPS_LANES(d) (((d) + 7) / 8)
 #define DECODE_GROUPS_BLOCK(group, d) ((group) / DECODE_GROUPS_LANES(d) * 4)
 #define DECODE_GROUPS_CHUNK(group, d)                                                                        \

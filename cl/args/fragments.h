@@ -23,9 +23,9 @@
 #define PROBE_FRAGMENTS_ITEMS 128
 #define PROBE_FRAGMENTS_SIDE 32 // keys, channels and numbers of a row
 #define FRAGMENTS_MOST(x, y) ((x) > (y) ? (x) : (y))
-// Bytes of a row in local memory. NVIDIA: whole lines of 128, since copies to other sizes are
-// slower. AMD: an odd multiple of 16, so that rows spread over all banks. There a row of values is
-// one channel's keys, and 16 bytes of padding after eight rows spread channels over the banks.
+// Bytes of a row in local memory. NVIDIA: whole lines of 128, because copies with other pitches are
+// slower. AMD: an odd multiple of 16, so that rows spread over all banks. A row of an AMD values
+// tile is one channel's keys; after eight such rows come 16 bytes of padding, for the same reason.
 #define FRAGMENTS_TURNS_VALUES(engine) ((engine) >= MATRIX_ENGINE_WMMA && (engine) <= MATRIX_ENGINE_MFMA)
 #define FRAGMENTS_PITCH(engine, d)                                                                           \
     ((engine) <= MATRIX_ENGINE_WGMMA  ? ((d) + 63) / 64 * 128                                                \

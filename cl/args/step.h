@@ -13,9 +13,9 @@ typedef struct step_shared {
     args_i32 launches;
 } step_shared;
 
-// A launch: index of its kernel, end of its parts among those of all launches, work-groups of its
-// grid, and its first argument's word. An argument is a word: a buffer's index, or a value's byte
-// offset.
+// A launch. `end` counts parts from the first launch on, `size` is the grid in work-groups, and
+// `arguments` is the index of its first argument's word. This word is a buffer's index, or a
+// value's byte offset.
 typedef struct step_launch {
     args_i32 which, end, size[3], arguments;
 } step_launch;

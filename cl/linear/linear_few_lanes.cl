@@ -198,8 +198,8 @@ REGISTER_INLINE void add_products(const x_pointer x[ROW_BLOCK], const row_of_w w
 typedef struct column_block {
     int count, d[COLUMN_BLOCK]; // d: column within its head
     bool together;              // all exist and are contiguous in memory
-    // Distances in W to the rows to prefetch, now and while sums end; 0, their own rows, at the end
-    // of W.
+    // Distance in W from a row to the row to prefetch: `ahead` with each product, `later` while
+    // sums end. Near the end of W it is 0.
     long ahead, later;
     int row[COLUMN_BLOCK]; // of W
     long y[COLUMN_BLOCK];

@@ -45,7 +45,7 @@
 #define W_WIDE ((COLUMN_BLOCK + 3) / 4 * 4)
 #define W_FLOATS (TILE_STEPS * W_WIDE + LANES) // whole vectors are stored
 #define W_AT(w, n, d) w[(d)*W_WIDE + (n)]
-#define W_DIRECT (TYPE_KV == STORE_F32) // a whole block is read in global memory
+#define W_DIRECT (TYPE_KV == STORE_F32) // whole blocks are read directly, without packing
 #define W_BLOCKS (W_DIRECT ? 1 : 8)
 #else
 #define W_BLOCKS 1

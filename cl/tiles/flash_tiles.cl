@@ -63,8 +63,8 @@ typedef struct score_rows {
 // The factor of older sums if the row's maximum was m and `base` is now subtracted.
 #define SHRINKS(m, base) exp2(((m) - (base)) * SCORE_TO_EXP2)
 
-// A row's work-items are GROUP_COLUMNS neighbours in a sub-group: all of it, or a part of it that
-// shuffles numbers.
+// A row's GROUP_COLUMNS work-items are neighbours in one sub-group. They are the whole sub-group,
+// or a part of it that exchanges numbers by shuffles.
 #if SUBGROUP
 #define TILES_ITEM SUBGROUP_ITEM
 #define ROWS_MAXIMA VEC
@@ -119,8 +119,8 @@ TILES_INLINE VEC_INT rows_unpack(uint bits) {
     return ((VEC_INT)((int)bits) & ROWS_BITS) != 0;
 }
 
-// True if the block mask hides all keys of the tile from k0 on from all rows. Else *masked is true
-// if the boolean mask or mask_mod may hide some of them.
+// Returns true if the block mask hides all keys of the tile from all rows. Otherwise *masked
+// becomes true if the boolean mask or mask_mod may hide some keys.
 TILES_INLINE bool tile_sees_nothing(const score_call *c, int b, int h, int i0, int i_last, int k0, int end,
                                     bool *masked) {
     const block_rows rows = {b, h, h, i0, i_last};
