@@ -11,9 +11,8 @@ extern "C" {
 
 /* ----------------------------------------------------------------------------------- append --- */
 
-/* Write new rows into a cache: row r of batch item b becomes row start + r of the cache, for r
- * below n. Rows are converted to the cache's types. RoPE is applied to new keys before they are
- * stored, so a key is rotated once. [ONNX TensorScatter]
+/* Write new rows into a cache: row r of batch item b becomes row start + r of the cache, converted
+ * to its type. RoPE is applied to new keys before they are stored. [ONNX TensorScatter]
  *
  * See docs/keys.md, "How rows are quantised", for i8, float8, i4, u4 and blocks: formulas are
  * ggml's for blocks, and KIVI's for zero points [Liu et al. 2024]. A row, group or block with an

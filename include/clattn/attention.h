@@ -109,9 +109,8 @@ typedef struct clattn_score {
      * buffer0(x0, ...) to buffer3. */
     clattn_tensor mod_buffers[CLATTN_MOD_BUFFERS];
 
-    /* Optional, from clattn_block_mask_enqueue with the same masks, positions and lengths: blocks
-     * that kernels may skip. A wrong block mask is not detected, and makes a wrong result.
-     * [FlexAttention's BlockMask] */
+    /* Optional: blocks that kernels may skip, from clattn_block_mask_enqueue with the same masks,
+     * positions and lengths. A wrong one is not detected. [FlexAttention's BlockMask] */
     clattn_tensor block_mask;
 
     /* P, 0 to below 1: probability to drop a weight after softmax (docs/training.md). Kept weights
@@ -207,12 +206,11 @@ typedef struct clattn_attention_params {
     clattn_kv kv;      /* keys and values */
     clattn_tensor out; /* [B, H, Nq, Dv] */
     clattn_tensor lse; /* optional, f32 [B, H, Nq] */
-    /* Optional attention weights [B, H, Nq, Nkv], f32, f16 or bf16; or their sums over query rows,
-     * f32 [B, H, 1, Nkv] [H2O, Zhang et al. 2023; SnapKV, Li et al. 2024] */
+    /* Optional attention weights [B, H, Nq, Nkv], f32, f16 or bf16. With 1 in place of Nq, f32:
+     * their sums over query rows [H2O, Zhang et al. 2023; SnapKV, Li et al. 2024] */
     clattn_tensor weights;
     /* Optional, f32 [B, H, Nq, Nkv]: scores after the step `scores_at`. Keys past a length are -inf
-     * at every step. A key that another mask hides keeps its score until masks are applied; a NaN
-     * key stays NaN. */
+     * at every step; other hidden keys keep their score, NaN or not, until masks are applied. */
     clattn_tensor scores;
     clattn_tap scores_at;
 
@@ -228,8 +226,7 @@ typedef struct clattn_attention_params {
     int32_t splits;
     clattn_cascade cascade; /* for a past that items share */
 
-    /* B of a ragged batch, with cu_seqlens_q or cu_seqlens_q_device. 0 with cu_seqlens_q is
-     * INVALID_ARGUMENT, except with T = 0. */
+    /* B of a ragged batch. 0 with cu_seqlens_q is INVALID_ARGUMENT, except with T = 0. */
     int32_t sequences;
     /* [B+1], host memory: first row of each sequence; starts with 0, never decreases, last is at
      * most T */
@@ -237,8 +234,8 @@ typedef struct clattn_attention_params {
     /* i32 [B+1]: cu_seqlens_q in a buffer instead. Values are clamped: no access leaves the
      * tensors. */
     clattn_tensor cu_seqlens_q_device;
-    /* Bounds of the rows, and of the packed keys, of the longest sequence. With host arrays 0:
-     * found there. With buffers the bound is required, 1 or more unless B or T is 0. */
+    /* Bounds of the rows, and of the packed keys, of the longest sequence. 0 with host arrays:
+     * found there. Required with buffers, 1 or more unless B or T is 0. */
     int32_t max_q, max_kv;
 
     /* Optional scratch memory of at least clattn_attention_workspace() bytes. The context then
@@ -313,7 +310,7 @@ CLATTN_API clattn_status clattn_attention_enqueue(clattn_context *context, cl_co
                                                   const cl_event *wait_list, cl_event *event);
 
 /* Write params->score.block_mask: the blocks that mask and mask_mod of `params` hide, and those
- * they keep whole. Any call with the same masks may use it, such as other layers.
+ * they keep whole. Any call with the same masks may use it.
  *    params->score.block_mask  bool [B or 1, H or 1, ceil(Nq / CLATTN_BLOCK_ROWS), ceil(Nkv /
  *                              CLATTN_BLOCK_KEYS)], written: 0 no row of the block sees a key of
  *                              it, 2 all rows see all keys, else 1. An axis of 1 means every batch
@@ -326,8 +323,7 @@ CLATTN_API clattn_status clattn_block_mask_enqueue(clattn_context *context, cl_c
                                                    const clattn_attention_params *params, cl_uint wait_count,
                                                    const cl_event *wait_list, cl_event *event);
 
-/* Write which weights dropout keeps in a call of these sizes, probability and seed. A size of 0
- * does nothing and succeeds.
+/* Write which weights dropout keeps in such a call. A size of 0 does nothing and succeeds.
  *    The enqueue contract applies. */
 typedef struct clattn_dropout_mask_params {
     clattn_tensor mask;    /* bool [B, H, Nq, Nkv], written: 1 keeps */

@@ -28,12 +28,11 @@ extern "C" {
  * gradients with respect to q and k before RoPE.
  *
  * The order of each sum depends on sizes only, and there are no atomics: a call returns the same
- * bits each time, with any number of compute units. No scratch memory has Nq times Nkv elements.
+ * bits each time. No scratch memory has Nq times Nkv elements.
  *
  * A row without visible keys and a key that no row sees have gradients of exactly 0. So have rows
- * past q_lengths and keys past kv_lengths; in packed batches these are not written. Hidden rows and
- * keys have no effect, NaN or not. Scores in the millions make gradients inexact, because lse is
- * float32.
+ * past q_lengths and keys past kv_lengths, which packed batches do not write. Hidden rows and keys
+ * have no effect, NaN or not. Scores in the millions make gradients inexact, since lse is float32.
  *
  * Inputs are f32, f16 or bf16, sums are float32. Each result may have any of these types; dk and dv
  * share one.
@@ -66,8 +65,8 @@ typedef struct clattn_attention_backward_params {
     const clattn_progress *progress; /* optional: see clattn_progress */
 } clattn_attention_backward_params;
 
-/* As clattn_attention_plan. `kernel_name` is the family that computes dq, dk and dv. `splits` is
- * the number of parts in which sums over keys are made, then added in order. */
+/* As clattn_attention_plan. `kernel_name` is the family of dq, dk and dv, `splits` the number of
+ * parts of sums over keys. */
 CLATTN_API clattn_status clattn_attention_backward_plan(clattn_context *context,
                                                         const clattn_attention_backward_params *params,
                                                         clattn_plan *plan);

@@ -28,10 +28,9 @@ typedef enum clattn_norm_kind {
 typedef struct clattn_norm_params {
     clattn_tensor x;        /* [B, N, M] */
     clattn_tensor residual; /* optional [B, N, M], any of the types */
-    /* Optional [B, N, M], x's type, with residual: x itself, a residual of x's type, or apart from
-     * them */
+    /* Optional [B, N, M], x's type, with residual: in place of x or residual, or apart from them */
     clattn_tensor sum;
-    /* [B, N, M], any of the types: x or residual itself if of that type, or apart from them */
+    /* [B, N, M], any of the types: in place of x or residual of that type, or apart from them */
     clattn_tensor out;
     clattn_tensor weight, bias; /* optional [M], of one type; without: 1 and 0 */
     clattn_norm_kind kind;
@@ -49,7 +48,7 @@ CLATTN_API clattn_status clattn_norm_enqueue(clattn_context *context, cl_command
 typedef struct clattn_activation_params {
     clattn_tensor x;  /* [B, N, M] */
     clattn_tensor up; /* optional [B, N, M], x's type; required if activation is NONE */
-    /* [B, N, M], any of the types: x or up itself if of x's type, or apart from them */
+    /* [B, N, M], any of the types: in place of x or up of that type, or apart from them */
     clattn_tensor out;
     clattn_activation activation;
 } clattn_activation_params;
@@ -73,8 +72,7 @@ CLATTN_API clattn_status clattn_embedding_enqueue(clattn_context *context, cl_co
                                                   const clattn_embedding_params *params, cl_uint wait_count,
                                                   const cl_event *wait_list, cl_event *event);
 
-/* out[b, n] = index of the greatest of x[b, n], the first of equals. A NaN is greater than all, as
- * in NumPy and PyTorch. */
+/* out[b, n] = index of the greatest of x[b, n], the first of equals. A NaN is greater than all. */
 typedef struct clattn_argmax_params {
     clattn_tensor x;   /* [B, N, V] */
     clattn_tensor out; /* i32 [B, N], any strides */
@@ -91,8 +89,8 @@ CLATTN_API clattn_status clattn_argmax_enqueue(clattn_context *context, cl_comma
 /* out[b, n] = an index of x[b, n], drawn with the probabilities softmax(x / temperature) among the
  * indices that top_k, then top_p, then min_p keep, as in Hugging Face's transformers.
  *
- * Equal arguments draw equal indices, whatever the strides: use another seed for each step. The
- * index is that of the greatest x / temperature - log(-log(u)) [Gumbel 1954], with
+ * Equal arguments draw equal indices: use another seed for each step. The index is that of the
+ * greatest x / temperature - log(-log(u)) [Gumbel 1954], with
  *    u = ((word >> 9) + 1/2) / 2^23    word of Philox 4x32-10 [Salmon et al. 2011],
  *                                      key `seed`, counter (v / 4, n, 2^32 - 1, b)
  *

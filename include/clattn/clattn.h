@@ -21,24 +21,22 @@
  *     was valid, or a bad address in a kernel. A launch that is too large (OUT_OF_MEMORY) or an
  *     event that failed (DRIVER) leaves the context usable.
  *   - The library never prints, exits, aborts or reads the environment. Its mutable global state is
- *     the table of OpenCL's functions (opencl.h), and in CLBlast's module a count of contexts.
- *     OpenCL's loader, drivers and CLBlast follow their own rules: see docs/drivers.md, also for
- *     PoCL's settings and crashes.
+ *     OpenCL's functions (opencl.h), and a count of contexts in CLBlast's module. Drivers and
+ *     CLBlast follow their own rules: see docs/drivers.md and docs/context.md.
  *   - Threads: any thread may call any function. Threads may share a context if each has its own
  *     queue; their calls overlap. A call waits for another only while both need one build or probe.
  *   - Processes: a process may fork before any code in it calls OpenCL. Parent and children may
  *     then use clattn. A child that is forked later may use names, versions and views only.
- *   - Unloading: a library that was loaded at run time may be unloaded after its contexts are
- *     destroyed, and loaded again. OpenCL's loader and CLBlast's module stay loaded. Two copies in
- *     one process share only those.
+ *   - Unloading: the library may be unloaded after its contexts are destroyed, and loaded again.
+ *     OpenCL's loader and CLBlast's module stay. Two copies in one process share only those.
  *
  * Functions name these contracts, and state what differs.
  *
  * The enqueue contract:
  *    queue      the caller's, in-order or out-of-order; one thread at a time uses a queue
  *    wait_list  events[wait_count] of the context's cl_context, which the call waits for, or NULL
- *               and 0. An event that has failed is INVALID_ARGUMENT. If it fails later, the driver
- *               decides whether the call runs (docs/drivers.md)
+ *               and 0. A failed event is INVALID_ARGUMENT. If it fails later, the driver decides
+ *               whether the call runs (docs/drivers.md)
  *    event      NULL, or receives an event that completes when every output is written, and NULL if
  *               the call fails. The caller releases the event
  *    Lifetime   params and host arrays are read during the call. Buffers must live until the
@@ -57,14 +55,12 @@
  * The prepare contract: compile the kernels of the enqueue function, so that it compiles nothing.
  *    params     buffers may be NULL; an optional tensor counts as present when its rank is not 0
  *    Threads    any
- *    Blocking   while the driver compiles: about a second a kernel on a CPU, milliseconds from the
- *               cache
- *    Returns    as the enqueue function. The log callback receives the driver's log of a failed
- *               build
+ *    Blocking   while the driver compiles: about a second a kernel on a CPU; milliseconds if cached
+ *    Returns    as the enqueue function; the log receives the driver's log of a failed build
  *
  * The list contract: entries are written to an array of `capacity` places. Pass NULL and 0 to get
  * only the number.
- *    count      receives the number of entries that exist, which may exceed capacity
+ *    count      receives the number of entries, which may exceed capacity
  *    Returns    INVALID_ARGUMENT  count is NULL, or the array is NULL and capacity is not 0
  *
  * The name contract: the result is a word such as "flash", or "(unknown)" for other numbers.

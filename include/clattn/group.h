@@ -24,7 +24,7 @@ typedef struct clattn_group clattn_group;
 typedef struct clattn_group_member {
     clattn_context *context; /* the caller's; outlives the group; two may be of one device */
     /* Most bytes of device memory for a call, workspaces included; 0: three quarters of the
-     * device's. Larger work is done in pieces. OUT_OF_MEMORY on this device if no piece fits. */
+     * device's. Larger work is cut; OUT_OF_MEMORY here if no piece fits. */
     uint64_t max_bytes;
 } clattn_group_member;
 
@@ -35,8 +35,8 @@ typedef struct clattn_group_params {
     clattn_log log; /* why a call failed; with CLATTN_LOG_INFO, work that moved to another device */
 } clattn_group_params;
 
-/* Create a group, with three command queues for each member, so that pieces are copied during
- * computation. Host memory is allocated by the first member's context (clattn_host_memory).
+/* Create a group, with three command queues a member. Host memory comes from the first member's
+ * context (clattn_host_memory).
  *    Lifetime  destroy it with clattn_group_destroy, before its contexts
  *    Threads   any
  *    Returns   INVALID_ARGUMENT  no members or more than 64, or a NULL context
@@ -72,9 +72,8 @@ typedef struct clattn_group_attention_params {
     /* progress reports each finished piece; CANCELLED waits for the pieces that are running. */
     clattn_attention_params attention;
     clattn_deal deal; /* UNSUPPORTED, with the reason, if the call cannot be partitioned so */
-    /* [members]: the share of each member, in any unit, 0: no work. Equal shares and memory make an
-     * equal partition and equal bits, if no device fails. NULL: partition by the rates of earlier
-     * calls. */
+    /* [members]: the share of each member, in any unit. Equal shares and memory make equal bits, if
+     * no device fails. NULL: by the rates of earlier calls. */
     const double *shares;
 } clattn_group_attention_params;
 
@@ -102,9 +101,9 @@ typedef struct clattn_group_report {
 /* Run the call. `report` and `shares` [members] may be NULL. A call that fails or is cancelled has
  * written no output.
  *
- * A device whose context returns DEVICE_LOST, DRIVER, OUT_OF_MEMORY, BUILD_FAILED or UNSUPPORTED
- * does no more in this call. Other devices run its unfinished pieces; report, shares and log say
- * so. A later call uses the device again, unless its context is lost.
+ * If a device's context returns DEVICE_LOST, DRIVER, OUT_OF_MEMORY, BUILD_FAILED or UNSUPPORTED,
+ * other devices run its unfinished pieces; report, shares and log say so. A later call uses the
+ * device again, unless it is lost.
  *    Lifetime  no argument is used after the return
  *    Threads   any; calls on one group wait for one another. Its contexts may run other calls
  *              meanwhile

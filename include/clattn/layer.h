@@ -11,8 +11,8 @@ extern "C" {
 
 /* ------------------------------------------------------------------------------------ layer --- */
 
-/* Which kernel computes a projection y = x W^T + b. CLBlast may print, reads CLBLAST_BUILD_OPTIONS,
- * and allocates memory that no workspace counts: see docs/context.md, "Projections". */
+/* Which kernel computes a projection y = x W^T + b. See docs/context.md, "Projections", also for
+ * CLBlast's own output, environment variable and memory. */
 typedef enum clattn_projection {
     /* The faster one, by tuned rows, measurements, then defaults. If CLBlast fails (except with
      * DEVICE_LOST), clattn's kernel replaces it in the context. */
@@ -66,10 +66,9 @@ typedef enum clattn_norm {
  * The tensors x, y and out share one type, and so do the weight matrices. Biases and norms may be
  * of any float type.
  *
- * Existing keys and values, such as a cache or an encoder's output, are kv.k and kv.v, as
- * clattn_layer_kv_enqueue writes them, of any type. Then y, wk, wv, bk, bv, packed_wk, packed_wv
- * and k_norm are absent. Norm and RoPE apply to q alone, row i at position rope.position + i +
- * shift[b].
+ * Existing keys and values, such as a cache, are kv.k and kv.v, of any type, as
+ * clattn_layer_kv_enqueue writes them. Then y, wk, wv, bk, bv, packed_wk, packed_wv and k_norm are
+ * absent. Norm and RoPE apply to q alone, row i at position rope.position + i + shift[b].
  *    Source: Vaswani et al. 2017, section 3.2.2 */
 typedef struct clattn_layer_params {
     clattn_tensor x;              /* [B, Nq, M] */
@@ -102,8 +101,7 @@ typedef struct clattn_layer_params {
     clattn_tensor q_norm, k_norm; /* optional weights, f32, f16 or bf16: see clattn_norm */
     float norm_epsilon;           /* 0: 1e-6 */
     bool norm_plus_one;
-    /* Optional [H, M], a gate for each head; or [H*Dv, M], a gate for each number of the heads'
-     * result */
+    /* Optional [H, M], a gate a head; or [H*Dv, M], a gate a number of the heads' result */
     clattn_tensor w_gate;
     clattn_tensor b_gate;      /* optional [H] or [H*Dv] */
     clattn_packed packed_gate; /* optional: w_gate */
@@ -112,10 +110,9 @@ typedef struct clattn_layer_params {
     clattn_tensor wq_scale, wk_scale, wv_scale, wo_scale, w_gate_scale;
     clattn_tensor wq_zero, wk_zero, wv_zero, wo_zero, w_gate_zero;
     /* Optional scratch memory of at least clattn_layer_workspace() bytes, as in
-     * clattn_attention_params. CLBlast's own memory is not part of it. */
+     * clattn_attention_params; CLBlast's own is not part of it. */
     cl_mem workspace;
-    /* Optional: of the whole layer, see clattn_progress. A cancelled layer leaves out, lse, weights
-     * and scores undefined. */
+    /* Optional: of the whole layer. After CANCELLED, out, lse, weights and scores are undefined. */
     const clattn_progress *progress;
 } clattn_layer_params;
 
@@ -127,8 +124,7 @@ CLATTN_API clattn_status clattn_layer_workspace(clattn_context *context, const c
 CLATTN_API clattn_status clattn_layer_plan(clattn_context *context, const clattn_layer_params *params,
                                            clattn_plan *plan);
 
-/* The prepare contract applies. CLBlast compiles its kernels at their first call instead, and keeps
- * them in memory. */
+/* The prepare contract applies. CLBlast compiles at its first call instead. */
 CLATTN_API clattn_status clattn_layer_prepare(clattn_context *context, const clattn_layer_params *params);
 
 /* Enqueue one layer. B or Nq of 0 does nothing, not even append, and succeeds. Nkv of 0 writes bo,
@@ -139,8 +135,8 @@ CLATTN_API clattn_status clattn_layer_enqueue(clattn_context *context, cl_comman
                                               const cl_event *wait_list, cl_event *event);
 
 /* Gradients of a scalar loss L with respect to a layer's inputs; dout is dL/dout. The call computes
- * q, k, v, gates and heads again in float32, or reads them from `kept`
- * (clattn_layer_forward_enqueue), which is faster. Then, beside the formulas of backward.h:
+ * q, k, v, gates and heads again in float32, or reads `kept` (clattn_layer_forward_enqueue), which
+ * is faster. Then, beside the formulas of backward.h:
  *    dWo = sum_n dout[n] heads[n]^T    dheads = dout Wo    dWq = sum_n dq[n] x[n]^T
  *    dx = dq Wq + dgate Wgate (+ dk Wk + dv Wv)
  *    dq[n] = r (g w - q r mean(g w q) r),  dq_norm = sum_n g q r,  r = 1/sqrt(mean(q^2) + epsilon)
@@ -149,8 +145,7 @@ CLATTN_API clattn_status clattn_layer_enqueue(clattn_context *context, cl_comman
  *                            gate
  *
  * The order of each sum depends on sizes only, and there are no atomics. Rows past q_lengths and
- * kv_lengths have no effect, NaN or not; dx and dy are 0 there unless the row has another part in
- * the layer.
+ * kv_lengths have no effect, NaN or not; dx and dy are 0 there, unless the row has another use.
  *
  * Inputs are f32, f16 or bf16; sums and intermediates are float32. Each result may have any of
  * these types. */
@@ -187,9 +182,9 @@ CLATTN_API clattn_status clattn_layer_kept(clattn_context *context,
  * but with float32 between projections and attention, and `kept`. Other fields of params, packed
  * weights and forward's own workspace and progress are ignored.
  *
- * clattn_layer_backward_enqueue may read `kept` any number of times, while x, y, the weights and
- * `kept` are unchanged. Gradients have the same bits as without `kept`. Options without a gradient
- * in a layer are UNSUPPORTED, except a score_mod without derivative.
+ * clattn_layer_backward_enqueue may read `kept` any number of times, while x, y, weights and `kept`
+ * are unchanged. Gradients have the same bits as without `kept`. Options without a gradient are
+ * UNSUPPORTED, except a score_mod without derivative.
  *    Sizes of zero, lifetime, threads, blocking, returns: as clattn_layer_enqueue. */
 CLATTN_API clattn_status clattn_layer_forward_enqueue(clattn_context *context, cl_command_queue queue,
                                                       const clattn_layer_backward_params *params,
@@ -214,8 +209,8 @@ CLATTN_API clattn_status clattn_layer_backward_enqueue(clattn_context *context, 
                                                        cl_uint wait_count, const cl_event *wait_list,
                                                        cl_event *event);
 
-/* Keys and values of a layer alone, for later layer calls with kv.k and kv.v. Examples are an
- * encoder's output, and the next rows of a cache, where k and v are views.
+/* Keys and values of a layer alone, for later layer calls with kv.k and kv.v. They belong to an
+ * encoder's output, or to the next rows of a cache, of which k and v are views.
  *    k = y Wk^T + bk, then norm, then RoPE: row j has position rope.position + j;  v = y Wv^T + bv
  *
  * clattn's own kernels compute the projections. Hkv is k's; D and Dv are the last sizes of k and
@@ -309,8 +304,8 @@ CLATTN_API clattn_status clattn_linear_workspace(clattn_context *context, const 
 CLATTN_API clattn_status clattn_linear_plan(clattn_context *context, const clattn_linear_params *params,
                                             clattn_linear_choice *choice);
 
-/* The prepare contract applies. CLBlast compiles its kernels at their first call instead, and keeps
- * them in memory. */
+/* The prepare contract applies. CLBlast compiles at its first call instead, and keeps its kernels
+ * in memory. */
 CLATTN_API clattn_status clattn_linear_prepare(clattn_context *context, const clattn_linear_params *params);
 
 /* Enqueue one projection. B or N of 0 does nothing and succeeds; K or M of 0 is INVALID_ARGUMENT.
@@ -365,18 +360,16 @@ typedef struct clattn_pack_params {
     int64_t offset; /* bytes, a multiple of 64 */
 } clattn_pack_params;
 
-/* Return the bytes of packed w on the context's device: 2 an element of bf16, 6 of f32, with M and
- * K rounded up to 32, and a little more. The result is 0 where no kernel is faster with such packed
- * weights. Then clattn_linear_pack does nothing, and succeeds with an absent clattn_packed. Buffers
- * may be NULL.
+/* Return the bytes of packed w on the context's device: 2 an element of bf16, 6 of f32, M and K
+ * rounded up to 32, and a little more. The result is 0 if no kernel is faster with packed w. Then
+ * clattn_linear_pack does nothing, and succeeds with an absent clattn_packed. Buffers may be NULL.
  *    Threads: any.   Blocking: a matrix engine's probe, the first time.   Returns: as
  *    clattn_linear_pack. */
 CLATTN_API clattn_status clattn_linear_packed_bytes(clattn_context *context, const clattn_pack_params *params,
                                                     size_t *bytes);
 
-/* Enqueue the packing of w into the caller's buffer, and fill *packed for calls that run later. On
- * an out-of-order queue or another queue, those calls wait for `event`. *packed is absent if the
- * call fails.
+/* Enqueue the packing of w into the caller's buffer, and fill *packed for later calls. Calls on
+ * other or out-of-order queues must wait for `event`. If the call fails, *packed is absent.
  *    Lifetime   w until packing is done, and as long as calls use w; the buffer as long as calls
  *               use it. There is nothing to destroy
  *    Threads    any; several threads may use one clattn_packed

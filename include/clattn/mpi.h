@@ -13,9 +13,7 @@
  *   - A rank that hangs or dies blocks or ends the job, as in any MPI program: use a watchdog.
  *   - MPI errors are DRIVER with MPI's text (MPI_ERRORS_RETURN). MPI defines what works after one.
  *   - Blocking: until this rank's outputs are written.   Lifetime: no argument is used after the
- *     return.
- *   - Threads: one at a time for a clattn_mpi. MPI_THREAD_FUNNELED is enough if that is the thread
- *     of MPI_Init.
+ *     return.   Threads: one at a time for a clattn_mpi; with MPI_THREAD_FUNNELED that of MPI_Init.
  *   - Memory: MPI gets host memory only, no cl_mem or device pointer.
  *   - Bits: sums have a fixed order. Equal ranks, rows and devices make equal bits. */
 #ifndef CLATTN_MPI_H
@@ -34,9 +32,8 @@ typedef struct clattn_mpi_segment {
     int64_t start, count;
 } clattn_mpi_segment;
 
-/* The rows of a rank: its row n is the n-th row of its segments, one after the other. The segments
- * of all ranks contain each row of [0, N) once. With count 0 and segments NULL on all ranks:
- * consecutive blocks in the order of the ranks, as long as the tensors. */
+/* The rows of a rank: row n is the n-th row of its segments. The segments of all ranks contain each
+ * row of [0, N) once. count 0 on all ranks: consecutive blocks, as long as the tensors. */
 typedef struct clattn_mpi_rows {
     const clattn_mpi_segment *segments; /* host memory */
     int32_t count;
@@ -92,8 +89,8 @@ CLATTN_API void clattn_mpi_last_error(const clattn_mpi *world, char *text, size_
 /* How ranks share a prefill. See docs/devices.md for the bytes that each way sends. */
 typedef enum clattn_mpi_way {
     CLATTN_MPI_AUTO = 0, /* the way with the least predicted time */
-    /* Keys and values travel from rank to rank in pieces during computation; results merge by lse
-     * [Liu et al. 2023, "Ring Attention"; Brandon et al. 2023, "Striped Attention"] */
+    /* Keys and values travel from rank to rank in pieces; results merge by lse [Liu et al. 2023,
+     * "Ring Attention"; Brandon et al. 2023, "Striped Attention"] */
     CLATTN_MPI_RING,
     /* Each of P ranks computes H/P heads of all rows. H and Hkv are multiples of P; no mask or bias
      * [Jacobs et al. 2023, "DeepSpeed Ulysses"] */
@@ -105,8 +102,7 @@ typedef enum clattn_mpi_way {
 /* The way's word, such as "ring". The name contract applies. */
 CLATTN_API const char *clattn_mpi_way_name(clattn_mpi_way way);
 
-/* One attention call with shared rows: this rank has nq rows of q and out, and nkv rows of k and
- * v. */
+/* One attention call with shared rows: this rank has nq rows of q and out, nkv of k and v. */
 typedef struct clattn_mpi_attention_params {
     clattn_tensor q;                /* [B, H, nq, D] */
     clattn_tensor k, v;             /* [B, Hkv, nkv, D], [B, Hkv, nkv, Dv]; any type but blocks */
@@ -115,9 +111,9 @@ typedef struct clattn_mpi_attention_params {
     clattn_tensor out;              /* [B, H, nq, Dv] */
     clattn_tensor lse;              /* optional on all ranks: f32 [B, H, nq] */
     clattn_mpi_rows q_rows, kv_rows;
-    /* As for one device: positions, lengths, i and j count the whole sequence. Axes of mask and
-     * bias are [.., nq or 1, Nkv or 1]. Expressions lose one mod_buffer: see docs/devices.md.
-     * Dropout is UNSUPPORTED, block_mask ignored. */
+    /* Positions, lengths, i and j count the whole sequence; mask and bias are
+     * [.., nq or 1, Nkv or 1]. Expressions lose one mod_buffer: see docs/devices.md. Dropout is
+     * UNSUPPORTED, block_mask ignored. */
     clattn_score score;
     clattn_kernel kernel; /* of the local calls */
     clattn_mpi_way way;
@@ -167,8 +163,7 @@ CLATTN_API clattn_status clattn_mpi_attention_run(clattn_mpi *world,
                                                   clattn_mpi_report *report);
 
 /* Gradients of a call with shared rows, by the formulas of clattn_attention_backward_params for the
- * whole sequence. RING sends each part of dk and dv to the rank of its keys in float32, and adds on
- * the host; ALL_TO_ALL computes heads of all rows. AUTO selects one of both. [Liu et al. 2023]
+ * whole sequence. AUTO selects RING or ALL_TO_ALL. See docs/devices.md. [Liu et al. 2023]
  *
  * Equal ranks, rows, piece_rows and devices make equal bits. Host memory has the size of the
  * results in float32.
@@ -202,18 +197,16 @@ CLATTN_API clattn_status clattn_mpi_attention_backward_run(clattn_mpi *world,
  * result. One allreduce merges by clattn_merge_enqueue's formula, in the order of the ranks: H *
  * (Dv + 1) floats a query row.
  *
- * q_rows, way and piece_rows are 0. mask and bias have all Nq rows and Nkv keys on each rank. Each
- * segment is a call, or all are one if positions have no effect. plan.way is AUTO. Otherwise as
- * clattn_mpi_attention_run. */
+ * q_rows, way and piece_rows are 0. mask and bias have all Nq rows and Nkv keys on each rank.
+ * plan.way is AUTO. Otherwise as clattn_mpi_attention_run. */
 CLATTN_API clattn_status clattn_mpi_decode_run(clattn_mpi *world, const clattn_mpi_attention_params *params,
                                                clattn_mpi_report *report);
 
 /* How ranks share a layer. */
 typedef enum clattn_mpi_layer_way {
     /* Each rank has some heads: rows of wq, wk, wv, w_gate and biases, columns of wo, its part of
-     * arrays [H] and caches. heads and kv_heads are its own. x, y, bo and out are equal. One
-     * allreduce adds out in float32, of parts rounded to x's type.
-     * [Shoeybi et al. 2019, "Megatron-LM"] */
+     * arrays [H], caches, heads and kv_heads. x, y, bo and out are equal. One allreduce adds out in
+     * float32, of parts rounded to x's type. [Shoeybi et al. 2019, "Megatron-LM"] */
     CLATTN_MPI_LAYER_HEADS = 0,
     /* Each rank has some rows of x and out, and all weights; attention as clattn_mpi_attention_run.
      * UNSUPPORTED: y, kv, append, w_gate, weights, scores, ragged batches, rope.positions,

@@ -8,9 +8,8 @@
  *    3. the loader: libOpenCL.so.1, libOpenCL.so; OpenCL.dll; macOS's framework; Android's vendor
  *       folders
  *
- * One place must have all OpenCL 1.2 functions that the library calls. Functions that were found
- * stay for the life of the process, and are never unloaded. If nothing was found, the next call
- * searches again. */
+ * One place must have all OpenCL 1.2 functions that the library calls. Found functions stay for the
+ * life of the process. If nothing was found, the next call searches again. */
 #ifndef CLATTN_OPENCL_H
 #define CLATTN_OPENCL_H
 
@@ -25,9 +24,8 @@ typedef void (*clattn_function)(void);
 
 /* The place of OpenCL: the application's own function, or a library. */
 typedef struct clattn_opencl_params {
-    /* Returns the application's function of a name, such as "clCreateBuffer"; NULL if there is
-     * none. Called during clattn_opencl_load and clattn_opencl_function, on any thread. NULL: use
-     * `path`. */
+    /* Returns the application's function of a name, such as "clCreateBuffer", or NULL. Called
+     * during clattn_opencl_load and clattn_opencl_function, on any thread. NULL: use `path`. */
     clattn_function (*find)(void *user, const char *name);
     void *user;
     /* a library: a path, or a name that the system searches; read during the call */
@@ -44,8 +42,8 @@ typedef struct clattn_opencl_params {
  *                                was searched; or the library is linked with OpenCL */
 CLATTN_API clattn_status clattn_opencl_load(const clattn_opencl_params *params);
 
-/* Return a function of the library's OpenCL, such as "clCreateBuffer", for applications that are
- * not linked with OpenCL. It finds OpenCL first if needed. NULL: no OpenCL, or no such function.
+/* Return a function of the library's OpenCL, such as "clCreateBuffer", which is found first if
+ * needed. NULL: no OpenCL, or no such function.
  *    Lifetime: the process.   Threads: any.   Blocking: as clattn_opencl_load. */
 CLATTN_API clattn_function clattn_opencl_function(const char *name);
 

@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* A list of launches with their arguments. A replay only enqueues these launches: it checks, plans,
- * compiles and creates nothing.
+/* A list of launches with their arguments. A replay only enqueues them: it checks, plans, compiles
+ * and creates nothing.
  *    clattn_recording_begin(context, queue, &step)            the context's calls on `queue` are
  *    recorded, not run
  *    clattn_layer_enqueue(context, queue, ...) ...            any number of calls, of any kind
@@ -19,9 +19,9 @@ extern "C" {
  *    clattn_recording_enqueue(step, queue, 0, NULL, NULL)     any number of times
  *    clattn_recording_destroy(step)
  *
- * Only the contents of buffers may change between replays: inputs, caches, token ids, block_table,
- * kv_lengths_device, cu_seqlens_q_device and cu_seqlens_kv_device. Host memory, such as kv_lengths,
- * scale and seeds, is read once, during recording. See docs/decoder.md, "Recorded steps".
+ * Only contents of buffers may change between replays, such as inputs, caches, block_table and
+ * kv_lengths_device. Host memory, such as kv_lengths, scale and seeds, is read once, during
+ * recording. See docs/decoder.md, "Steps that are recorded".
  *
  * Results have the same bits as the calls, except where CLBlast would project. */
 typedef struct clattn_recording clattn_recording;
@@ -54,7 +54,7 @@ CLATTN_API clattn_status clattn_recording_end(clattn_recording *recording);
  * (mods.h) are not fused.
  *
  * Results keep their error bounds, and with PoCL their bits: other drivers may compile other code.
- * On other devices, or if the compiler refuses, nothing changes and the log says why.
+ * On other devices, or if the compiler refuses, nothing changes.
  *    Threads   nobody else uses the recording
  *    Blocking  while the driver compiles, seconds the first time
  *    Returns   INVALID_ARGUMENT  the recording is NULL or has not ended

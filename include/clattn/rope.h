@@ -19,8 +19,7 @@ typedef enum clattn_rope_layout {
     CLATTN_ROPE_COUNT
 } clattn_rope_layout;
 
-/* How the frequencies of a model's short training context are stretched. docs/rope.md has all
- * formulas. */
+/* How frequencies are stretched. See docs/rope.md for formulas. */
 typedef enum clattn_rope_scaling {
     CLATTN_ROPE_SCALING_NONE = 0,
     CLATTN_ROPE_SCALING_LINEAR,  /* position / factor */
@@ -56,9 +55,9 @@ typedef struct clattn_rope {
     /* YARN: the ends of the ramp are not rounded to pairs [gpt-oss] */
     bool untruncated;
 
-    /* Optional, i32 [B or 1, N], any int32: positions of query rows and keys for RoPE alone. They
-     * replace `position` (then 0) and shift. Above 2^24 angles have float64's rounding. Without
-     * k_positions, keys have the positions of the rows, one each. In packed batches: [1, T]. */
+    /* Optional, i32 [B or 1, N], packed [1, T], any int32: positions of query rows and keys for
+     * RoPE alone, in place of `position` (then 0) and shift. Above 2^24 angles have float64's
+     * rounding. Without k_positions, keys have those of the rows. */
     clattn_tensor positions, k_positions;
 
     /* Optional: pairs that rotate by time, height and width, R/2 in sum. Then positions is
@@ -81,10 +80,9 @@ typedef struct clattn_rope_params {
     clattn_rope rope;
     int32_t offset;         /* of every batch item; rope.position + offset is -2^24 to 2^24 - N */
     const int32_t *offsets; /* [B], host memory: an offset for each batch item; offset is then 0 */
-    /* Optional cosines and sines, both f32, f16 or bf16, that replace base and scaling (then 0):
-     * [P, R/2] by position, or [B or 1, N, R/2] by row, without positions. Entries of
-     * rope.positions are clamped to 0 .. P - 1; other positions must be in range.
-     * [ONNX RotaryEmbedding] */
+    /* Optional, both f32, f16 or bf16, in place of base and scaling (then 0). [P, R/2] by position,
+     * or [B or 1, N, R/2] by row, without positions. rope.positions are clamped to 0 .. P - 1;
+     * others must be in range. [ONNX RotaryEmbedding] */
     clattn_tensor cos, sin;
     const clattn_progress *progress; /* optional: see clattn_progress */
 } clattn_rope_params;

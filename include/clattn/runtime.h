@@ -112,7 +112,7 @@ typedef struct clattn_device {
     cl_device_id device;
 } clattn_device;
 
-/* Which extensions a device has for sub-groups: bits of clattn_capabilities.subgroup_ways. */
+/* Extensions for sub-groups: bits of clattn_capabilities.subgroup_ways. */
 #define CLATTN_SUBGROUPS_KHR 1u           /* cl_khr_subgroups, or a feature of OpenCL C 3.0 */
 #define CLATTN_SUBGROUPS_INTEL 2u         /* cl_intel_subgroups, with shuffles */
 #define CLATTN_SUBGROUPS_SHUFFLE_KHR 4u   /* cl_khr_subgroup_shuffle */
@@ -121,13 +121,12 @@ typedef struct clattn_device {
 #define CLATTN_SUBGROUPS_SIZE_QCOM 32u    /* cl_qcom_reqd_sub_group_size */
 #define CLATTN_SUBGROUPS_MATRIX_INTEL 64u /* cl_intel_subgroup_matrix_multiply_accumulate */
 
-/* Instructions beyond OpenCL C that a driver's compiler accepts: bits of
- * clattn_capabilities.assembly. */
+/* Instructions that a compiler accepts: bits of clattn_capabilities.assembly. */
 #define CLATTN_ASSEMBLY_X86 1u /* inline assembly of x86 */
 #define CLATTN_ASSEMBLY_PTX 2u /* inline assembly of NVIDIA's PTX */
 #define CLATTN_ASSEMBLY_AMD 4u /* built-in functions of AMD's compilers */
 
-/* Capabilities of a device, as its driver reports them. No decision depends on a vendor's name. */
+/* Capabilities of a device, as its driver reports them. */
 typedef struct clattn_capabilities {
     char name[256];             /* CL_DEVICE_NAME, trimmed */
     char vendor[256];           /* CL_DEVICE_VENDOR */
@@ -165,18 +164,16 @@ typedef struct clattn_capabilities {
     uint32_t compute_capability;
     /* CL_DEVICE_WAVEFRONT_WIDTH_AMD, work-items that run together; 0: unknown */
     uint32_t wavefront_width;
-    /* CLATTN_ASSEMBLY_*, or-ed: known for the driver (docs/drivers.md), or found by a survey in
-     * cache_dir. Kernels use no other. */
+    /* CLATTN_ASSEMBLY_*, or-ed: known for the driver (docs/drivers.md), or found by a survey.
+     * Kernels use no other. */
     uint32_t assembly;
     bool driver_known;   /* clattn's suites ran on this driver; other drivers need a survey first */
     bool unified_memory; /* CL_DEVICE_HOST_UNIFIED_MEMORY: CPUs and integrated GPUs */
 } clattn_capabilities;
 
-/* List the devices of all platforms, in the order of the OpenCL loader (opencl.h). The list
- * contract applies. log may be NULL. A platform that fails beside others is skipped, with a line in
- * the log (CLATTN_LOG_INFO).
- *    Threads   any; on PoCL 3.1 list devices before other threads do, since a starting PoCL shows
- *              them none
+/* List the devices of all platforms, in the loader's order. The list contract applies. log may be
+ * NULL. A platform that fails beside others is skipped, with a log line (INFO).
+ *    Threads   any; see docs/drivers.md for PoCL 3.1
  *    Blocking  may load drivers
  *    Returns   INVALID_ARGUMENT       by the list contract
  *              UNSUPPORTED            no OpenCL, platform or device; the log says what was
@@ -196,12 +193,11 @@ CLATTN_API clattn_status clattn_device_describe(cl_device_id device, clattn_capa
 
 /* ---------------------------------------------------------------------------------- context --- */
 
-/* One device with its compiled kernels, scratch memory and measurements. Every call runs on a
- * context. */
+/* One device with its compiled kernels, scratch memory and measurements. */
 typedef struct clattn_context clattn_context;
 
-/* Engines that change the process, for clattn_context_params.engines. See docs/context.md,
- * "Engines".
+/* Engines that change the process, for clattn_context_params.engines. See docs/context.md, "Engines
+ * and measurements".
  *    AMX  x86 matrix tiles for bfloat16 and int8, on Linux with PoCL up to 7 or Intel's CPU
  *         runtime. Magnitudes below 2^-126 count as 0. The context requests tile registers for the
  *         whole process, for good (ARCH_REQ_XCOMP_PERM); signal stacks (sigaltstack) then need 8
@@ -232,7 +228,8 @@ typedef struct clattn_memory {
      * code of memory or resources, else DRIVER. The context stays usable. */
     cl_mem (*create)(void *user, cl_context context, cl_mem_flags flags, size_t bytes, void *host,
                      cl_int *code);
-    /* Replaces clReleaseMemObject; with create only. Commands may still use the buffer. */
+    /* Replaces clReleaseMemObject; with create only. Commands may still use the buffer: wait for
+     * them before reuse. */
     void (*release)(void *user, cl_mem buffer);
     void *user;
 } clattn_memory;
@@ -250,7 +247,7 @@ typedef struct clattn_host_memory {
     void *user;
 } clattn_host_memory;
 
-/* The device of a context, and what the application provides or allows. Strings are copied. */
+/* The device of a context, and its options. Strings are copied. */
 typedef struct clattn_context_params {
     cl_device_id device; /* required; a device or a sub-device (clCreateSubDevices); retained */
     cl_context context;  /* the caller's, with `device`, retained; NULL: clattn creates one */
@@ -263,11 +260,9 @@ typedef struct clattn_context_params {
     /* Text of rows from `clattn tune`, or written by hand, which precede the shipped rows; NULL:
      * shipped rows only. See docs/context.md, "Tuned rows". */
     const char *tuned_rows;
-    /* Ignore all results of clattn_context_measure: plans depend on tuned rows only, and never
-     * change. */
+    /* Ignore results of clattn_context_measure: plans depend on tuned rows only. */
     bool no_measurements;
-    /* Ignore stored rates of engines and stored failures of kernels. New measurements replace
-     * them. */
+    /* Ignore stored rates of engines and failures of kernels, and replace them. */
     bool measure_again;
     /* Accept any OpenCL C expression as score_mod and mask_mod. Such a text can read and write the
      * process's memory, so it must be trusted. */
@@ -334,7 +329,7 @@ typedef struct clattn_engine {
 
 /* Probe the engines, each once, and list them in the order of clattn's table. The list contract
  * applies; NULL and 0 probe nothing. Plans and workspace sizes may change. See docs/context.md,
- * "Engines", for how plans use rates.
+ * "Engines and measurements".
  *    Threads   any
  *    Blocking  about 30 ms for each engine that must be compiled
  *    Returns   INVALID_ARGUMENT  context is NULL, or by the list contract
@@ -355,10 +350,10 @@ typedef struct clattn_unfit {
 } clattn_unfit;
 
 /* List the kernels that the driver refused. A call that needs such a kernel is planned again: with
- * smaller groups, then with other kernels. It fails when the plainest kernel fails. See
- * docs/call.md, "Kernels that a driver refuses". Failed builds are stored in the cache, failed
- * launches only in this context. clattn_context_measure and measure_again forget both. The list
- * contract applies.
+ * smaller groups, then with other kernels. It fails, and lists nothing, when the plainest kernel
+ * fails. See docs/call.md, "Kernels that a driver refuses". Failed builds are stored in the cache,
+ * failed launches only in this context. clattn_context_measure and measure_again forget both. The
+ * list contract applies.
  *    Threads   any.   Blocking: never.
  *    Returns   INVALID_ARGUMENT  context is NULL, or by the list contract */
 CLATTN_API clattn_status clattn_context_unfit(clattn_context *context, clattn_unfit *kernels, size_t capacity,
@@ -402,7 +397,7 @@ CLATTN_API clattn_status clattn_features_get(clattn_context *context, clattn_fea
  *                                why */
 CLATTN_API clattn_status clattn_cache_clean(const char *dir, uint64_t max_bytes, const clattn_log *log);
 
-/* Write new compiled kernels to cache_dir and cache. Destroying a context does the same. NULL is
+/* Write new compiled kernels to cache_dir and cache, as clattn_context_destroy does. NULL is
  * allowed.
  *    Threads: any; the queues that used the context are finished.   Blocking: on the file
  *    system. */

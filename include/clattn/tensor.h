@@ -70,25 +70,15 @@ CLATTN_API const char *clattn_type_name(clattn_type type);
  *
  * An output must not share a byte with any other tensor of the call. The library compares elements
  * of one buffer, sub-buffers and CL_MEM_USE_HOST_PTR. Views may interleave, such as q, k, v and out
- * in [B, N, 4, H, D]. Inputs may overlap.
- Strides that need thousands of comparisons are INVALID_ARGUMENT. Other shared memory is not detected.
+ * in [B, N, 4, H, D]. Inputs may overlap. Strides that need thousands of comparisons are
+ * INVALID_ARGUMENT. Other shared memory is not detected.
  *
- * In every call, a view may have an address in place of a buffer (clattn_features.svm, usm):
- *    svm  OpenCL 2.0 shared virtual memory: from clSVMAlloc, or from malloc with
- *         CL_DEVICE_SVM_FINE_GRAIN_SYSTEM
- *    usm  Intel's unified shared memory: from clHostMemAllocINTEL, clDeviceMemAllocINTEL or
- *         clSharedMemAllocINTEL
- *
- * The address belongs to the context's cl_context and is a multiple of the element size (of 4 for
- * blocks). The whole view is in one allocation. The caller maps and unmaps coarse-grained memory
- * (clEnqueueSVMMap). Overlaps are compared by address.
- *
- * A svm view that leaves its allocation, or an invalid address, is undefined behaviour. Workspaces
- * and packed weights stay buffers. CLBlast reads copies in the workspace: query its size with the
- * addresses set.
+ * In every call, a view may have an address in place of a buffer, if clattn_features.svm or usm is
+ * true: OpenCL 2.0 shared virtual memory, or Intel's unified shared memory. See docs/context.md,
+ * "Addresses in place of buffers".
  *    Returns   UNSUPPORTED       no such memory here
- *              INVALID_ARGUMENT  two of buffer, svm, usm; an unaligned address; usm of another
- *                                context, or too small
+ *              INVALID_ARGUMENT  two of buffer, svm, usm; an address that is no multiple of the
+ *                                element (of 4 for blocks); usm of another context, or too small
  *    Source    OpenCL 2.0 specification, section 5.6; cl_intel_unified_shared_memory 1.0 */
 typedef struct clattn_tensor {
     cl_mem buffer;  /* NULL with svm or usm */
