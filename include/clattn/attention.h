@@ -50,8 +50,8 @@ typedef enum clattn_kernel {
 typedef enum clattn_cascade {
     CLATTN_CASCADE_AUTO = 0, /* the planner decides; the plan says why */
     CLATTN_CASCADE_NEVER,    /* each item reads the past */
-    /* The past is read once, or the call is UNSUPPORTED with the reason. With B = 1 the same as
-     * NEVER. */
+    /* The past is read once, or the call is UNSUPPORTED with the reason. Equal to NEVER if B is
+     * 1. */
     CLATTN_CASCADE_ALWAYS,
     CLATTN_CASCADE_COUNT
 } clattn_cascade;
@@ -88,8 +88,8 @@ typedef struct clattn_score {
     bool window;            /* row i sees p - window_left <= j <= p + window_right; -1: unbounded */
     int32_t window_left, window_right;
 
-    /* [B], host memory: 0 to Nq, rows from there on are not written; 0 to Nkv, keys from there on
-     * are hidden. NULL: all */
+    /* [B], host memory; NULL: all. q_lengths, 0 to Nq: later rows are not written. kv_lengths, 0 to
+     * Nkv: later keys are hidden. */
     const int32_t *q_lengths, *kv_lengths;
 
     /* Bool, true keeps: [Nkv], [Nq, Nkv], [H, Nq, Nkv] or [B, H, Nq, Nkv]; a size of 1 repeats. */
@@ -110,7 +110,8 @@ typedef struct clattn_score {
     clattn_tensor mod_buffers[CLATTN_MOD_BUFFERS];
 
     /* Optional: blocks that kernels may skip, from clattn_block_mask_enqueue with the same masks,
-     * positions and lengths. A wrong one is not detected. [FlexAttention's BlockMask] */
+     * positions and lengths. A wrong block mask is not detected, and changes results.
+     * [FlexAttention's BlockMask] */
     clattn_tensor block_mask;
 
     /* P, 0 to below 1: probability to drop a weight after softmax (docs/training.md). Kept weights
@@ -151,9 +152,9 @@ typedef struct clattn_kv {
      * number is (stored - zero) * scale. [KIVI, Liu et al. 2024; ONNX DequantizeLinear] */
     clattn_tensor k_zero, v_zero;
 
-    /* Optional, [B or 1, Hkv, P, D or Dv], of k's and v's type: past rows. Item b has its past rows
-     * 0 to past_length[b] - 1, then the rows of k. 1 in B: all items share the past. RoPE was
-     * applied before; row n of k has position rope.position + past_length[b] + n. */
+    /* Optional past rows [B or 1, Hkv, P, D or Dv], of k's and v's type. The keys of item b are
+     * past rows 0 to past_length[b] - 1, then the rows of k. With 1 in B, all items share the past.
+     * Past rows already have RoPE; row n of k has position rope.position + past_length[b] + n. */
     clattn_tensor past_k, past_v;
     /* [B or 1, Hkv, P], or with D / G behind, of the type and G of k_scale and v_scale */
     clattn_tensor past_k_scale, past_v_scale;
@@ -234,8 +235,8 @@ typedef struct clattn_attention_params {
     /* i32 [B+1]: cu_seqlens_q in a buffer instead. Values are clamped: no access leaves the
      * tensors. */
     clattn_tensor cu_seqlens_q_device;
-    /* Bounds of the rows, and of the packed keys, of the longest sequence. 0 with host arrays:
-     * found there. Required with buffers, 1 or more unless B or T is 0. */
+    /* Bounds of the longest sequence's rows, and packed keys. With host arrays 0 means that the
+     * call finds them. With buffers both are required: 1 or more, unless B or T is 0. */
     int32_t max_q, max_kv;
 
     /* Optional scratch memory of at least clattn_attention_workspace() bytes. The context then
@@ -250,13 +251,12 @@ typedef struct clattn_attention_params {
 /* Which kernel a call uses, and why. */
 typedef struct clattn_plan {
     clattn_kernel kernel;
-    /* the .cl file, such as "flash"; "unfused" for the three of that path */
+    /* the .cl file, such as "flash"; "unfused" for the three kernels of that path */
     char kernel_name[32];
     int tile_q, tile_kv; /* query rows and keys of a tile; 0: no tiles */
     int work_group;      /* work-items */
     int splits;          /* ranges of keys that are computed apart; 1: none */
-    /* keys of a shared past that a launch of its own reads once; 0: none */
-    int prefix_keys;
+    int prefix_keys;     /* keys of a shared past that one launch reads for all items; 0: none */
     /* the kernel uses instructions that a self-test found, such as dot products */
     bool matrix_instructions;
     size_t local_bytes;     /* local memory of a work-group */
@@ -292,8 +292,7 @@ CLATTN_API clattn_status clattn_attention_families(clattn_context *context,
                                                    const clattn_attention_params *params,
                                                    clattn_family *families, size_t capacity, size_t *count);
 
-/* Scratch memory that the call needs, in bytes; usually 0 for flash. Otherwise as
- * clattn_attention_plan. */
+/* Scratch memory of the call in bytes, usually 0 for flash. Otherwise as clattn_attention_plan. */
 CLATTN_API clattn_status clattn_attention_workspace(clattn_context *context,
                                                     const clattn_attention_params *params, size_t *bytes);
 
@@ -313,8 +312,8 @@ CLATTN_API clattn_status clattn_attention_enqueue(clattn_context *context, cl_co
  * they keep whole. Any call with the same masks may use it.
  *    params->score.block_mask  bool [B or 1, H or 1, ceil(Nq / CLATTN_BLOCK_ROWS), ceil(Nkv /
  *                              CLATTN_BLOCK_KEYS)], written: 0 no row of the block sees a key of
- *                              it, 2 all rows see all keys, else 1. An axis of 1 means every batch
- *                              item or head
+ *                              it, 2 all rows see all keys, else 1. An axis of 1 holds for all
+ *                              batch items or heads
  *    params->q, kv, out        only their sizes count
  *    params->score             checked as for the call
  *    other fields              lse, weights, scores, rope, kernel, splits and cascade are ignored

@@ -59,8 +59,7 @@ typedef struct clattn_attention_backward_params {
     clattn_tensor dalibi_slopes; /* f32 [H], with alibi_slopes */
     clattn_tensor dhead_scales;  /* f32 [H], with head_scales */
 
-    /* Optional scratch memory of clattn_attention_backward_workspace() bytes, as in
-     * clattn_attention_params */
+    /* Optional: clattn_attention_backward_workspace() bytes, as in clattn_attention_params */
     cl_mem workspace;
     const clattn_progress *progress; /* optional: see clattn_progress */
 } clattn_attention_backward_params;
@@ -71,7 +70,7 @@ CLATTN_API clattn_status clattn_attention_backward_plan(clattn_context *context,
                                                         const clattn_attention_backward_params *params,
                                                         clattn_plan *plan);
 
-/* Scratch memory that the call needs, in bytes. Otherwise as clattn_attention_workspace. */
+/* As clattn_attention_workspace. */
 CLATTN_API clattn_status clattn_attention_backward_workspace(clattn_context *context,
                                                              const clattn_attention_backward_params *params,
                                                              size_t *bytes);

@@ -28,9 +28,11 @@ typedef enum clattn_norm_kind {
 typedef struct clattn_norm_params {
     clattn_tensor x;        /* [B, N, M] */
     clattn_tensor residual; /* optional [B, N, M], any of the types */
-    /* Optional [B, N, M], x's type, with residual: in place of x or residual, or apart from them */
+    /* Optional [B, N, M], x's type, with residual; it may be x or residual itself, but not overlap
+     * them otherwise */
     clattn_tensor sum;
-    /* [B, N, M], any of the types: in place of x or residual of that type, or apart from them */
+    /* [B, N, M], any of the types; it may be x or residual itself, but not overlap them
+     * otherwise */
     clattn_tensor out;
     clattn_tensor weight, bias; /* optional [M], of one type; without: 1 and 0 */
     clattn_norm_kind kind;
@@ -48,7 +50,7 @@ CLATTN_API clattn_status clattn_norm_enqueue(clattn_context *context, cl_command
 typedef struct clattn_activation_params {
     clattn_tensor x;  /* [B, N, M] */
     clattn_tensor up; /* optional [B, N, M], x's type; required if activation is NONE */
-    /* [B, N, M], any of the types: in place of x or up of that type, or apart from them */
+    /* [B, N, M], any of the types; it may be x or up itself, but not overlap them otherwise */
     clattn_tensor out;
     clattn_activation activation;
 } clattn_activation_params;

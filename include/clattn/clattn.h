@@ -1,8 +1,7 @@
 /* clattn.h: transformer attention on any OpenCL 1.2 device.
  *
- * Read in this order: opencl.h, runtime.h (status, devices, context), tensor.h, rope.h, append.h
- * (caches), attention.h. Then backward.h (gradients), group.h (several devices), layer.h, block.h
- * (norms, tokens), record.h (replays).
+ * Read runtime.h, tensor.h, rope.h and attention.h first. Then: append.h (caches), backward.h
+ * (gradients), group.h (several devices), layer.h, block.h (norms, tokens), record.h (replays).
  *
  * Letters, in all headers:
  *    B batch   H query heads   Hkv key/value heads (H % Hkv == 0; query head h reads h / (H/Hkv))

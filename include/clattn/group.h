@@ -46,7 +46,7 @@ CLATTN_API clattn_status clattn_group_create(const clattn_group_params *params, 
 /* Destroy a group; NULL is allowed.   Threads: no other thread uses the group any more. */
 CLATTN_API void clattn_group_destroy(clattn_group *group);
 
-/* Copy the message of the last failed call on this group. As clattn_context_last_error. */
+/* As clattn_context_last_error, for the last failed call on this group. */
 CLATTN_API size_t clattn_group_last_error(clattn_group *group, char *text, size_t size);
 
 /* The axis along which a call is partitioned. */
@@ -71,7 +71,7 @@ CLATTN_API const char *clattn_deal_name(clattn_deal deal);
 typedef struct clattn_group_attention_params {
     /* progress reports each finished piece; CANCELLED waits for the pieces that are running. */
     clattn_attention_params attention;
-    clattn_deal deal; /* UNSUPPORTED, with the reason, if the call cannot be partitioned so */
+    clattn_deal deal; /* a partition that the call does not allow is UNSUPPORTED, with the reason */
     /* [members]: the share of each member, in any unit. Equal shares and memory make equal bits, if
      * no device fails. NULL: by the rates of earlier calls. */
     const double *shares;
@@ -79,7 +79,7 @@ typedef struct clattn_group_attention_params {
 
 /* The work of one member. */
 typedef struct clattn_group_share {
-    double share;     /* of the call's work that it finished, 0 to 1; in a plan, that it will get */
+    double share;     /* part of the call's work that it did, 0 to 1; in a plan the expected part */
     double gflops;    /* its rate in this call; 0: no work, or its driver keeps no times */
     uint64_t time_ns; /* from its first copy to its last, by its own clock */
     uint64_t bytes_in, bytes_out; /* copied to and from the device */

@@ -89,7 +89,7 @@ typedef struct clattn_layer_params {
     int32_t splits;
     /* Ragged batches, as in clattn_attention_params: x [1, T, M], out [1, T, Mo], lse with 1 in
      * place of B. Keys of x are packed like x, without kv.cu_seqlens_kv. y is packed [1, Tkv, My]
-     * with kv.cu_seqlens_kv, else dense. Rows of out of no sequence are undefined. */
+     * with kv.cu_seqlens_kv, else dense. Rows of out that belong to no sequence are undefined. */
     int32_t sequences, max_q, max_kv;
     const int32_t *cu_seqlens_q; /* [B+1], host memory */
     clattn_tensor cu_seqlens_q_device;
@@ -109,8 +109,8 @@ typedef struct clattn_layer_params {
      * clattn_linear_params */
     clattn_tensor wq_scale, wk_scale, wv_scale, wo_scale, w_gate_scale;
     clattn_tensor wq_zero, wk_zero, wv_zero, wo_zero, w_gate_zero;
-    /* Optional scratch memory of at least clattn_layer_workspace() bytes, as in
-     * clattn_attention_params; CLBlast's own is not part of it. */
+    /* Optional: clattn_layer_workspace() bytes or more, as in clattn_attention_params, without
+     * CLBlast's own. */
     cl_mem workspace;
     /* Optional: of the whole layer. After CANCELLED, out, lse, weights and scores are undefined. */
     const clattn_progress *progress;
@@ -167,8 +167,7 @@ typedef struct clattn_layer_backward_params {
     /* Optional, f32 [S], S from clattn_layer_kept(): results of clattn_layer_forward_enqueue for
      * the same forward call */
     clattn_tensor kept;
-    /* Optional scratch memory of at least clattn_layer_backward_workspace() bytes, as in
-     * clattn_layer_params */
+    /* Optional: clattn_layer_backward_workspace() bytes or more, as in clattn_layer_params */
     cl_mem workspace;
     const clattn_progress *progress; /* optional: of the whole call, see clattn_progress */
 } clattn_layer_backward_params;
@@ -178,26 +177,26 @@ typedef struct clattn_layer_backward_params {
 CLATTN_API clattn_status clattn_layer_kept(clattn_context *context,
                                            const clattn_layer_backward_params *params, int64_t *numbers);
 
-/* Enqueue the forward call of a training step. It writes forward.out as clattn_layer_enqueue does,
- * but with float32 between projections and attention, and `kept`. Other fields of params, packed
- * weights and forward's own workspace and progress are ignored.
+/* Enqueue the forward call of a training step. It writes `kept`, and forward.out as
+ * clattn_layer_enqueue does, but with float32 between projections and attention. It reads forward,
+ * kept, workspace and progress; packed weights and forward's own workspace and progress are
+ * ignored.
  *
- * clattn_layer_backward_enqueue may read `kept` any number of times, while x, y, weights and `kept`
- * are unchanged. Gradients have the same bits as without `kept`. Options without a gradient are
- * UNSUPPORTED, except a score_mod without derivative.
+ * clattn_layer_backward_enqueue may read `kept` any number of times, as long as x, y, weights and
+ * `kept` are unchanged. Gradients have the same bits as without `kept`. Options without a gradient
+ * are UNSUPPORTED, except a score_mod without derivative.
  *    Sizes of zero, lifetime, threads, blocking, returns: as clattn_layer_enqueue. */
 CLATTN_API clattn_status clattn_layer_forward_enqueue(clattn_context *context, cl_command_queue queue,
                                                       const clattn_layer_backward_params *params,
                                                       cl_uint wait_count, const cl_event *wait_list,
                                                       cl_event *event);
 
-/* Scratch memory in bytes; with `kept` also that of the forward call. As clattn_layer_workspace. */
+/* As clattn_layer_workspace; with `kept` also for the forward call. */
 CLATTN_API clattn_status clattn_layer_backward_workspace(clattn_context *context,
                                                          const clattn_layer_backward_params *params,
                                                          size_t *bytes);
 
-/* Compile the call's kernels; with `kept` also those of the forward call. As
- * clattn_layer_prepare. */
+/* As clattn_layer_prepare; with `kept` also for the forward call. */
 CLATTN_API clattn_status clattn_layer_backward_prepare(clattn_context *context,
                                                        const clattn_layer_backward_params *params);
 
@@ -279,8 +278,8 @@ typedef struct clattn_linear_params {
     clattn_tensor w_scale, w_zero;
     /* The same for w_up: the type and number of groups of w_scale, zero points if w has them */
     clattn_tensor w_up_scale, w_up_zero;
-    /* Optional scratch memory of at least clattn_linear_workspace() bytes, as in
-     * clattn_attention_params. Then only CLBlast allocates. */
+    /* Optional: clattn_linear_workspace() bytes or more, as in clattn_attention_params. Then only
+     * CLBlast allocates. */
     cl_mem workspace;
 } clattn_linear_params;
 
@@ -334,7 +333,7 @@ typedef struct clattn_linear_backward_params {
     cl_mem workspace; /* optional: at least clattn_linear_backward_workspace() bytes */
 } clattn_linear_backward_params;
 
-/* Scratch memory of the call, in bytes. As clattn_linear_workspace. */
+/* As clattn_linear_workspace. */
 CLATTN_API clattn_status clattn_linear_backward_workspace(clattn_context *context,
                                                           const clattn_linear_backward_params *params,
                                                           size_t *bytes);

@@ -64,8 +64,7 @@ typedef struct clattn_mpi_params {
     MPI_Comm comm;           /* duplicated; the caller initialises and finalises MPI */
     clattn_context *context; /* this rank's; outlives the clattn_mpi */
     cl_command_queue queue;  /* of that context, in order; a call waits for its earlier commands */
-    /* For plans, equal on all ranks (compared); 0: measured when first needed, the slowest
-     * rank's */
+    /* Rates for plans, equal on all ranks. 0: measured at the first plan, on the slowest rank */
     double link_bytes_per_second; /* from one rank to the next, while all send */
     double link_seconds;          /* latency of a message */
     double flops_per_second;      /* of attention on one rank */
@@ -112,13 +111,13 @@ typedef struct clattn_mpi_attention_params {
     clattn_tensor lse;              /* optional on all ranks: f32 [B, H, nq] */
     clattn_mpi_rows q_rows, kv_rows;
     /* Positions, lengths, i and j count the whole sequence; mask and bias are
-     * [.., nq or 1, Nkv or 1]. Expressions lose one mod_buffer: see docs/devices.md. Dropout is
-     * UNSUPPORTED, block_mask ignored. */
+     * [.., nq or 1, Nkv or 1]. Expressions may use three mod_buffers: see docs/devices.md. Dropout
+     * is UNSUPPORTED, block_mask ignored. */
     clattn_score score;
     clattn_kernel kernel; /* of the local calls */
     clattn_mpi_way way;
-    /* RING: most rows of a piece; 0: 32 MiB of keys and values. Two pieces are in memory, on host
-     * and device. */
+    /* RING: most rows of a piece; 0: as many as 32 MiB of keys and values. Two pieces are in
+     * memory, on host and device. */
     int64_t piece_rows;
 } clattn_mpi_attention_params;
 
@@ -147,7 +146,7 @@ typedef struct clattn_mpi_report {
     int64_t pieces_unsent; /* hops of the ring that no later rank needed */
 } clattn_mpi_report;
 
-/* Plan a call: check, compare and measure, but run nothing of it.   Collective. */
+/* Plan a call: check, compare and measure, but do not run it.   Collective. */
 CLATTN_API clattn_status clattn_mpi_attention_plan(clattn_mpi *world,
                                                    const clattn_mpi_attention_params *params,
                                                    clattn_mpi_plan *plan);

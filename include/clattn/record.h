@@ -11,8 +11,7 @@ extern "C" {
 
 /* A list of launches with their arguments. A replay only enqueues them: it checks, plans, compiles
  * and creates nothing.
- *    clattn_recording_begin(context, queue, &step)            the context's calls on `queue` are
- *    recorded, not run
+ *    clattn_recording_begin(context, queue, &step)            calls on `queue` are recorded
  *    clattn_layer_enqueue(context, queue, ...) ...            any number of calls, of any kind
  *    clattn_recording_end(step)                               later calls on the queue run
  *    clattn_recording_fuse(step)                              optional: fewer launches, on CPUs

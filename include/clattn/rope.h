@@ -63,8 +63,8 @@ typedef struct clattn_rope {
     /* Optional: pairs that rotate by time, height and width, R/2 in sum. Then positions is
      * [3, B or 1, N]. [M-RoPE of Qwen2-VL] */
     int32_t sections[3];
-    /* Pair d uses height where d % 3 == 1 and d < 3 * sections[1], width where d % 3 == 2 and d < 3
-     * * sections[2], else time. [Qwen3-VL] */
+    /* Pair d uses height where d % 3 == 1 and d < 3*sections[1], width where d % 3 == 2 and d <
+     * 3*sections[2], else time. [Qwen3-VL] */
     bool sections_interleaved;
 
     const float *pair_factors; /* [pairs], host memory, with PAIRS only: each 0.25 to infinity */
@@ -80,9 +80,9 @@ typedef struct clattn_rope_params {
     clattn_rope rope;
     int32_t offset;         /* of every batch item; rope.position + offset is -2^24 to 2^24 - N */
     const int32_t *offsets; /* [B], host memory: an offset for each batch item; offset is then 0 */
-    /* Optional, both f32, f16 or bf16, in place of base and scaling (then 0). [P, R/2] by position,
-     * or [B or 1, N, R/2] by row, without positions. rope.positions are clamped to 0 .. P - 1;
-     * others must be in range. [ONNX RotaryEmbedding] */
+    /* Optional, both f32, f16 or bf16, in place of base and scaling (then 0). Shapes: [P, R/2] by
+     * position, or [B or 1, N, R/2] by row, without positions. rope.positions are clamped to 0 .. P
+     * - 1; others must be in range. [ONNX RotaryEmbedding] */
     clattn_tensor cos, sin;
     const clattn_progress *progress; /* optional: see clattn_progress */
 } clattn_rope_params;

@@ -78,11 +78,12 @@ typedef enum clattn_log_level {
 
 /* Receives one message, a line or a build log, without a final newline.
  *    Lifetime  `message` is valid during the call
- *    Threads   the calling threads, several at once; for builds of more than 10 seconds a thread of
- *              the library, which ends before the call. It must not call into the same context */
+ *    Threads   the calling threads, several at once. During builds of more than 10 seconds also a
+ *              thread of the library, which ends before the call does. The function must not call
+ *              into the same context */
 typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *message);
 
-/* The receiver of messages, and which of them it receives. */
+/* The receiver of messages, and its level of detail. */
 typedef struct clattn_log {
     clattn_log_fn fn; /* NULL: no log */
     void *user;
@@ -207,25 +208,25 @@ typedef struct clattn_context clattn_context;
 
 /* The application's own store for compiled kernels and measurements. An entry's name has at most 95
  * letters, digits and points. An entry contains its SHA-256; a damaged entry is rebuilt.
- *    Threads   those of calls, several at once; no calls into the same context */
+ *    Threads   several at once; the functions must not call into the same context */
 typedef struct clattn_cache {
-    /* Return the size of an entry, 0 if missing, and copy it to `bytes` unless that is NULL. NULL:
-     * nothing is loaded. */
+    /* Returns the size of an entry (0: missing), and copies it to `bytes` unless that is NULL.
+     * Optional */
     size_t (*load)(void *user, const char *name, void *bytes, size_t capacity);
-    /* Store an entry in place of one of the same name, or ignore it. NULL: nothing is stored. */
+    /* Stores an entry in place of one of the same name, or ignores it. Optional */
     void (*store)(void *user, const char *name, const void *bytes, size_t count);
     void *user;
 } clattn_cache;
 
 /* Device memory that calls borrow from their context: workspaces that the caller does not pass, and
  * small tables. Probes and clattn_context_measure use other memory.
- *    Threads   those of calls, several at once; no calls into the same context */
+ *    Threads   several at once; the functions must not call into the same context */
 typedef struct clattn_memory {
     /* Most bytes that the context holds, cached and lent; 0: no limit. Cached buffers are released
      * first; a call that needs more is OUT_OF_MEMORY. Released buffers do not count. */
     uint64_t max_bytes;
-    /* Replaces clCreateBuffer. NULL fails the call: OUT_OF_MEMORY where *code is CL_SUCCESS or a
-     * code of memory or resources, else DRIVER. The context stays usable. */
+    /* Replaces clCreateBuffer. A NULL result makes the call OUT_OF_MEMORY if *code is CL_SUCCESS or
+     * a code of memory or resources, else DRIVER. The context stays usable. */
     cl_mem (*create)(void *user, cl_context context, cl_mem_flags flags, size_t bytes, void *host,
                      cl_int *code);
     /* Replaces clReleaseMemObject; with create only. Commands may still use the buffer: wait for
@@ -236,13 +237,14 @@ typedef struct clattn_memory {
 
 /* Host memory of a context, from creation to destruction; all of it is released. Functions without
  * a context, the C library, drivers and CLBlast use other memory.
- *    Threads   those of calls, several at once, until clattn_context_destroy returns; no calls into
- *              the same context */
+ *    Threads   several at once, until clattn_context_destroy returns; the functions must not call
+ *              into the same context */
 typedef struct clattn_host_memory {
-    /* Return bytes (1 or more), aligned like malloc. On NULL the call is OUT_OF_MEMORY with nothing
-     * left behind, or works without the cache. NULL, with release: malloc and free. */
+    /* Returns `bytes` bytes, 1 or more, aligned like malloc. A NULL makes the call OUT_OF_MEMORY,
+     * with nothing left behind, or makes it work without the cache. Without both functions: malloc
+     * and free. */
     void *(*allocate)(void *user, size_t bytes);
-    /* Release memory of allocate: each once, never NULL, on any thread */
+    /* Releases memory of allocate: each once, never NULL, on any thread */
     void (*release)(void *user, void *memory);
     void *user;
 } clattn_host_memory;
@@ -257,8 +259,8 @@ typedef struct clattn_context_params {
      * "Compiled kernels". */
     const char *cache_dir;
     uint64_t cache_max_bytes; /* of all entries; 0: 256 MiB. The least recently used are removed */
-    /* Text of rows from `clattn tune`, or written by hand, which precede the shipped rows; NULL:
-     * shipped rows only. See docs/context.md, "Tuned rows". */
+    /* Rows from `clattn tune`, or written by hand: a text, not a file's name. They precede the
+     * shipped rows. See docs/context.md, "Tuned rows". */
     const char *tuned_rows;
     /* Ignore results of clattn_context_measure: plans depend on tuned rows only. */
     bool no_measurements;
@@ -317,7 +319,7 @@ typedef struct clattn_engine {
     int64_t measured; /* seconds since 1970 (UTC); 0: not probed, or the system has no clock */
     /* timed runs, of which the fastest counts; compared engines are interleaved */
     int runs;
-    float spread; /* by what share of its time the second fastest run was slower */
+    float spread; /* how much slower the second fastest run was, as a share of the fastest */
     /* The two fastest runs agree within a tenth, and with earlier results. Only sure results are
      * stored, and select a CPU's vector width. */
     bool sure;
