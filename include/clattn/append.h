@@ -1,5 +1,5 @@
 /* append.h: calls that change a cache of keys and values: new rows, and a shift of the keys'
- * positions. Included by clattn.h, which has letters, rules and contracts. */
+ * positions. Included by clattn.h (letters, rules, contracts). */
 #ifndef CLATTN_APPEND_H
 #define CLATTN_APPEND_H
 

@@ -1,5 +1,5 @@
-/* attention.h: attention: scores, keys and values, the call, its plan, and the merge of two
- * results. Included by clattn.h, which has letters, rules and contracts. */
+/* attention.h: scores, keys and values, attention, merge. Included by clattn.h (letters, rules,
+ * contracts). */
 #ifndef CLATTN_ATTENTION_H
 #define CLATTN_ATTENTION_H
 
@@ -72,11 +72,10 @@ CLATTN_API const char *clattn_kernel_name(clattn_kernel kernel);
  *    s = s + bias[i,j] - slope[h] * |p - j|         p = i + shift[b]
  *    s = score_mod(s, ...)                          the caller's expression
  *    s = -inf unless all masks keep (i, j)          causality, window, lengths, mask, mask_mod
- *
- * Host arrays are read during the call and copied. */
+ */
 typedef struct clattn_score {
     float scale; /* 0: 1/sqrt(D) */
-    /* [H], host memory: a finite scale for each head, with scale = 0. A 0 here is 0. [Swin
+    /* [H], host memory: a finite scale for each head, with scale = 0. 0 means 0 here. [Swin
      * Transformer V2, Liu et al. 2022, learned logit scale] */
     const float *head_scales;
     float softcap; /* 0: none, else above 0; before bias and masks [FlashAttention, ONNX >= 1.22] */

@@ -1,5 +1,5 @@
-/* backward.h: the gradients of an attention call. Included by clattn.h, which has letters, rules
- * and contracts. */
+/* backward.h: the gradients of an attention call. Included by clattn.h (letters, rules,
+ * contracts). */
 #ifndef CLATTN_BACKWARD_H
 #define CLATTN_BACKWARD_H
 

@@ -1,6 +1,6 @@
 /* block.h: the other steps of a transformer block: norms with residual, activations and gates,
- * embedding rows, and the choice of a token from logits. Included by clattn.h, which has letters,
- * rules and contracts.
+ * embedding rows, and the choice of a token from logits. Included by clattn.h (letters, rules,
+ * contracts).
  *
  * All calls: x and out are [B, N, width] views with a contiguous last axis, stored as f32, f16 or
  * bf16, computed in float32. B or N of 0 does nothing and succeeds; a width of 0 is
@@ -36,7 +36,7 @@ typedef struct clattn_norm_params {
     clattn_tensor out;
     clattn_tensor weight, bias; /* optional [M], of one type; without: 1 and 0 */
     clattn_norm_kind kind;
-    float epsilon; /* 0: 1e-6 for RMS, 1e-5 for LAYER, as frameworks */
+    float epsilon; /* 0: 1e-6 for RMS, 1e-5 for LAYER */
     bool plus_one; /* multiply by 1 + weight [Gemma]; needs weight */
 } clattn_norm_params;
 
@@ -64,7 +64,7 @@ CLATTN_API clattn_status clattn_activation_enqueue(clattn_context *context, cl_c
  * a row of zeros. */
 typedef struct clattn_embedding_params {
     clattn_tensor ids;   /* i32 [B, N], any strides */
-    clattn_tensor table; /* [V, M]; blocks (q8_0, q4_0, q4_1: tensor.h) are [V, M / 32] */
+    clattn_tensor table; /* [V, M]; blocks (tensor.h) are [V, M / 32] */
     clattn_tensor out;   /* [B, N, M], any of the types */
     float scale;         /* 0: 1; sqrt(M) for Gemma */
 } clattn_embedding_params;

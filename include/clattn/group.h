@@ -1,6 +1,5 @@
-/* group.h: one attention call, or its gradients, over several devices of one process, such as a CPU
- * and two GPUs. Tensors are in host memory. Included by clattn.h, which has letters, rules and
- * contracts. */
+/* group.h: one attention call, or its gradients, over several devices of one process. Tensors are
+ * in host memory. Included by clattn.h (letters, rules, contracts). */
 #ifndef CLATTN_GROUP_H
 #define CLATTN_GROUP_H
 

@@ -1,5 +1,5 @@
 /* layer.h: a multi-head attention layer with a model's weights, and one projection alone. Included
- * by clattn.h, which has letters, rules and contracts. */
+ * by clattn.h (letters, rules, contracts). */
 #ifndef CLATTN_LAYER_H
 #define CLATTN_LAYER_H
 
@@ -59,9 +59,9 @@ typedef enum clattn_norm {
  *    heads = heads * sigmoid(x Wgate^T + bgate)               with a gate [Qiu et al. 2025]
  *    out = concat(heads) Wo^T + bo
  *
- * Weight matrices are [out, in] with dense rows, as frameworks store them, or in blocks, or with
- * scales as in clattn_linear_params. Biases are optional. D is wq's rows / heads, and Dv is wv's
- * rows / kv_heads. M need not be heads * D.
+ * Weight matrices are [out, in] with dense rows, or in blocks, or with scales as in
+ * clattn_linear_params. Biases are optional. D is wq's rows / heads, and Dv is wv's rows /
+ * kv_heads. M need not be heads * D.
  *
  * The tensors x, y and out share one type, and so do the weight matrices. Biases and norms may be
  * of any float type.
@@ -242,7 +242,7 @@ CLATTN_API clattn_status clattn_layer_kv_enqueue(clattn_context *context, cl_com
 
 typedef enum clattn_activation {
     CLATTN_ACTIVATION_NONE = 0,     /* x */
-    CLATTN_ACTIVATION_SILU,         /* x * sigmoid(x), also called swish [Elfwing et al. 2017] */
+    CLATTN_ACTIVATION_SILU,         /* x * sigmoid(x), or swish [Elfwing et al. 2017] */
     CLATTN_ACTIVATION_GELU,         /* x * (1 + erf(x / sqrt(2))) / 2 [Hendrycks and Gimpel 2016] */
     CLATTN_ACTIVATION_GELU_TANH,    /* that paper's approximation by tanh */
     CLATTN_ACTIVATION_GELU_QUICK,   /* x * sigmoid(1.702 x) [CLIP] */
@@ -262,7 +262,7 @@ typedef enum clattn_activation {
 typedef struct clattn_linear_params {
     clattn_tensor x;   /* [B, N, K] */
     clattn_tensor out; /* [B, N, M], x's type */
-    clattn_tensor w;   /* [M, K], dense rows, as frameworks store it */
+    clattn_tensor w;   /* [M, K], dense rows */
     clattn_tensor b;   /* optional [M] */
     clattn_projection projection;
     clattn_precision precision;
@@ -318,9 +318,9 @@ CLATTN_API clattn_status clattn_linear_enqueue(clattn_context *context, cl_comma
  *    dx[n,k] = sum_m dout[n,m] w[m,k]      dw[m,k] = sum_n dout[n,m] x[n,k]      db[m] = sum_n
  *                                          dout[n,m]
  *
- * n runs over B and N. Each is a projection with transposed matrices, copied to scratch memory
- * except by a CPU's own kernel. Sums are float32, in one order. Activation, gate and residual are
- * not part of the call. dx, dw and db may each be f32, f16 or bf16. */
+ * n runs over B and N. Each is a projection with transposed matrices. Sums are float32, in one
+ * order. Activation, gate and residual are not part of the call. dx, dw and db may each be f32, f16
+ * or bf16. */
 typedef struct clattn_linear_backward_params {
     clattn_tensor x;    /* [B, N, K], for dw; f32, f16 or bf16, as w and dout */
     clattn_tensor w;    /* [M, K], for dx */

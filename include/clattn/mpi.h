@@ -10,7 +10,8 @@
  *   - If a rank cannot do its part, a second small exchange says so before any large transfer. All
  *     ranks return its status; last_error names the rank. If a rank fails later, all return its
  *     status at the end, and outputs are undefined.
- *   - A rank that hangs or dies blocks or ends the job, as in any MPI program: use a watchdog.
+ *   - A rank that hangs blocks all ranks, as in any MPI program: use a watchdog. A rank that dies
+ *     ends the job.
  *   - MPI errors are DRIVER with MPI's text (MPI_ERRORS_RETURN). MPI defines what works after one.
  *   - Blocking: until this rank's outputs are written.   Lifetime: no argument is used after the
  *     return.   Threads: one at a time for a clattn_mpi; with MPI_THREAD_FUNNELED that of MPI_Init.

@@ -1,4 +1,4 @@
-/* opencl.h: where the library finds OpenCL. Included by clattn.h, which has rules and contracts.
+/* opencl.h: where the library finds OpenCL. Included by clattn.h (rules, contracts).
  *
  * The library is not linked with OpenCL, except when built with -Dopencl=link: without OpenCL an
  * application starts, and calls return UNSUPPORTED. The first request for devices or a context

@@ -1,5 +1,5 @@
 /* record.h: calls that are recorded once and replayed, such as a decoder's step. Included by
- * clattn.h, which has rules and contracts. */
+ * clattn.h (rules, contracts). */
 #ifndef CLATTN_RECORD_H
 #define CLATTN_RECORD_H
 

@@ -1,5 +1,5 @@
-/* rope.h: rotary position embedding (RoPE): its parameters, and calls that apply it, or a Hadamard
- * transform, to one tensor. Included by clattn.h, which has letters, rules and contracts. */
+/* rope.h: rotary position embedding (RoPE): parameters and call; the Hadamard transform. Included
+ * by clattn.h (letters, rules, contracts). */
 #ifndef CLATTN_ROPE_H
 #define CLATTN_ROPE_H
 
@@ -80,9 +80,9 @@ typedef struct clattn_rope_params {
     clattn_rope rope;
     int32_t offset;         /* of every batch item; rope.position + offset is -2^24 to 2^24 - N */
     const int32_t *offsets; /* [B], host memory: an offset for each batch item; offset is then 0 */
-    /* Optional, both f32, f16 or bf16, in place of base and scaling (then 0). Shapes: [P, R/2] by
-     * position, or [B or 1, N, R/2] by row, without positions. rope.positions are clamped to 0 .. P
-     * - 1; others must be in range. [ONNX RotaryEmbedding] */
+    /* Optional tables of cosines and sines in place of base and scaling (then 0), f32, f16 or bf16.
+     * Shapes: [P, R/2] by position, or [B or 1, N, R/2] by row, without positions. rope.positions
+     * are clamped to 0 .. P - 1; others must be in range. [ONNX RotaryEmbedding] */
     clattn_tensor cos, sin;
     const clattn_progress *progress; /* optional: see clattn_progress */
 } clattn_rope_params;

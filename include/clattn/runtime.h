@@ -1,5 +1,4 @@
-/* runtime.h: status, log, devices and contexts. Included by clattn.h, which has rules and
- * contracts. */
+/* runtime.h: status, log, devices and contexts. Included by clattn.h (rules, contracts). */
 #ifndef CLATTN_RUNTIME_H
 #define CLATTN_RUNTIME_H
 
@@ -280,9 +279,8 @@ typedef struct clattn_context_params {
     clattn_host_memory host_memory;
 } clattn_context_params;
 
-/* Create a context. Kernels are compiled at first use, or by _prepare functions. The context caches
- * scratch buffers, so that a repeated call creates none: see docs/context.md, "Memory". A driver
- * may end the process at its first kernel: see docs/drivers.md.
+/* Create a context. It caches scratch buffers, so that a repeated call creates none: see
+ * docs/context.md, "Memory". A driver may end the process at its first kernel: see docs/drivers.md.
  *    Lifetime  destroy it with clattn_context_destroy; params is read during the call and copied
  *    Threads   any
  *    Blocking  the driver may

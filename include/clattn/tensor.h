@@ -1,5 +1,4 @@
-/* tensor.h: views of buffers, and the storage types. Included by clattn.h, which has rules and
- * contracts. */
+/* tensor.h: views of buffers, and the storage types. Included by clattn.h (rules, contracts). */
 #ifndef CLATTN_TENSOR_H
 #define CLATTN_TENSOR_H
 
