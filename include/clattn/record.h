@@ -29,8 +29,7 @@ typedef struct clattn_recording clattn_recording;
  * the recording. Meanwhile:
  *    - calls have no event, wait_list or progress: INVALID_ARGUMENT
  *    - CLATTN_PROJECTION_CLBLAST is UNSUPPORTED, and AUTO selects clattn's kernels, on all queues
- *      of the context:
- *      query plans and workspace sizes between begin and end
+ *      of the context. Query plans and workspace sizes between begin and end
  *    - no other thread enqueues on the queue through this context, and no mpi.h call uses the queue
  *    - the application's own commands and groups (group.h) run at once
  *
