@@ -1,7 +1,7 @@
 #!/bin/sh
 # Every kernel on small cases under Oclgrind, which sees reads and writes out of bounds, data races and barriers that
 # not all work-items reach. Its exit status is 0 even then: the log must be empty.   $1 build folder; $2 some: each family has one
-# in 48 of the cases, each run other ones, projections one in 10, matrix engines and gradients one in 8
+# in 48 of the cases, each run other ones, projections one in 6, matrix engines and gradients one in 8
 set -eu
 command -v oclgrind >/dev/null || { echo "no oclgrind"; exit 77; }
 # Unoptimised: it then sees every access as written, and does not meet a hint that clang's inliner leaves where a function
@@ -31,7 +31,7 @@ while read -r run cases; do
     some:gradients*) export CLATTN_TEST_EVERY="8/$((run_number % 8))" && gradients_least=1 ;;
     some:all | some:decode) export CLATTN_TEST_EVERY="48/$((run_number % 48))" ;;
     some:bf16 | some:i8) export CLATTN_TEST_EVERY="8/$(((run_number + 3) % 8))" && engine_least=1 ;;
-    some:*) export CLATTN_TEST_EVERY="10/$((run_number % 10))" ;; # which have few cases, or take few
+    some:*) export CLATTN_TEST_EVERY="6/$((run_number % 6))" ;; # which have few cases, or take few
     esac
     rows=$(sed -n "s/^OCLGRIND(\"$run\", \"[^\"]*\", \"\(.*\)\")\$/\1/p" $table)
     case $cases in

@@ -12,9 +12,9 @@ bench() {
         # shellcheck disable=SC2086
         case " $* " in *" ${option% *} "*) ;; *) set -- $option "$@" ;; esac
     done
-    run bench --max-ms 10 --limits "$limits" --cache-dir "$cache" "$@"
+    run bench --max-ms $time --limits "$limits" --cache-dir "$cache" "$@"
 }
-limits=on
+limits=on time=10
 # Kernels are compiled unoptimised where $plainly says so (driver.sh), but those of projections, whose rates the library measures.
 how=${plainly:-}
 # shellcheck disable=SC2086
@@ -32,9 +32,9 @@ cache=off
 bench --op decode,attend-backward --causal both -o json >"$work/more.json"
 how= # CLBlast is measured in what follows, which takes half a minute of unoptimised kernels
 bench --op layer --causal both -o json >"$work/layers.json"
-limits=on
+limits=on time=100 # a run of more than ten times this is given up, also on a machine with other work
 bench --op linear,layer --projection auto,clblast,native -o json >"$work/projections.json"
-limits=off
+limits=off time=10
 bench --op linear --d-model 40 -n 1,33 -b 3 -o json >"$work/linear.json"
 bench --op linear --precision exact,split --packed both -o json >"$work/packed.json"
 how=${plainly:-}
