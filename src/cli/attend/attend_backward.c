@@ -1,7 +1,10 @@
-// attend_backward.c: the gradients of a call of clattn attend: --grad-out and what is asked for with it.
+// attend_backward.c: the gradients of `clattn attend`: --grad-out and the gradients that the user
+// requests with it.
 #include "cli/attend/attend.h"
 
-// One result: its option, its view of the call, what it has the shape and type of, and whether its rows are [B,N,H,D] with --layout bshd.
+// One result: its option, its tensor in the backward call's parameters, and the input whose shape
+// and type it has. LIKE_HEADS is one float32 number for each head. All but LIKE_BIAS and LIKE_HEADS
+// are [B,N,H,D] with --layout bshd.
 typedef enum like { LIKE_Q, LIKE_K, LIKE_V, LIKE_BIAS, LIKE_HEADS } like;
 static const struct {
     const char *option;
@@ -65,7 +68,7 @@ int attend_gradients_load(attend *a) {
     return status;
 }
 
-// A result of the shape of a view of the call, which lies as files do.
+// Create result n. Its file has the axes of the input that it is the gradient of.
 static int make_result(attend *a, tensors *t, int n, clattn_attention_backward_params *p) {
     const clattn_attention_params *f = &p->forward;
     attend_gradients *g = &a->gradients;
@@ -89,7 +92,7 @@ int attend_gradients_begin(attend *a, tensors *t) {
     if (!g->out) return -1;
     if (a->bshd) p->dout = tensors_swap_heads(p->dout);
     if (status < 0 && g->lse) status = tensors_upload(t, &g->lse_array, &p->dlse);
-    // What gradients are made of, where nobody else wants it.
+    // Backward needs the log-sum-exp. Allocate it if the user did not request it with --lse.
     if (status < 0 && !a->lse)
         status = tensors_output(t, ARRAY_F32, 3, a->params.q.shape, &a->lse_array, &a->params.lse);
     p->forward = a->params, p->score_mod_gradient = g->score_mod;

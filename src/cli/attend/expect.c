@@ -27,7 +27,7 @@ option_group expect_group(expect *e) {
     return (option_group){"check", OPTION_ROWS(rows), e};
 }
 
-// Its type and shape alone.
+// Read only the type and shape.
 static int find_values(expect *e) {
     reason error;
     load_place place;
@@ -73,7 +73,7 @@ int expect_fits(const expect *e, const array *result, int row_axis) {
 
 int expect_add(expect *e, const array *result, array *values, int row_axis, const int64_t *rows) {
     float *got = NULL, *want = NULL;
-    if (isnan(e->error)) return -1; // which stays
+    if (isnan(e->error)) return -1; // a NaN difference is final
     if (result->type == ARRAY_BF16 && values->type == ARRAY_U16) values->type = ARRAY_BF16;
     if (!array_to_f32(result, &got) || !array_to_f32(values, &want)) {
         free(got);
@@ -86,7 +86,7 @@ int expect_add(expect *e, const array *result, array *values, int row_axis, cons
     for (int64_t i = 0; i < count; i++) {
         const int64_t mine = i / inner % result->shape[row_axis], row = rows ? rows[mine] : mine;
         if (e->rows && row >= e->rows[i / per_batch]) continue;
-        // The same infinity twice differs by 0.
+        // Equal infinities differ by 0.
         const double difference = got[i] == want[i] ? 0.0 : fabs((double)got[i] - (double)want[i]);
         if (!(difference <= e->error)) e->error = difference;
         if (isnan(difference)) break;

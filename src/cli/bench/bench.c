@@ -1,9 +1,10 @@
-// bench.c: clattn bench: what to measure and where, and the table of what came out.
+// bench.c: the command `clattn bench`: parse what to measure and where, run it, and write the
+// table.
 #include "verification/words/words.h"
 #include "cli/bench/bench.h"
 #include "cli/ranks/ranks.h"
 
-// By its ending; JSON without one. -1: an ending that none of the formats has.
+// The table's format by the file name's ending. No ending: JSON. An unknown ending: -1.
 static int format_of(const char *path) {
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
     for (int i = 0; dot && bench_formats[i]; i++)
@@ -30,7 +31,7 @@ static bool check_save(void *target, const char *value, char why[256]) {
     return format_of(value) >= 0;
 }
 
-// tool_bench has looked for it.
+// An error here: tool_bench handles --mpi before it parses the other options.
 static bool refuse_mpi(void *target, const char *value, char why[256]) {
     (void)target, (void)value;
     snprintf(why, 256, "is written out and on the program's own line: clattn bench --mpi --help");
@@ -38,7 +39,7 @@ static bool refuse_mpi(void *target, const char *value, char why[256]) {
 }
 
 static const char *const no_yes_both[] = {"no", "yes", "both", NULL}, *const off_on[] = {"off", "on", NULL};
-// names_ops, and one more word for the last of them.
+// names_ops, and attend-backward as a second name for backward.
 static const char *const bench_ops[] = {"attend",   "decode",          "layer", "linear",
                                         "backward", "attend-backward", NULL};
 #define AS_AXIS(axis) AS_NUMBERS(bench, lists[BENCH_AXIS_##axis])
@@ -134,7 +135,8 @@ static int save_submission(const bench *b) {
     reason error;
     size_t bytes = 0;
     if (!b->submit || b->rows == 0) return -1;
-    if (interrupt_asked()) return -1; // which is told; a part of the set is no submission
+    // an interrupted run has measured only part of the set, which is no submission
+    if (interrupt_asked()) return -1;
     const double max_ms = b->settings.measure.max_ms > 0.0 ? b->settings.measure.max_ms : 1000.0;
     char *text = bench_submit_text(b->table, max_ms, &bytes);
     const bool ok = text && file_write_whole(b->submit, text, bytes, error);
@@ -156,7 +158,7 @@ static int print_table(const bench *b) {
     return -1;
 }
 
-// The shapes whose options are measured: calls of attention without any.
+// Make the cases whose options are measured. They must be calls of attention without any option.
 static bool make_option_cases(bench *b, bool listed, char why[256]) {
     char standard[256] = "";
     for (int n = 0; bench_option_cases[n]; n++) {
@@ -175,7 +177,7 @@ static bool make_option_cases(bench *b, bool listed, char why[256]) {
     return true;
 }
 
-// The names of a file, one a line, as those of --case.
+// Read case names from a file, one a line, and join them with commas as --case expects.
 static int read_batch(bench *b, char **names) {
     unsigned char *text = NULL;
     size_t bytes = 0, used = 0;
@@ -207,7 +209,7 @@ static bool make_cases(bench *b, char why[256]) {
     return false;
 }
 
-// Makes no, yes and both a list with each of the two at most once.
+// Replace the words no, yes and both by the values 0 and 1, each at most once.
 static void expand_both(option_list *list) {
     bool wanted[2] = {false, false};
     for (int i = 0; i < list->count; i++)
@@ -237,7 +239,8 @@ static int parse(bench *b, int argc, char **argv) {
     return status < 0 ? options_check_outputs(&line) : status;
 }
 
-// The options of --against, by spaces, as a second request that shares the rest with the first.
+// Parse the options in --against, separated by spaces, as a second request. Options that are not
+// named there are the command's.
 static int parse_against(bench *b, bench *other, char words[512]) {
     char *argv[64] = {(char[]){"bench"}};
     int argc = 1;
@@ -271,7 +274,8 @@ static int measure_all(bench *b) {
     int status = together ? bench_run_group(b) : bench_run_devices(b);
     if (status < 0) status = print_table(b);
     if (status < 0) status = save_submission(b);
-    if (status < 0) status = save_table(b); // last: a table that cannot be saved has at least been seen
+    // last, so that a table that cannot be saved has been printed
+    if (status < 0) status = save_table(b);
     json_decref(b->table);
     if (status >= 0) return status;
     if (interrupt_asked())

@@ -25,7 +25,7 @@ int bench_against_complete(const bench *b, bench *other) {
     return -1;
 }
 
-// A session and a call on it that is ready and has given the right result.
+// Open a session, prepare a call on it, run the call once and verify its result.
 static bench_status make_ready(bench_call *p, session *s, const clattn_device *device, const char *rows,
                                const bench_settings *settings, bench_row *row) {
     clattn_context_stats stats = {0};

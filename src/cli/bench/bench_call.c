@@ -1,14 +1,15 @@
-// bench_call.c: one case made real for the bench: its inputs and output on the device, its mask, the plan, the workspace and the call.
+// bench_call.c: set up one bench case on a device: inputs, output, mask, plan, workspace and call.
 #include "verification/case/case_mods.h"
 #include "verification/device/opencl.h"
 #include "verification/limits/model.h"
 #include "cli/bench/bench_baseline.h"
 #include "cli/bench/bench_call.h"
 
-// In 64ths of the sequence: their ends are not those of tiles.
+// Lengths of the documents in 64ths of the sequence, chosen so that documents do not end where
+// tiles end.
 static const int parts[] = {7, 19, 3, 23, 12};
 
-// The document of a key; rows are the last of the sequence.
+// The document of key j. Query rows are the last rows of the sequence.
 static int document_of(const struct test_case *t, int64_t j) {
     int64_t end = 0;
     int n = 0;
@@ -24,7 +25,9 @@ static int document_of_row(const struct test_case *t, int64_t i) {
     return document_of(t, j < 0 ? 0 : j);
 }
 
-// A mask that is given lies in a table that repeats; one that is only compared with, in the host's memory: 268 MB of it.
+// A mask that the kernel reads must fit the table of GUARDED_PERIOD elements, which repeats. The
+// reference's mask for BENCH_MASK_DOCUMENTS_MOD is stored whole in host memory: at most 1 << 25
+// elements, 268 MB.
 bool bench_mask_fits(const struct test_case *t, bench_mask how, char why[256]) {
     const int64_t pairs = t->n_q * t->n_kv;
     const bool given = how != BENCH_MASK_DOCUMENTS_MOD, fits = pairs <= (given ? GUARDED_PERIOD : 1 << 25);
@@ -91,7 +94,7 @@ static bench_status status_of(bench_call *p, clattn_status status, char why[256]
     return status == CLATTN_UNSUPPORTED ? BENCH_UNSUPPORTED : BENCH_FAIL;
 }
 
-// More than the device takes is no failure of the case.
+// A case that needs more memory than the device has is unsupported, not failed.
 static bench_status count_bytes(bench_call *p, double bytes, double largest, char why[256]) {
     const clattn_capabilities *of = p->session->capabilities;
     p->bytes += bytes;
@@ -137,7 +140,8 @@ bench_status bench_call_create(bench_call *p, session *s, const bench_case *c, c
     double largest = 0;
     *p = (bench_call){.session = s, .c = *c, .place = session_place(s)};
     p->c.test = case_complete(&c->test);
-    p->place.bare = true; // large tensors, which are timed: one copy on the host less
+    // save one host copy of the large tensors, which are timed and not guarded
+    p->place.bare = true;
     p->place.guard = 0;
     snprintf(kernel, 32, "%s", p->c.test.composed ? "clblast" : "");
     if (p->c.test.composed && !composition_can(&p->c.test, why)) return BENCH_UNSUPPORTED;

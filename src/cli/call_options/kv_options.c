@@ -1,5 +1,5 @@
-// kv_options.c: where keys lie besides --k and --v: past rows, and pages; rows that the call appends; sequences of different lengths in
-// files that have them one behind the other.
+// kv_options.c: options for keys and values other than --k and --v: past rows, pages, rows that the
+// call appends, and packed sequences of different lengths.
 #include "cli/call_options/call_options.h"
 #include "verification/limits/model.h"
 
@@ -32,7 +32,7 @@ option_group kv_past_group(kv_options *o) {
     return (option_group){"past", kv_rows, 5, o};
 }
 
-// A prefix is a past of all items.
+// A prefix becomes a past with a batch axis of 1, which all items share.
 static int take_prefix(kv_options *o) {
     if (!o->prefix_k && !o->prefix_v) return -1;
     if (!o->prefix_k != !o->prefix_v)

@@ -6,8 +6,8 @@
 #include "verification/words/words.h"
 #include "cli/files/formats.h"
 
-// Options that are a file of one number a head, or a batch item, and the pointer of clattn_score that it becomes: heads hold floats,
-// batch items integers.
+// Options whose file has one number for each head (floats) or each batch item (integers). `field`
+// is the offset of the pointer in clattn_score that receives the numbers.
 typedef enum score_axis { AXIS_HEADS, AXIS_BATCH } score_axis;
 static const struct score_file {
     const char *option, *help;
@@ -136,7 +136,6 @@ static int choose_alignment(score_options *o) {
     return -1;
 }
 
-// [count] integers from i4 or i8.
 int score_options_integers(const char *option, const char *spec, int64_t count, int32_t **result) {
     array a;
     if (!spec) return -1;
@@ -187,7 +186,7 @@ static int load_offset(score_options *o, int64_t batch) {
     return score_options_integers("offset", o->offset, batch, &o->offsets);
 }
 
-// One row of score_files: the numbers are o's, and o->score points to them.
+// Load the file of one row of score_files. `o` owns the numbers, and o->score points to them.
 static int load_file(score_options *o, int i, int64_t count) {
     const struct score_file *file = &score_files[i];
     char *field = (char *)&o->score + file->field;
@@ -201,13 +200,13 @@ static int load_file(score_options *o, int i, int64_t count) {
     return status;
 }
 
-// Loads one buffer that an expression reads.
+// Load one buffer that an expression reads.
 static int load_buffer(score_options *o, int n) {
     const int status = tensors_load("buffer", o->buffer[n], -1, &o->buffer_array[n]);
     return status >= 0 ? status : tensors_narrow("buffer", &o->buffer_array[n], false);
 }
 
-// An option whose effect hangs on another that is not there would pass in silence.
+// Reject options that have no effect because another option is missing.
 static int check_effects(const score_options *o) {
     const bool mods = o->score.score_mod || o->score.mask_mod;
     const bool positions = o->rope || o->score.window || o->file[SCORE_ALIBI] || mods;

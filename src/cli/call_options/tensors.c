@@ -89,7 +89,7 @@ static int make_buffer(tensors *t, const array *a, cl_mem *buffer) {
 }
 
 int tensors_upload(tensors *t, const array *a, clattn_tensor *view) {
-    // One more than the type; 0: it has no use on a device.
+    // CLATTN_TYPE_... plus 1. 0: the type is unsupported on a device.
     static const int types[ARRAY_TYPE_COUNT] = {[ARRAY_F32] = 1 + CLATTN_TYPE_F32,
                                                 [ARRAY_F16] = 1 + CLATTN_TYPE_F16,
                                                 [ARRAY_BF16] = 1 + CLATTN_TYPE_BF16,

@@ -1,10 +1,10 @@
-// commands.c: the sub-commands by name, and what is made of their tables: clattn completion and clattn manual, in the form that a shell
-// or man reads. A command is asked for its help, which options_text.c then prints in that form.
+// commands.c: the table of sub-commands, and the commands `completion` and `manual`. These run
+// every command with --help while options_text.c prints in the form of a shell or of man.
 #include "cli/common/commands.h"
 #include "cli/files/file.h"
 #include "cli/common/tool.h"
 
-// Sub-commands: argv[0] is the command's own name.
+// Runs a sub-command. argv[0] is the command's name.
 typedef int command_run(int argc, char **argv);
 command_run tool_devices, tool_doctor, tool_attend, tool_layer, tool_heatmap, tool_verify, tool_bench,
     tool_tune, tool_compare, tool_report, tool_completion, tool_manual;
@@ -93,7 +93,7 @@ static int print_completion(int shell, FILE *to) {
     return status;
 }
 
-// The same as an object, for who asks every command for one.
+// Print the completion script as a JSON object.
 static int completion_json(int shell, const char *name) {
     memory_file m;
     FILE *to = memory_file_open(&m);
@@ -173,7 +173,7 @@ static int print_program(void) {
     return EXIT_DONE;
 }
 
-// The tables of one command, or of all.
+// Print the option tables of one command, or of all, as JSON.
 static int manual_json(const tool_command *command) {
     int status = EXIT_DONE;
     options_text_choose(OPTIONS_JSON, NULL);

@@ -1,12 +1,14 @@
-// options_words.c: words of torch, FlashAttention, ONNX, numpy and other programs for what an option of clattn sets, or for one of its
-// values. An unknown option or value is refused, and the refusal names the option or value that it means here.
+// options_words.c: names that torch, FlashAttention, ONNX, numpy and other programs use for
+// clattn's options and values. An unknown option or value is an error, and the error line names
+// clattn's own word.
 #include <ctype.h>
 
 #include "cli/common/options.h"
 #include "cli/common/tool.h"
 
-// Words separated by spaces, without leading dashes, with a dash where others write _. The first of `options` that the command has is what
-// they mean. `note` is the sentence of a command that has none of them; where it begins with a space it follows the option's name.
+// `words` are names separated by spaces, without leading dashes, with _ replaced by a dash. They
+// mean the first of `options` that the command has. `note` is printed if the command has none of
+// these options. A note that begins with a space follows the option's name.
 typedef struct usual_option {
     const char *words, *options, *note;
 } usual_option;
@@ -163,7 +165,8 @@ static const usual_option usual_options[] = {
     {"version", "", "clattn --version prints it"},
 };
 
-// Another word for a value; `note` in place of "did you mean". A note counts where the list has the value.
+// Other words for a value. `note` replaces "did you mean". An entry applies if the option accepts
+// `value`.
 typedef struct usual_value {
     const char *words, *value, *note;
 } usual_value;
@@ -225,7 +228,7 @@ static const option_row *row_named(const command_line *line, const char *name, s
     return NULL;
 }
 
-// The first of the names, separated by spaces, that the command has.
+// The first of the names, separated by spaces, that the command has as an option.
 static const option_row *first_of(const command_line *line, const char *names) {
     const option_row *row = NULL;
     for (const char *at = names; *at && !row; at += strspn(at, " ")) {
@@ -242,7 +245,7 @@ static const char *name_row(const option_row *row, const char *note, char text[2
     return text;
 }
 
-// By letters: the nearest name of the table.
+// The option with the nearest spelling.
 static const option_row *nearest_row(const command_line *line, const char *name, size_t length) {
     const char *names[OPTIONS_MOST], *near;
     char wanted[128];

@@ -1,4 +1,5 @@
-// devices.c: clattn devices: every platform and device, what it can do, and which kernel the planner would take. devices_page.c prints it.
+// devices.c: the command `clattn devices`: every platform and device, its capabilities, and the
+// kernels that the planner would select. devices_page.c prints the page.
 #include <jansson.h>
 
 #include "verification/device/choose_device.h"
@@ -56,7 +57,7 @@ static json_t *engines_json(const devices_engines *list) {
     return engines;
 }
 
-// Left empty where the device takes no context.
+// Plan one example. Its families stay empty if the device cannot create a context.
 static void plan_example(session *s, devices_example *e) {
     clattn_attention_params p = {.q = clattn_tensor_bhsd(NULL, e->type, 1, 32, e->n_q, 128),
                                  .kv.k = clattn_tensor_bhsd(NULL, e->type, 1, 8, 4096, 128)};
@@ -92,7 +93,7 @@ static json_t *device_json(const devices_page *page) {
     return device;
 }
 
-// Whether --device means this one, and it tells of itself.
+// Describe a device. Returns false if --device does not select it or it reports no capabilities.
 static bool tell_device(session *s, devices_page page, const clattn_device *device, json_t *all,
                         progress *asked) {
     const common_options *o = &s->options;
@@ -117,7 +118,7 @@ static bool tell_device(session *s, devices_page page, const clattn_device *devi
     return true;
 }
 
-// The place of the device that a command takes without --device, `count`: none.
+// The index of the device that a command uses without --device; `count` if there is none.
 static size_t find_default(const clattn_device *devices, size_t count) {
     const char *named = getenv("CLATTN_DEVICE");
     const clattn_device *other = NULL,

@@ -33,7 +33,8 @@ static int check_request(const several_options *o, const common_options *common)
     return -1;
 }
 
-// Each word of the list a session. The sessions stay where they are: their contexts log to them.
+// Open a session for each name in the list. Sessions must not move, because their contexts log to
+// them.
 static int open_sessions(several *all, const several_options *o, const common_options *common) {
     char words[512];
     if (strlen(o->devices) >= sizeof words) return tool_wrong("--devices: more than 511 letters");
@@ -47,7 +48,8 @@ static int open_sessions(several *all, const several_options *o, const common_op
         if (all->count == SEVERAL_MOST) return tool_wrong("--devices: more than %d of them", SEVERAL_MOST);
         const int status = session_open(&all->sessions[all->count], &one);
         if (status >= 0) return status;
-        all->sessions[all->count++].options.device = NULL; // the words end with this function
+        // the name's memory ends with this function
+        all->sessions[all->count++].options.device = NULL;
     }
     return -1;
 }

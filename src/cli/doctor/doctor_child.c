@@ -14,7 +14,7 @@
 
 enum { PLATFORMS = 64, ENGINES = 64 };
 
-// A text from a driver may be no UTF-8.
+// A JSON string of a driver's text, which may not be valid UTF-8.
 static json_t *text_json(const char *text) {
     char copy[1024];
     snprintf(copy, sizeof copy, "%s", text);
@@ -25,7 +25,7 @@ static void keep_line(void *user, clattn_log_level level, const char *text) {
     if (level == CLATTN_LOG_ERROR) snprintf(user, 1024, "%.1023s", text);
 }
 
-// A step that a driver may not survive is named before.
+// Announce a step before it runs, because the driver may crash in it.
 static void begin(const char *what) {
     doctor_answer(json_pack("{s:s}", "begin", what));
 }
@@ -59,7 +59,7 @@ static json_t *platform_text(const platform_calls *calls, cl_platform_id platfor
     return text_json(code == CL_SUCCESS ? text : "");
 }
 
-// A device that does not say what it can do has its failure in words.
+// Report a device, or the error by which it cannot be described.
 static void tell_device(const char *spec, size_t index, cl_device_id device) {
     clattn_capabilities c;
     begin("asking a device what it can do");
@@ -93,7 +93,8 @@ static void tell_platform(const platform_calls *calls, cl_platform_id platform, 
     for (cl_uint i = 0; !none && i < count && i < 64; i++) tell_device(spec, (*index)++, devices[i]);
 }
 
-// In the order of clattn_device_list, so that an index means one device everywhere.
+// Devices are listed in the order of clattn_device_list, so that an index means the same device
+// everywhere.
 static int tell_platforms(const char *spec) {
     char why[1024] = "";
     platform_calls calls;
@@ -168,7 +169,7 @@ static int tell_engines(const common_options *o) {
     return EXIT_DONE;
 }
 
-// Each line is a sign of life.
+// Report each log line, which also shows the parent that this process is alive.
 static void answer_line(void *user, clattn_log_level level, const char *text) {
     char line[200];
     (void)user;

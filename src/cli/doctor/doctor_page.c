@@ -1,4 +1,4 @@
-// doctor_page.c: see doctor_page.h. All of it is made from the report that --json prints.
+// doctor_page.c: see doctor_page.h. The page is made only from the report that --json prints.
 #include <stdarg.h>
 
 #include "cli/common/tool.h"
@@ -81,7 +81,8 @@ static void print_system(const json_t *report) {
              json_integer_value(json_object_get(item, "code")) ? "; clGetDeviceIDs failed" : "");
 }
 
-// Calls by what came of them: those that are right in one line, others in one each.
+// Print the calls by outcome: all right ones in one line, all absent ones in one line, and each
+// failed one in a line.
 static void print_calls(const json_t *device) {
     char right[TEXT_MOST] = "", absent[TEXT_MOST] = "";
     size_t i;

@@ -1,28 +1,31 @@
-// heatmap.c: clattn heatmap: attention weights, or what masks hide, and tokens in, a picture out (picture.h).
+// heatmap.c: the command `clattn heatmap`: draw attention weights from a file, or the mask of a
+// call (picture.h).
 #include <math.h>
 
 #include "cli/call_options/call_options.h"
 #include "cli/files/formats.h"
 #include "cli/heatmap/picture.h"
 
-// Queries, keys or heads of a picture: far beyond what can be read, far below where pixel counts overflow.
+// The most queries, keys or heads of a picture: more than is readable, and small enough for pixel
+// counts.
 #define HEATMAP_MOST_SIZE 65536
 
 typedef struct heatmap_request {
-    const char *weights; // the file; NULL: a mask is drawn
+    const char *weights; // the file; NULL: draw a mask
     const char *tokens, *y_tokens, *out, *head_list, *dtype;
     int64_t batch, n, n_kv;
     bool by_head;
-    int scale, colour; // of their words
+    int scale, colour; // indices of their words
     float most;
     score_options score;
     common_options common;
 } heatmap_request;
 
-/* Keys beyond which the weights of a row are mostly far below their greatest. */
+// With more keys than this the default scale is logarithmic, because most weights are far below the
+// greatest.
 #define LOGARITHMIC_FROM 64
 
-// All that is loaded for one picture of weights.
+// Everything that is loaded for a picture of weights.
 typedef struct heatmap {
     array weights;
     float *values;
@@ -62,7 +65,7 @@ static bool load_weights(const heatmap_request *r, heatmap *map, reason why) {
     return true;
 }
 
-/* One item of a list of heads, "N" or "N-M", appended to p->head_numbers; moves on to the next. */
+// Parse one item of a list of heads, "N" or "N-M", append its heads, and advance *list.
 static bool take_heads(const char **list, int head_count, heatmap *map) {
     char *end = NULL;
     if (**list < '0' || **list > '9') return false;
@@ -101,7 +104,7 @@ static bool choose_heads(const heatmap_request *r, heatmap *map, reason why) {
     return true;
 }
 
-/* Crop one axis of `size` to its tokens. */
+// Crop one axis of `size` to its tokens.
 static bool crop(const char *path, const tokens *labels, int64_t size, const char *axis, int *kept,
                  reason why) {
     *kept = (int)size;
@@ -165,7 +168,8 @@ static int draw(const heatmap_request *r, heatmap *map, reason why) {
     picture *p = &map->picture;
     float least = 0, greatest = 0;
     picture_range(p, &least, &greatest);
-    p->hides_zero = least == 0 && greatest > 0; /* no weight of a softmax is 0 but by a mask, or underflow */
+    // softmax weights are 0 only where a mask hides them, or by underflow
+    p->hides_zero = least == 0 && greatest > 0;
     p->title = title;
     const bool done = picture_out(p, r->out, r->colour, why);
     const int status = done ? report(r, p) : tool_failed("%s", why);
@@ -191,8 +195,8 @@ static int heatmap_weights(const heatmap_request *r) {
     return status;
 }
 
-// A picture without a file: which keys each row sees by --mask-mod and the other masks, as a device makes of them. The scores of zeros
-// are 0 where a key is seen and -infinity where it is hidden, so that the kernels themselves are asked.
+// A picture of a mask: the keys that each row sees by --mask-mod and the other masks. The kernels
+// compute it: the scores of zero tensors are 0 for a visible key and -infinity for a hidden one.
 typedef struct mask_picture {
     heatmap_request *r;
     int64_t heads;
@@ -214,7 +218,7 @@ static int check_mask(mask_picture *m) {
     return score_options_load(&r->score, 1, m->heads);
 }
 
-// Finds which pairs are seen: what is left of a score of 0.
+// Compute the masked scores of zero tensors, which show the visible pairs.
 static int find_seen(mask_picture *m, session *s, tensors *t) {
     clattn_attention_params p = {.scores_at = CLATTN_TAP_MASKED};
     const int64_t q[4] = {1, m->heads, m->r->n, 1}, k[4] = {1, 1, m->r->n_kv, 1},
@@ -345,7 +349,7 @@ static const option_row mask_rows[] = {
 
 enum { OF_PICTURE, OF_WEIGHTS, OF_MASK, OF_SCORES, OF_ALL };
 
-// Options of the other kind of picture would be without effect.
+// Reject options of the other kind of picture, because they would have no effect.
 static int check_request(const heatmap_request *r, const command_line *line) {
     const char *const *given = line->given;
     const common_options *c = &r->common;
@@ -366,7 +370,8 @@ static int check_request(const heatmap_request *r, const command_line *line) {
     return -1;
 }
 
-// The options of a call without --scale, which changes no mask: of a heatmap that is how weights become colours.
+// The score options without --scale: it changes no mask, and heatmap's own --scale maps weights to
+// colours.
 static option_group mask_group(score_options *o) {
     option_group group = score_group(o);
     for (int n = 0; n < group.count; n++)

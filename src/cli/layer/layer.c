@@ -1,4 +1,4 @@
-// layer.c: clattn layer: multi-head attention with a model's weights.
+// layer.c: the command `clattn layer`: multi-head attention with a model's weights.
 #include "verification/device/measure.h"
 #include "verification/device/opencl.h"
 #include "verification/words/words.h"
@@ -97,7 +97,7 @@ static const option_row layer_rows[] = {
      AS_CHOICE(layer_run, dtype, names_types)},
 };
 
-// Loads this rank's rows of x where rows are shared.
+// Load x or y. If ranks share rows, load only this rank's rows of x.
 static int load_input(layer_run *r, const char *option, const char *spec, array *a) {
     load_place place;
     const bool shared = r->ranks.wanted && !r->weights.share.wanted && a == &r->x_array;
@@ -135,7 +135,7 @@ static int load_inputs(layer_run *r) {
     return status >= 0 ? status : score_options_load(&r->score, batch, heads);
 }
 
-// Projections and attention together.
+// Operations of the projections and of attention.
 static double layer_flops(const clattn_layer_params *p) {
     const clattn_tensor *y = p->y.rank ? &p->y : &p->x;
     const int64_t kv_heads = p->kv_heads ? p->kv_heads : p->heads;
@@ -156,13 +156,14 @@ static double layer_flops(const clattn_layer_params *p) {
     return 2.0 * (rows * of_rows + kv_rows * of_keys) + report_flops(&a);
 }
 
-// Compile the kernels, and run all once where the time would contain the driver's compiler.
+// Compile the kernels. Run the calls once, untimed, if the driver compiles at a kernel's first
+// launch.
 static clattn_status make_ready(layer_run *r, session *s, double flops, clattn_plan *plan,
                                 uint64_t *ready_ns) {
     compiling *const notice = compiling_begin(s);
     clattn_status done = clattn_layer_plan(s->context, &r->params, plan);
     if (done == CLATTN_OK) done = layer_block_prepare(r, s);
-    clFinish(s->queue); // a failure is that of the run that is timed
+    clFinish(s->queue); // A failure of this untimed run shows again in the timed run.
     *ready_ns = measure_clock_ns();
     if (done == CLATTN_OK && compiling_runs_first(s, flops)) {
         done = layer_block_enqueue(r, s);
@@ -187,7 +188,8 @@ static int run_layer(layer_run *r, session *s, tensors *t) {
     clattn_status done = make_ready(r, s, flops, &plan, &ready);
     const uint64_t begun = measure_clock_ns();
     r->params.progress = watch_begin(&seen, s->options.quiet, flops);
-    seen.line.all = flops / layer_flops(&r->params); // the layer's share is what is watched
+    // only the layer itself reports progress: stop its bar at the layer's share
+    seen.line.all = flops / layer_flops(&r->params);
     if (done == CLATTN_OK) done = layer_block_enqueue(r, s);
     watch_end(&seen);
     if (done != CLATTN_OK) return session_status(s, done);

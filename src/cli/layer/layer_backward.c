@@ -1,7 +1,9 @@
-// layer_backward.c: the gradients of a call of clattn layer: --grad-out and what is asked for with it.
+// layer_backward.c: the gradients of `clattn layer`: --grad-out and the gradients that the user
+// requests with it.
 #include "cli/layer/layer_backward.h"
 
-// One result: its option, its view of the call, what it has the shape and type of, and the option of that.
+// One result: its option, its tensor in the backward call, the input whose shape and type it has,
+// and that input's option.
 #define RESULT(option, field, of, with)                                                                      \
     { option, offsetof(clattn_layer_backward_params, field), offsetof(clattn_layer_params, of), with }
 static const struct {
@@ -78,7 +80,7 @@ static array_type type_of(clattn_type type) {
     return type == CLATTN_TYPE_F16 ? ARRAY_F16 : type == CLATTN_TYPE_BF16 ? ARRAY_BF16 : ARRAY_F32;
 }
 
-// Dense, of the shape of what the call is given; or a number a head.
+// Create result n, dense with the shape of its input, or with one number for each head.
 static int make_result(layer_run *r, tensors *t, int n, clattn_layer_backward_params *p) {
     array *a = &r->gradients.arrays[n];
     clattn_tensor *view = (clattn_tensor *)((char *)p + results[n].view);

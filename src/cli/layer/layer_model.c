@@ -1,10 +1,10 @@
-// layer_model.c: how a layer attends: by options, by a model's config.json, or by a preset; what none of them tells, or two of
-// them do, is refused.
+// layer_model.c: a layer's parameters from options, from a model's config.json or from a preset.
+// Missing and contradictory parameters are errors.
 #include <ctype.h>
 
 #include "cli/layer/layer.h"
 
-// --model and --preset say all that names of tensors do not; beside them such options would be without effect, or fight.
+// Reject options that --model or --preset already determine.
 static int check_told(const layer_run *r, const char *by) {
     const score_options *s = &r->score;
     const struct {
@@ -44,7 +44,7 @@ static int check_model_options(const layer_run *r) {
     return r->layer >= 0 ? -1 : tool_wrong("--model: needs --layer N");
 }
 
-// A norm, its weights and its numbers; a gate.
+// Check the options of norm and gate.
 static int check_heads_options(const layer_run *r) {
     const layer_weights *w = &r->weights;
     const char *alone = w->given[LAYER_Q_NORM]           ? "q-norm"
@@ -59,7 +59,8 @@ static int check_heads_options(const layer_run *r) {
     return -1;
 }
 
-// Without a model: what would be without effect, or silently another model's.
+// Without --model, reject options without effect. With llama names, require the options that differ
+// between such models.
 static int check_options(const layer_run *r) {
     const rope_options *rope = &r->rope;
     if (r->layer >= 0) return tool_wrong("--layer: is for --model DIR");
@@ -79,12 +80,12 @@ static int check_options(const layer_run *r) {
                : -1;
 }
 
-// As if each had been said by an option.
+// Copy the model's parameters to the places that the options fill.
 static void take_model(layer_run *r) {
     const model *m = &r->model;
     clattn_score *s = &r->score.score;
     r->params.heads = m->heads, r->params.kv_heads = m->kv_heads;
-    // Sections are the caller's; what else of RoPE is said is refused above.
+    // Only the sections come from options; check_told has rejected all other RoPE options.
     clattn_rope rope = m->rope;
     memcpy(rope.sections, r->rope.rope.sections, sizeof rope.sections);
     rope.sections_interleaved = r->rope.rope.sections_interleaved;
@@ -133,7 +134,7 @@ static int load_preset(layer_run *r) {
     return -1;
 }
 
-// Checks what must be there beside the projections.
+// Check sinks, norms and biases against the model.
 static int check_more(const layer_run *r, const char *by) {
     const model *m = &r->model;
     const bool *present = r->weights.present;
@@ -154,7 +155,8 @@ static int check_more(const layer_run *r, const char *by) {
     return -1;
 }
 
-// Sizes that config.json leaves out are those of the weights, where these do not have the kind's default.
+// If config.json leaves out head size or KV heads and the weights differ from the kind's default,
+// use the weights' sizes.
 static int fit_sizes(layer_run *r) {
     model *m = &r->model;
     const int64_t q = r->weights.arrays[LAYER_WQ].shape[0], k = r->weights.arrays[LAYER_WK].shape[0];
@@ -168,7 +170,7 @@ static int fit_sizes(layer_run *r) {
         m->heads);
 }
 
-// Whether the weights are those that config.json, or the preset, tells of.
+// Check the shapes of the weights against config.json or the preset.
 static int check_model(const layer_run *r) {
     const model *m = &r->model;
     const array *a = r->weights.arrays;
@@ -195,7 +197,7 @@ static int check_model(const layer_run *r) {
     return check_more(r, by);
 }
 
-// Whether an expression names its head, which on a rank is counted from its own first.
+// True if an expression uses the head number h, which on a rank counts from the rank's first head.
 static bool names_head(const char *text) {
     for (const char *at = text; text && *at; at++) {
         const bool before = at > text && (isalnum((unsigned char)at[-1]) || at[-1] == '_' || at[-1] == '.');
@@ -204,7 +206,7 @@ static bool names_head(const char *text) {
     return false;
 }
 
-// Deals this rank its heads, once all are known.
+// Assign this rank its heads, once the counts are known.
 static int layer_shared_deal(layer_run *r) {
     clattn_layer_params *p = &r->params;
     const clattn_score *s = &r->score.score;
@@ -223,7 +225,7 @@ static int layer_shared_deal(layer_run *r) {
     return -1;
 }
 
-// Refuses options that --mpi does not take.
+// Reject options that --mpi does not support.
 int layer_shared_check(layer_run *r) {
     r->score.maps_later = r->expect.later = r->ranks.wanted;
     if (r->ranks.wanted && r->weights.stores.type >= 0)
@@ -263,7 +265,7 @@ static int32_t greatest(const int32_t *x, int64_t count, int32_t least) {
     return least;
 }
 
-// One more than the greatest position.
+// The sequence's length: one more than the greatest position.
 static int64_t length_of(const layer_run *r) {
     int64_t rows = r->rows.whole ? r->rows.whole : r->x_array.shape[1];
     const int64_t batch = ragged_options_batch(&r->ragged, r->x_array.shape[0]);

@@ -1,4 +1,5 @@
-// verify_case.c: see verify_case.h. Inputs, reference and error budget are those of the test suites.
+// verify_case.c: see verify_case.h. Inputs, reference and error budget are those of the test
+// suites.
 #include "cli/verify/verify_case.h"
 
 #include "verification/case/case_check.h"
@@ -7,7 +8,7 @@
 
 enum { MOST_FAMILIES = 64 };
 
-// The family that the plan takes, before it runs.
+// The family that the plan selects, before the case runs.
 static verify_family plan_family(session *s, const struct case_arrays *a) {
     clattn_family all[MOST_FAMILIES];
     clattn_linear_choice choice;
@@ -99,7 +100,8 @@ verify_result verify_run_several(several *all, const struct test_case *test, ver
                                  : s->message);
     case_unbind(&arrays);
     case_free(data);
-    // With scores of 1e7 nothing of the number of keys is left in a log-sum-exp (clattn_merge_params).
+    // With scores of 1e7, a float32 log-sum-exp cannot represent the number of keys
+    // (clattn_merge_params).
     const bool huge = test->contents == CASE_HUGE || test->contents == CASE_HUGE_NEGATIVE;
     const bool lost = status == CLATTN_OK && huge && all->report.deal == CLATTN_DEAL_KEYS;
     if (lost) snprintf(why, 256, "its scores are too large to merge results over some of the keys");
