@@ -1,5 +1,5 @@
-// case_valid.c: whether what the tokens of a case say fits together. Leaves out what the library refuses: a case is a call that
-// it should take.
+// case_valid.c: check that the tokens of a case fit together. Conditions that the library itself
+// rejects are not checked: a case is a call that the library should accept.
 #include <math.h>
 #include <stdio.h>
 
@@ -24,7 +24,8 @@ static bool given_fit(const struct test_case *t, char why[256]) {
     return true;
 }
 
-// Given lengths lie within the tensors, and an item's keys are at least its past rows and new ones.
+// Lengths must be inside the tensors, and an item's keys include at least its past and appended
+// rows.
 static bool lengths_valid(const struct test_case *t, char why[256]) {
     const double *q = t->given[CASE_Q_LENGTHS].x, *keys = t->given[CASE_KV_LENGTHS].x;
     const int q_count = t->given[CASE_Q_LENGTHS].count;
@@ -64,7 +65,7 @@ static bool places_valid(const struct test_case *t, char why[256]) {
     return false;
 }
 
-// The keys of a layer that makes them of x are its rows.
+// If a layer computes its keys from x, query and key lengths must be equal.
 static bool has_same_lengths(const struct test_case *t) {
     bool same = t->given[CASE_Q_LENGTHS].count == t->batch && t->given[CASE_KV_LENGTHS].count == t->batch;
     for (int64_t b = 0; same && b < t->batch; b++)
@@ -98,7 +99,7 @@ static const char *refusal_of_append(const struct test_case *t) {
                : "append: y has up to a million elements";
 }
 
-// Numbers of a byte have no gradient, and huge scores no weights that their own rounding leaves alone.
+// Byte types have no gradient. With huge scores, rounding alone changes the weights.
 static bool backward_valid(const struct test_case *t, char why[256]) {
     const double rows = (double)t->batch * (double)t->heads * (double)t->n_q,
                  keys = (double)t->batch * (double)t->kv_heads * (double)t->n_kv;
@@ -117,7 +118,7 @@ static bool backward_valid(const struct test_case *t, char why[256]) {
            refuse(why, "backward: tensors of at most 2^29 elements, since some are read whole");
 }
 
-// Matrices of blocks have whole ones in each row.
+// Rows of matrices must consist of whole blocks.
 static bool columns_fit(const struct test_case *t) {
     const int numbers = clattn_type_numbers(t->matrix_type);
     return t->width % numbers == 0 && case_layer_width_y(t) % numbers == 0 &&
@@ -140,7 +141,7 @@ static bool layer_valid(const struct test_case *t, char why[256]) {
     return no == NULL;
 }
 
-// Of the matrices of a projection.
+// Check groups, scales and zero points of a projection's matrices.
 static bool matrix_scales_valid(const struct test_case *t, char why[256]) {
     const int64_t group = t->scale_group > 1 ? t->scale_group : 32, columns = t->heads * t->head_dim_v,
                   width_y = case_layer_width_y(t);
@@ -155,7 +156,7 @@ static bool matrix_scales_valid(const struct test_case *t, char why[256]) {
            refuse(why, "groups: multiples of 32 that divide the widths, and heads times dv, or 1");
 }
 
-// Scales in groups, of 16 bits, and zero points, such that a group's numbers tell its scale again.
+// Check groups, scales and zero points, so that a group's numbers reproduce its scale.
 static bool scales_valid(const struct test_case *t, char why[256]) {
     if (case_projects(t)) return matrix_scales_valid(t, why);
     const bool k = CLATTN_TYPE_IS_SCALED(t->kv_type), v = CLATTN_TYPE_IS_SCALED(case_v_type(t)),
@@ -178,7 +179,7 @@ static bool scales_valid(const struct test_case *t, char why[256]) {
            refuse(why, "append: u4 needs zeros");
 }
 
-// Values of a type of their own; k and v in blocks, whose scales are float16.
+// Check a separate type of v, and k and v in blocks, whose scales are float16.
 static bool types_valid(const struct test_case *t, char why[256]) {
     const int of_k = clattn_type_numbers(t->kv_type), of_v = clattn_type_numbers(case_v_type(t));
     if (t->values && (t->packed || t->latent))
@@ -193,7 +194,8 @@ static bool types_valid(const struct test_case *t, char why[256]) {
            refuse(why, "kv: the scale of a block holds no huge numbers");
 }
 
-// Rows of a cache. That keys of one were turned before is the library's to say.
+// Check the blocks of Hadamard-transformed caches. The library itself rejects RoPE of transformed
+// keys.
 static bool rotation_valid(const struct test_case *t, char why[256]) {
     const int32_t blocks[] = {t->k_rotation, t->v_rotation};
     const int64_t sizes[] = {t->head_dim, t->head_dim_v};
