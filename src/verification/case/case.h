@@ -59,7 +59,7 @@
 //    sectiontN sectionhN sectionwN sectionsmixed    sections of M-RoPE in pairs; interleaved
 //    appendN                        the call appends the last N keys of each item (k_new, v_new;
 //                                   a layer computes them: case_layer.h)
-//    mods                           score_mod and mask_mod replace the options that they can express
+//    mods                           score_mod and mask_mod replace options that they can express
 //    modsread                       mods read window, causality and lengths from a buffer
 //    modsgradient                   the case provides score_mod's derivative
 //    blocks                         with the block mask of its mask or mask_mod

@@ -39,7 +39,7 @@ struct reference {
     const clattn_score *score;              // its scalars and host arrays; its tensors are ignored
     const clattn_rope *rope;                // NULL: none
     const double *positions[2]; // explicit ones of rows and keys, [1 or 3, B, N]; NULL: consecutive
-    // Stored keys and values are Hadamard-transformed in blocks of this many columns; 0: no transform.
+    // Stored keys and values are Hadamard-transformed in blocks of this many columns. 0: none.
     int64_t rotation[2];
     clattn_type plain; // F32: exact
     // Periods of tables that repeat: of q, of k and v, of mask and bias. 0: a whole tensor.
