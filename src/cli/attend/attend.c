@@ -12,19 +12,19 @@ static const option_row attend_rows[] = {
     {"q", "FILE", "[B,H,Nq,D] queries: .npy or FILE.safetensors#TENSOR", AS_TEXT(attend, q)},
     {"k", "FILE", "[B,Hkv,Nkv,D] keys; H is a multiple of Hkv", AS_TEXT(attend, k)},
     {"v", "FILE", "[B,Hkv,Nkv,Dv] values", AS_TEXT(attend, v)},
-    {"layout", "NAME", "axes of the files: bhsd, which is the default, or bshd for [B,N,H,D]",
+    {"layout", "NAME", "order of the files' axes: bhsd (the default), or bshd for [B,N,H,D]",
      AS_YES(attend, bshd, layout_names)},
     {"out", "FILE", "output [B,H,Nq,Dv], .npy", AS_OUTPUT(attend, out)},
     {"lse", "FILE", "log-sum-exp [B,H,Nq]", AS_OUTPUT(attend, lse)},
     {"weights", "FILE", "attention weights [B,H,Nq,Nkv]", AS_OUTPUT(attend, weights)},
     {"scores", "FILE", "scores [B,H,Nq,Nkv] at the point that --scores-at names", AS_OUTPUT(attend, scores)},
-    {"scores-at", "TAP", "which scores: raw, after the softcap, masked, or after the softmax",
+    {"scores-at", "TAP", "which scores: raw, softcap (after it), masked, or softmax (after it)",
      AS_CHOICE(attend, scores_at, names_taps)},
     {"dropout-mask", "FILE", "which weights --dropout keeps, bool [B,H,Nq,Nkv]",
      AS_OUTPUT(attend, dropout_mask)},
     {"kv-type", "TYPE", "how K and V are stored on the device: " STORE_TYPES_HELP,
      AS_CHOICE(attend, stores.type, store_names)},
-    {"v-type", "TYPE", "how V is stored where that differs from K: a type of --kv-type",
+    {"v-type", "TYPE", "how V is stored if not as K: a type of --kv-type",
      AS_CHOICE(attend, v_type, store_names)},
     {"kv-rotation", "N",
      "Hadamard-transform K and V, in blocks of N columns, before --kv-type stores them in 8 or 4 bits; q and "
@@ -47,7 +47,7 @@ static int check_options(const attend *a) {
                                                                            : !a->v ? "v"
                                                                                    : "out");
     if (a->dropout_mask && a->several.devices)
-        return tool_wrong("--dropout-mask: is of one device: not with --devices");
+        return tool_wrong("--dropout-mask: works on one device only: not with --devices");
     if (a->scores_at >= 0 && !a->scores)
         return tool_wrong("--scores-at: has no effect without --scores FILE");
     if (a->dropout_mask && a->score.score.dropout == 0.0f)
@@ -237,7 +237,7 @@ int tool_attend(int argc, char **argv) {
         .group_count = sizeof groups / sizeof groups[0]};
     int status = options_parse(&line, argc, argv);
     if (status < 0 && a.ranks.wanted && (a.several.devices || a.several.deal_given))
-        status = tool_wrong("--devices: beside --mpi each rank has one device: --device");
+        status = tool_wrong("--devices: with --mpi each rank has one device: use --device");
     if (status < 0) status = ranks_open(&a.ranks, &line, argc, argv);
     if (status >= 0) return status;
     status = options_check_outputs(&line);

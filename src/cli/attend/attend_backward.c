@@ -25,17 +25,17 @@ static const option_row rows[] = {
     {"grad-out", "FILE",
      "[B,H,Nq,Dv] gradient with respect to the output, from which the gradients below are computed",
      AS_TEXT(attend_gradients, out)},
-    {"grad-lse", "FILE", "[B,H,Nq] gradient with respect to the log-sum-exp, beside --grad-out",
+    {"grad-lse", "FILE", "[B,H,Nq] gradient with respect to the log-sum-exp, in addition to --grad-out",
      AS_TEXT(attend_gradients, lse)},
-    RESULT("grad-q", 0, "gradient of q, as q"),
-    RESULT("grad-k", 1, "gradient of k, as k"),
-    RESULT("grad-v", 2, "gradient of v, as v"),
-    RESULT("grad-bias", 3, "gradient of --bias, as it, f32"),
+    RESULT("grad-q", 0, "gradient of q, shaped as q"),
+    RESULT("grad-k", 1, "gradient of k, shaped as k"),
+    RESULT("grad-v", 2, "gradient of v, shaped as v"),
+    RESULT("grad-bias", 3, "gradient of --bias, f32, shaped as --bias"),
     RESULT("grad-sinks", 4, "gradient of --sinks, [H]"),
     RESULT("grad-alibi", 5, "gradient of ALiBi's slopes, [H]"),
     RESULT("grad-head-scales", 6, "gradient of --head-scales, [H]"),
     {"score-mod-gradient", "EXPR",
-     "derivative of --score-mod by score, where the library has none of its own",
+     "derivative of --score-mod with respect to score, if the library cannot derive it",
      AS_TEXT(attend_gradients, score_mod)},
 };
 
@@ -55,7 +55,7 @@ int attend_gradients_check(const attend *a) {
     if (g->out && !first)
         return tool_wrong("--grad-out: has no effect without one of --grad-q, --grad-k, --grad-v");
     if (g->out && a->ranks.wanted)
-        return tool_wrong("--grad-out: gradients are made by one process: not with --mpi");
+        return tool_wrong("--grad-out: gradients are computed by one process: not with --mpi");
     return -1;
 }
 

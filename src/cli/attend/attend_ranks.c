@@ -120,9 +120,10 @@ static const char *refused(const attend *a) {
 
 static int check(const attend *a) {
     const char *what = refused(a);
-    if (what) return tool_wrong("%s: is not built for --mpi, whose rows are shared", what);
+    if (what) return tool_wrong("%s: is unsupported with --mpi, which partitions rows", what);
     if (ranks_way_is(&a->ranks, "heads"))
-        return tool_wrong("--mpi-way heads: is of layer; all_to_all shares heads of attention");
+        return tool_wrong(
+            "--mpi-way heads: works with layer only; all_to_all partitions the heads of attention");
     return -1;
 }
 
@@ -130,8 +131,9 @@ static int check(const attend *a) {
 static int check_cu(const char *option, const int32_t *cu, int64_t count, int64_t rows) {
     for (int64_t b = 0; b <= count; b++)
         if (cu[b] < (b ? cu[b - 1] : 0) || cu[b] > rows || (b == 0 && cu[b]))
-            return tool_wrong("--%s: number %lld is %d: 0 first, none below the last, at most %lld rows",
-                              option, (long long)b, (int)cu[b], (long long)rows);
+            return tool_wrong(
+                "--%s: number %lld is %d: numbers from 0 that never decrease, up to %lld rows, are needed",
+                option, (long long)b, (int)cu[b], (long long)rows);
     return -1;
 }
 
@@ -156,8 +158,8 @@ static int find_lengths(attend *a) {
         if (sh->ragged.cu && sh->q_lengths[b] > rows) sh->q_lengths[b] = (int32_t)rows;
         if (sh->ragged.cu && sh->kv_lengths[b] > keys) sh->kv_lengths[b] = (int32_t)keys;
         if (own && sh->kv_lengths[b] > keys)
-            return tool_wrong("--kv-lengths: item %lld is %d: its past and new keys are %lld", (long long)b,
-                              (int)sh->kv_lengths[b], (long long)keys);
+            return tool_wrong("--kv-lengths: item %lld is %d: its past and new keys are only %lld",
+                              (long long)b, (int)sh->kv_lengths[b], (long long)keys);
     }
     if (!s->q_lengths) free(sh->q_lengths), sh->q_lengths = NULL;
     if (!s->kv_lengths && !sh->kv.lengths) free(sh->kv_lengths), sh->kv_lengths = NULL;
@@ -267,7 +269,7 @@ int attend_shared_find(attend *a) {
     sh->batch = ragged_options_batch(&sh->ragged, q->shape[0]);
     sh->keys.cu = sh->ragged.cu_kv, sh->keys.bshd = a->bshd;
     if (status < 0 && sh->ragged.cu && q->shape[0] != 1)
-        return tool_wrong("--cu-seqlens: --q has %lld items: 1 is needed, of all sequences",
+        return tool_wrong("--cu-seqlens: --q has %lld batch items: 1 with all sequences is needed",
                           (long long)q->shape[0]);
     if (status < 0) status = ranks_keys_find(&sh->keys, files, &sh->kv, sh->batch);
     const int axis = a->bshd ? 1 : 2;

@@ -10,7 +10,7 @@ static bool take_tolerance(void *target, const char *value, char why[256]) {
     expect *e = target;
     e->tolerant = true;
     if (option_number(value, &e->tolerance, why) && e->tolerance >= 0.0) return true;
-    snprintf(why, 256, "a number from 0 is needed; 0 takes the same numbers alone");
+    snprintf(why, 256, "a number from 0 is needed; 0 accepts equal numbers only");
     return false;
 }
 
@@ -58,12 +58,12 @@ int expect_fits(const expect *e, const array *result, int row_axis) {
     int64_t selected = 0;
     if (!e->file) return -1;
     if (!same_shape(&e->values, result))
-        return tool_wrong("--expect: has shape %s: the output's, %s, is needed",
+        return tool_wrong("--expect: has shape %s: the output's shape %s is needed",
                           array_shape_text(&e->values, got), array_shape_text(result, want));
     for (int64_t b = 0; e->rows && b < result->shape[0]; b++) {
         if (e->rows[b] < 0 || e->rows[b] > result->shape[row_axis])
-            return tool_wrong("--expect-rows: item %lld is %d: 0 to %lld rows are there", (long long)b,
-                              (int)e->rows[b], (long long)result->shape[row_axis]);
+            return tool_wrong("--expect-rows: item %lld is %d: a number from 0 to %lld rows is needed",
+                              (long long)b, (int)e->rows[b], (long long)result->shape[row_axis]);
         selected += e->rows[b];
     }
     if (array_count(result) > 0 && (!e->rows || selected > 0)) return -1;

@@ -116,7 +116,7 @@ static bool cannot(char why[256], const char *what) {
 }
 
 bool composition_can(const struct test_case *c, char why[256]) {
-    if (!have_clblast()) return cannot(why, "CLBlast's composition: libclblast is not there");
+    if (!have_clblast()) return cannot(why, "CLBlast's composition: libclblast was not found");
     const double heads = (double)c->batch * (double)c->heads;
     const double rows = heads * (double)c->n_q, keys = heads * (double)c->n_kv;
     struct test_case plain = {.op = c->op, .composed = true, .no_lse = true};
@@ -129,17 +129,19 @@ bool composition_can(const struct test_case *c, char why[256]) {
     plain.score.alignment = c->score.alignment;
     if (strcmp(case_name(c, name), case_name(&plain, wanted)) != 0 ||
         (c->score.causal && c->score.alignment != CLATTN_ALIGN_BOTTOM_RIGHT))
-        return cannot(why, "CLBlast's composition: sizes and bottom-right causality alone, no other option");
-    if (c->q_type != CLATTN_TYPE_F32)
-        return cannot(why, "CLBlast's composition: float32 alone, its half product sums in half");
-    if (c->kv_heads != c->heads)
         return cannot(why,
-                      "CLBlast's composition: as many key/value heads as heads, its batches share no matrix");
+                      "CLBlast's composition: supports sizes and bottom-right causality, no other option");
+    if (c->q_type != CLATTN_TYPE_F32)
+        return cannot(
+            why,
+            "CLBlast's composition: supports float32 only, because its half product accumulates in half");
+    if (c->kv_heads != c->heads)
+        return cannot(why, "CLBlast's composition: needs as many key/value heads as heads, because its "
+                           "batches cannot share a matrix");
     if (fmax(rows * (double)c->n_kv,
              fmax(rows, keys) * (double)(c->head_dim > c->head_dim_v ? c->head_dim : c->head_dim_v)) >
         INT32_MAX)
-        return cannot(why,
-                      "CLBlast's composition: a matrix of 2^31 elements or more, which it counts in 32 bits");
+        return cannot(why, "CLBlast's composition: supports only matrices below 2^31 elements");
     return true;
 }
 

@@ -32,13 +32,11 @@ bool bench_mask_fits(const struct test_case *t, bench_mask how, char why[256]) {
     const int64_t pairs = t->n_q * t->n_kv;
     const bool given = how != BENCH_MASK_DOCUMENTS_MOD, fits = pairs <= (given ? GUARDED_PERIOD : 1 << 25);
     if (!fits)
-        snprintf(
-            why, 256, "%s",
-            given
-                ? "a mask of more than a million elements is a table that repeats"
-                : "the documents' mask, which the result is compared by, has more than 33 million elements");
+        snprintf(why, 256, "%s",
+                 given ? "a mask may have at most a million elements here: a larger one would repeat"
+                       : "the documents' mask for the reference has more than 33 million elements");
     else if (t->mask.rank != 2 || t->mask.repeat)
-        snprintf(why, 256, "documents are a mask [Nq, Nkv]");
+        snprintf(why, 256, "documents need a mask [Nq, Nkv]");
     return fits && t->mask.rank == 2 && !t->mask.repeat;
 }
 
@@ -100,7 +98,7 @@ static bench_status count_bytes(bench_call *p, double bytes, double largest, cha
     p->bytes += bytes;
     if (largest <= (double)of->max_allocation_bytes && p->bytes <= (double)of->global_memory_bytes)
         return BENCH_OK;
-    snprintf(why, 256, "a buffer of %.3g MiB, %.3g MiB in all, is more than the device takes",
+    snprintf(why, 256, "a buffer of %.3g MiB, or %.3g MiB in total, is more than the device has",
              largest / 0x1p20, p->bytes / 0x1p20);
     return BENCH_UNSUPPORTED;
 }
@@ -238,7 +236,7 @@ static bench_status enqueue_case(bench_call *p, cl_event *event) {
         status_of(p, case_enqueue(p->session->context, p->session->queue, &p->arrays, event), p->why);
     if (status == BENCH_OK || !p->late) return status;
     snprintf(p->why, sizeof p->why,
-             "a run takes more than ten times --max-ms: given up after %.1f s, %.0f %% of it",
+             "a run takes more than ten times --max-ms: stopped after %.1f s, %.0f %% of it",
              (double)(measure_clock_ns() - p->start_ns) / 1e9, 100.0 * p->share);
     return BENCH_UNSUPPORTED;
 }

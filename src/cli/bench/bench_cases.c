@@ -128,13 +128,13 @@ static struct test_case make(const option_list *lists, const int *at) {
 
 static bool valid(const struct test_case *c, char why[256]) {
     if (c->projection && !case_projects(c))
-        snprintf(why, 256, "--projection %s: --op %s has none: layer and linear have",
+        snprintf(why, 256, "--projection %s: --op %s has no projection: layer and linear have",
                  names_projections[c->projection], names_ops[c->op]);
     else if ((c->precision || c->packs) && !case_projects(c))
         snprintf(why, 256, "--%s: --op %s has no weights: layer and linear have",
                  c->precision ? "precision split" : "packed yes", names_ops[c->op]);
     else if (c->kernel && c->op == CASE_LINEAR)
-        snprintf(why, 256, "--kernel %s: --op linear has no attention: --projection says who multiplies",
+        snprintf(why, 256, "--kernel %s: --op linear has no attention: --projection selects its kernel",
                  names_kernels[c->kernel]);
     else if (c->kernel && c->op == CASE_BACKWARD)
         snprintf(why, 256, "--kernel %s: --op backward has kernels of its own", names_kernels[c->kernel]);

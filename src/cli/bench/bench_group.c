@@ -93,7 +93,7 @@ static bench_status measure_pair_of(several *all, const bench *b, const bench_ca
     side sides[2] = {{.group = all->group, .host = &host}, {.host = &host}};
     all->sessions[0].message[0] = '\0';
     if (!case_attends(&pair->row.c.test) || c->test.composed) {
-        snprintf(pair->row.why, sizeof pair->row.why, "several devices do attention alone");
+        snprintf(pair->row.why, sizeof pair->row.why, "several devices support only attention");
         return BENCH_UNSUPPORTED;
     }
     bench_status status = bench_call_create(&p, &all->sessions[0], c, pair->row.kernel, pair->row.why);
@@ -147,8 +147,8 @@ static void add_device(bench *b, const several *all) {
 int bench_run_group(bench *b) {
     static several all; // static: sessions must not move
     if (b->options || b->other || b->baselines.count)
-        return tool_wrong(
-            "--devices: has partners of its own: no --options, --against or --baselines beside it");
+        return tool_wrong("--devices: measures pairs of its own: no --options, --against or --baselines is "
+                          "accepted with it");
     const int status = several_open(&all, &b->several, &b->common, true);
     if (status >= 0) return status;
     add_device(b, &all);

@@ -132,7 +132,7 @@ void bench_measure(session *s, const bench_case *c, const bench_settings *settin
     if (!bench_can_end(settings, row)) return;
     if (session_open_device(s, &device, NULL) >= 0) {
         snprintf(row->why, sizeof row->why, "%.255s",
-                 s->message[0] ? s->message : "the device takes no context");
+                 s->message[0] ? s->message : "no context can be created on the device");
         return;
     }
     row->status = measure(s, settings, row);

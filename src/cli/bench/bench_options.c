@@ -233,7 +233,7 @@ void bench_options_measure(session *s, const struct test_case *base, const bench
         return;
     }
     if (session_open_device(s, &device, NULL) >= 0) {
-        fail_all(options, BENCH_FAIL, s->message[0] ? s->message : "the device takes no context");
+        fail_all(options, BENCH_FAIL, s->message[0] ? s->message : "no context can be created on the device");
         return;
     }
     const bench_status status = make_ready(&plain, s, settings, &first);

@@ -98,7 +98,7 @@ static int measure_projections(bench *b, session *s) {
     progress_more(&b->progress, 0.0, "projections, CLBlast's and clattn's");
     int status = session_open_device(s, &device, NULL);
     if (status < 0 && clattn_context_measure(s->context) != CLATTN_OK)
-        tool_failed("projections are not measured, shipped rows decide: %s", s->message);
+        tool_failed("projections could not be measured, shipped rows are used: %s", s->message);
     session_close(s);
     progress_more(&b->progress, PROJECTIONS_MS, NULL);
     progress_wipe(&b->progress);
@@ -177,7 +177,7 @@ static int run_device(bench *b, session *s) {
     struct limits found = {0};
     clattn_capabilities capabilities;
     if (clattn_device_describe(s->device.device, &capabilities) != CLATTN_OK)
-        return tool_failed("a device that tells nothing of itself");
+        return tool_failed("a device that cannot be described");
     if (b->options) return run_options(b, s, &capabilities);
     if (b->other) return run_against(b, s, &capabilities);
     int done = 0;

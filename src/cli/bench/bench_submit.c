@@ -23,9 +23,8 @@ int bench_submit_check(const command_line *line) {
         while (accepted[known] && strcmp(accepted[known], row->name)) known++;
         if (line->values[n] && !accepted[known])
             return tool_wrong(
-                "--submit: its cases and how they are measured are the same everywhere: no %s%s "
-                "beside it; --max-ms, --device, --cache-dir, --save, -o, --json, --quiet and "
-                "--verbose are accepted",
+                "--submit: measures the same cases in the same way everywhere: no %s%s with it; --max-ms, "
+                "--device, --cache-dir, --save, -o, --json, --quiet and --verbose are accepted",
                 option_dashes(row), row->name);
     }
     return -1;

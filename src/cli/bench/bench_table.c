@@ -291,8 +291,8 @@ static void print_md_options(FILE *to, const json_t *rows, size_t device) {
         if (!is_of(row, device)) continue;
         if (!strcmp(row_text(row, "option"), "plain")) {
             fprintf(to,
-                    "\n%s. Time beside the plain call, in turns: median and interquartile range; and that of "
-                    "a key that is seen.\n\n",
+                    "\n%s. Time divided by that of the interleaved plain call: median and interquartile "
+                    "range; and the same per visible key.\n\n",
                     row_text(row, "case"));
             fputs("| option | kernel | ms | x plain | spread | keys seen | x plain, a key seen | NMSE |\n",
                   to);
@@ -316,9 +316,9 @@ static void print_md_pairs(FILE *to, const json_t *rows, size_t device) {
     json_t *row;
     size_t i;
     fprintf(to,
-            "\nIn turns with the same after '%s': the ratio is that one's time by this one's, round for "
-            "round, with its interval of 95 %%.\n\n| case | kernel | ms | against | kernel | ms | ratio | so "
-            "it is |\n|---|---|--:|---|---|--:|--:|---|\n",
+            "\nInterleaved with the same case after '%s': the ratio is the second time divided by the first, "
+            "round by round, with its interval of 95 %%.\n\n| case | kernel | ms | against | kernel | ms | "
+            "ratio | verdict |\n|---|---|--:|---|---|--:|--:|---|\n",
             row_text(json_array_get(rows, 0), "against"));
     json_array_foreach(rows, i, row) {
         if (is_of(row, device)) print_md_pair(to, row);
@@ -337,8 +337,8 @@ static void print_md_noise(FILE *to, const json_t *rows, size_t device) {
     }
     if (noisy)
         fprintf(to,
-                "\n%d of %d rows are noisy: they spread by more than 10 %%, so that other work disturbed "
-                "them, or clocks that change.\n",
+                "\n%d of %d rows are noisy: their times spread by more than 10 %%, because of other work or "
+                "changing clocks.\n",
                 noisy, all);
 }
 

@@ -59,7 +59,7 @@ static bool take_buffer(void *target, const char *value, char why[256]) {
 static const option_row plain_rows[] = {
     {"scale", "X", "factor of the scores (softmax_scale); 0, the default, is 1/sqrt(D)",
      AS_NUMBER(score_options, score.scale)},
-    {"softcap", "X", "limit scores s to X tanh(s / X), before bias and masks; 0, the default, does not",
+    {"softcap", "X", "limit scores s to X tanh(s / X), before bias and masks; 0, the default: no limit",
      AS_NUMBER(score_options, score.softcap)},
     {"causal", "MODE",
      "alignment of the causal mask: none (no mask), top-left (as torch), bottom-right (as FlashAttention), "
@@ -69,7 +69,7 @@ static const option_row plain_rows[] = {
      "position of query row 0 among the keys, for --causal offset: one integer, or [B] in a file",
      AS_TEXT(score_options, offset)},
     {"align", "MODE",
-     "how --window and --alibi count positions where --causal is none: top-left, which is the default, "
+     "how --window and --alibi count positions if --causal is none: top-left, which is the default, "
      "bottom-right or offset",
      AS_WORD(score_options, align, align_names)},
     {"window", "L,R", "a row sees keys from its position - L to its position + R; -1 leaves a side open",
@@ -83,12 +83,12 @@ static const option_row plain_rows[] = {
      "and bufferN(...), such as 'score - 0.1f * abs(i - j)'",
      AS_TEXT(score_options, score.score_mod)},
     {"mask-mod", "EXPR",
-     "an expression over the same words but score; where it is 0 the key is hidden: 'j <= i && buffer0(b, j) "
+     "an expression over the same words except score; the key is hidden if it is 0: 'j <= i && buffer0(b, j) "
      "!= 0'",
      AS_TEXT(score_options, score.mask_mod)},
     {"mods-unchecked", NULL,
      "accept every --score-mod and --mask-mod that the compiler accepts. Such code can read and write memory "
-     "and end the process: use it for trusted expressions alone. Without this option an expression can only "
+     "and end the process: use it only for trusted expressions. Without this option an expression can only "
      "be slow or wrong",
      AS_SWITCH(score_options, mods_unchecked)},
     {"buffer", "FILE...",
@@ -101,7 +101,7 @@ static const option_row plain_rows[] = {
      AS_INTEGER(score_options, splits, 0, 65536)},
     {"dropout", "P", "drop each attention weight with this probability: 0 or more, below 1",
      AS_NUMBER(score_options, score.dropout)},
-    {"seed", "S", "seed of --dropout; the same keeps the same weights on every device", AS_CALL(take_seed)},
+    {"seed", "S", "seed of --dropout; equal seeds keep equal weights on every device", AS_CALL(take_seed)},
 };
 #define PLAIN_ROWS ((int)(sizeof plain_rows / sizeof plain_rows[0]))
 _Static_assert(sizeof plain_rows / sizeof plain_rows[0] + SCORE_FILES <= SCORE_ROWS, "room in score_options");
@@ -126,7 +126,7 @@ static int choose_alignment(score_options *o) {
     if (o->causal) option_choice(o->causal, causal_names, &causal, why);
     if (o->align) option_choice(o->align, align_names, &align, why);
     if (causal && o->align)
-        return tool_wrong("--align: is for --causal none; --causal %s says it already", o->causal);
+        return tool_wrong("--align: is for --causal none; --causal %s sets the alignment", o->causal);
     p->causal = causal != 0;
     p->alignment = (clattn_alignment)(causal ? causal - 1 : align);
     if (o->offset && p->alignment != CLATTN_ALIGN_OFFSET)
@@ -215,9 +215,9 @@ static int check_effects(const score_options *o) {
         return tool_wrong("--mods-unchecked: has no effect without --score-mod or --mask-mod");
     if (o->seeded && o->score.dropout == 0.0f) return tool_wrong("--seed: has no effect without --dropout P");
     if (o->align && !positions)
-        return tool_wrong(
-            "--align: has no effect here: --window, --alibi or --rope count positions, or --causal %s",
-            o->align);
+        return tool_wrong("--align: has no effect without --window, --alibi or --rope, which count "
+                          "positions; or use --causal %s",
+                          o->align);
     return -1;
 }
 

@@ -21,7 +21,7 @@ int store_choose(const store_options *o, int word, store *s) {
     s->group = o->group, s->zeros = o->zeros;
     s->scale_type = o->scales < 0 ? CLATTN_TYPE_F32 : (clattn_type)o->scales;
     if (s->type != CLATTN_TYPE_U4 || o->zeros) return -1;
-    return tool_wrong("--%s-type u4: needs --%s-zeros: it has no numbers below 0", o->option, o->option);
+    return tool_wrong("--%s-type u4: needs --%s-zeros: u4 has no numbers below 0", o->option, o->option);
 }
 
 int store_check(const store_options *o, const store *stores, int count) {

@@ -22,8 +22,8 @@ typedef struct store_options {
 } store_options;
 extern const char *const store_names[];
 #define STORE_TYPES_HELP                                                                                     \
-    "f32, f16, bf16, with scales as q8 (int8), f8e4m3, f8e5m2, i4 or u4 (which needs zero points), or in "   \
-    "blocks of 32 numbers as ggml's q8_0, q4_0 (also q4) or q4_1"
+    "f32, f16, bf16; with scales: q8 (int8), f8e4m3, f8e5m2, i4 or u4 (which needs zero points); in ggml's " \
+    "blocks of 32 numbers: q8_0, q4_0 (also q4) or q4_1"
 // store_choose sets `s` from a word of store_names. store_check rejects options without effect.
 // Both functions return -1, or EXIT_WRONG after printing a line.
 int store_choose(const store_options *o, int word, store *s);

@@ -98,7 +98,7 @@ int tensors_upload(tensors *t, const array *a, clattn_tensor *view) {
     const clattn_type type = (clattn_type)(types[a->type] - 1);
     cl_mem buffer = NULL;
     if (!types[a->type])
-        return tool_wrong("a tensor of type %s has no use here: f32, f16, bf16, bool or i32 is needed",
+        return tool_wrong("a tensor of type %s is unsupported here: f32, f16, bf16, bool or i32 is needed",
                           array_type_name(a->type));
     if (a->rank > CLATTN_MAX_RANK)
         return tool_wrong("a tensor has rank %d: at most %d is possible", a->rank, CLATTN_MAX_RANK);

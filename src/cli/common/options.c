@@ -233,8 +233,8 @@ static int refuse_unknown(const command_line *line, const char *given) {
         return tool_wrong("%s: is a switch, which takes no value; see clattn %s --help", given,
                           line->command);
     if (count > 1)
-        return tool_wrong("%s: begins %s: one must be written out; see clattn %s --help", given, begun,
-                          line->command);
+        return tool_wrong("%s: is ambiguous: %s: one must be written in full; see clattn %s --help", given,
+                          begun, line->command);
     const char *meant = options_meant(line, given, text);
     const bool asks = meant && strchr(meant, '?');
     return tool_wrong("%s: no such option%s%s%s clattn %s --help", given,
@@ -359,7 +359,7 @@ option_group common_group(common_options *o) {
         {"json", NULL, "print the report as JSON, and an error as one object on stderr",
          AS_SWITCH(common_options, json)},
         {"quiet", NULL, "print no report", AS_SWITCH(common_options, quiet)},
-        {"verbose", NULL, "print on stderr what is compiled, with build logs",
+        {"verbose", NULL, "print compiled kernels and build logs on stderr",
          AS_SWITCH(common_options, verbose)},
     };
     return (option_group){"common options", OPTION_ROWS(rows), o};

@@ -143,9 +143,9 @@ static int find_device(session *s) {
     if (chosen)
         s->device = *chosen;
     else if (other)
-        status =
-            tool_wrong("%s %s: means device %zu and others: a number or a whole name from clattn devices",
-                       option, spec, (size_t)(other - devices));
+        status = tool_wrong(
+            "%s %s: matches device %zu and others: a number or a whole name from clattn devices is needed",
+            option, spec, (size_t)(other - devices));
     else
         status = session_no_device(option, spec, devices, count);
     free(devices);
@@ -167,9 +167,12 @@ static int check_cache_dir(const session *s) {
     reason why;
     if (!given || !strcmp(given, "off")) return -1;
     if (means_off(given) && stat(given, &status) != 0)
-        return tool_wrong("--cache-dir %s: off keeps nothing; ./%s is a folder of that name", given, given);
+        return tool_wrong("--cache-dir %s: off disables the cache; ./%s is a folder of that name", given,
+                          given);
     if (stat(given, &status) == 0)
-        return S_ISDIR(status.st_mode) ? -1 : tool_wrong("--cache-dir %s: is no folder: one, or off", given);
+        return S_ISDIR(status.st_mode)
+                   ? -1
+                   : tool_wrong("--cache-dir %s: is not a folder: a folder or off is needed", given);
     return file_can_write(given, why) ? -1 : tool_wrong("--cache-dir %s", why);
 }
 
@@ -248,8 +251,8 @@ int session_open_device(session *s, const clattn_device *device, const char *row
     s->capabilities = clattn_context_capabilities(s->context);
     if (linker_is_missing(s->capabilities)) {
         session_close(s);
-        return tool_failed("PoCL makes each kernel with the linker ld, and there is none on PATH: install "
-                           "binutils (apt-get install binutils), or add its folder to PATH");
+        return tool_failed("PoCL links each kernel with ld, which is not on PATH: install binutils (apt-get "
+                           "install binutils), or add its folder to PATH");
     }
     s->queue = clCreateCommandQueue(clattn_context_opencl(s->context), device->device,
                                     CL_QUEUE_PROFILING_ENABLE, &code);

@@ -149,8 +149,8 @@ static void judge_coverage(compare *c) {
             "%d rows of the first file are not in the second: --fail-above fails; --allow-missing accepts it",
             c->missing[1]);
     else if (c->fail_above >= 0.0 && !c->allow_inconclusive && c->counts[INCONCLUSIVE] && c->failed)
-        tool_failed("%d rows are inconclusive, which --fail-above does not accept where they may be that "
-                    "much slower: measure again, or --allow-inconclusive",
+        tool_failed("%d inconclusive rows may be slower than --fail-above accepts: measure again, or use "
+                    "--allow-inconclusive",
                     c->counts[INCONCLUSIVE]);
 }
 
@@ -217,9 +217,9 @@ static int compare_settings(compare *c) {
 
 static int refuse_options(const compare *c) {
     if (c->by && c->fail_above >= 0.0)
-        return tool_wrong("--by: compares settings, of which none fails: --fail-above is for two files");
+        return tool_wrong("--by: compares settings and never fails: --fail-above is for two files");
     if ((c->allow_missing || c->allow_inconclusive) && c->fail_above < 0.0)
-        return tool_wrong("--allow-%s: needs --fail-above P%%, which alone minds",
+        return tool_wrong("--allow-%s: has no effect without --fail-above P%%",
                           c->allow_missing ? "missing" : "inconclusive");
     if (!c->by && c->file_count != 2)
         return tool_wrong("two files of clattn bench --save are needed; with --by, one to %d", MOST_FILES);

@@ -124,7 +124,7 @@ static size_t find_default(const clattn_device *devices, size_t count) {
     const clattn_device *other = NULL,
                         *chosen = choose_device(devices, count, named && *named ? named : NULL, &other);
     if (!chosen && !other && named && *named)
-        tool_note("warning: $CLATTN_DEVICE %s: names none of these devices, and commands will refuse it",
+        tool_note("warning: $CLATTN_DEVICE %s: matches none of these devices, so commands will refuse it",
                   named);
     return chosen ? (size_t)(chosen - devices) : count;
 }
@@ -140,9 +140,8 @@ int tool_devices(int argc, char **argv) {
     session s = {.measures_again = false};
     const option_group groups[] = {{"devices", OPTION_ROWS(rows), &s}, common_group(&o)};
     command_line line = {.command = "devices",
-                         .summary =
-                             "list OpenCL devices, what they can do and which kernels clattn takes on them; "
-                             "--verbose tells all engines and kernels",
+                         .summary = "list OpenCL devices, their capabilities and the kernels that clattn "
+                                    "uses on them; --verbose lists all engines and kernels",
                          .example = "clattn devices\nclattn devices --json\nclattn devices --measure",
                          .groups = groups,
                          .group_count = 2};
@@ -165,13 +164,12 @@ int tool_devices(int argc, char **argv) {
     }
     progress_wipe(&asked);
     if (told == 0 && !o.device)
-        status =
-            tool_failed("none of the %zu devices here says what it can do; clattn doctor tells more", count);
+        status = tool_failed("none of the %zu devices here can be described; see clattn doctor", count);
     else if (told == 0)
         status = session_no_device("--device", o.device, devices, count);
     free(devices);
     if (told && o.json && json_array_size(all) != (size_t)told)
-        status = tool_failed("a device could not be told as JSON");
+        status = tool_failed("a device could not be written as JSON");
     if (status < 0)
         status = o.json ? report_json(json_pack("{s:s, s:O}", "clattn", clattn_version(), "devices", all))
                         : EXIT_DONE;

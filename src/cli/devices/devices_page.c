@@ -162,7 +162,7 @@ static const char *matrix_text(const devices_page *page, char text[512]) {
             used < 400)
             used += (size_t)snprintf(
                 text + used, 512 - used, "%s%s",
-                used ? ", " : "(self-tested; not taken below): ", page->engines.engines[i].name);
+                used ? ", " : "(self-tested; not used below): ", page->engines.engines[i].name);
     return used ? text : "none found";
 }
 
@@ -244,7 +244,7 @@ static void print_head(const devices_page *page) {
     char matrix[512];
     printable_printf(stdout, "%s%zu  %s\n", page->follows ? "\n" : "", page->index, c->name);
     line("type", "%s, %u compute units, %u MHz%s", type, c->compute_units, c->clock_mhz,
-         page->is_default ? "; commands take it where --device is not given" : "");
+         page->is_default ? "; commands use it without --device" : "");
     line("platform", "%.*s%s", shown, c->platform, strlen(c->platform) > (size_t)shown ? "..." : "");
     line("driver", "%s, %s", c->driver, c->version);
     line("memory", "%.1f GiB, largest buffer %.1f GiB; local memory %llu KiB%s",
@@ -273,5 +273,5 @@ void devices_print(const devices_page *page) {
     print_kernels(page);
     print_off(page);
     print_unfit(page);
-    line("more", "--verbose prints each engine's rate, and why each kernel is taken or not");
+    line("more", "--verbose prints each engine's rate, and why each kernel is used or not");
 }

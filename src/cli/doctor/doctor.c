@@ -289,7 +289,7 @@ static void look_at_device(doctor *d) {
     snprintf(number, sizeof number, "%zu", index);
     if (!json_is_true(json_object_get(d->device, "chosen"))) return;
     if (json_object_get(d->device, "error")) {
-        doctor_say(d->findings, "device %s: it does not say what it can do: %s", number,
+        doctor_say(d->findings, "device %s: it cannot be described: %s", number,
                    json_string_value(json_object_get(d->device, "error")));
         return;
     }
@@ -391,7 +391,7 @@ static const option_row rows[] = {
      "try only these kernels, named as in clattn verify --only: flash,unfused; without survey and engines",
      AS_TEXT(doctor, only)},
     {"time-limit", "SECONDS",
-     "how long one step of a driver may take until its process is ended; default 120",
+     "seconds that one step of a driver may need before its process is ended; default 120",
      AS_INTEGER(doctor, limit_s, 1, 100000)}};
 
 static int examine(doctor *d) {
@@ -413,8 +413,8 @@ int tool_doctor(int argc, char **argv) {
     const option_group groups[] = {{"doctor", OPTION_ROWS(rows), &d}, common_group(&d.common)};
     command_line line = {
         .command = "doctor",
-        .summary = "what is wrong with OpenCL here? Drivers, devices, hints, and a tiny call by each "
-                   "kernel in processes of their own. Exit status 1: there is a finding",
+        .summary = "diagnose OpenCL on this machine: drivers, devices, hints, and a tiny call of each "
+                   "kernel, in processes of their own. Exit status 1: there is a finding",
         .example = "clattn doctor\nclattn doctor --json > report.json\nclattn doctor --device 1 --only "
                    "flash,unfused",
         .groups = groups,

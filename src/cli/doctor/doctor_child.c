@@ -62,7 +62,7 @@ static json_t *platform_text(const platform_calls *calls, cl_platform_id platfor
 // Report a device, or the error by which it cannot be described.
 static void tell_device(const char *spec, size_t index, cl_device_id device) {
     clattn_capabilities c;
-    begin("asking a device what it can do");
+    begin("querying a device's capabilities");
     const clattn_status status = clattn_device_describe(device, &c);
     if (status != CLATTN_OK) {
         doctor_answer(json_pack("{s:{s:I, s:b, s:s}}", "device", "index", (json_int_t)index, "chosen",
@@ -82,7 +82,7 @@ static void tell_platform(const platform_calls *calls, cl_platform_id platform, 
                           size_t *index) {
     cl_device_id devices[64];
     cl_uint count = 0;
-    begin("asking a platform for its devices");
+    begin("listing a platform's devices");
     const cl_int code = calls->devices(platform, CL_DEVICE_TYPE_ALL, 64, devices, &count);
     const bool none = code != CL_SUCCESS;
     doctor_answer(json_pack("{s:{s:o, s:o, s:o, s:i, s:i}}", "platform", "name",
@@ -150,13 +150,13 @@ static int tell_engines(const common_options *o) {
     clattn_engine engines[ENGINES];
     clattn_features features;
     size_t count = 0;
-    begin("making a context");
+    begin("creating a context");
     const int status = session_open(&s, o);
     if (status >= 0) {
         doctor_answer(json_pack("{s:o}", "error_of_context", text_json(s.message[0] ? s.message : "")));
         return EXIT_DONE;
     }
-    begin("asking what its engines can do");
+    begin("measuring its engines");
     if (clattn_context_engines(s.context, engines, ENGINES, &count) != CLATTN_OK) count = 0;
     for (size_t i = 0; i < count && i < ENGINES; i++)
         doctor_answer(json_pack("{s:{s:s, s:b, s:b, s:b, s:f}}", "engine", "name", engines[i].name, "works",
@@ -207,5 +207,5 @@ int tool_child(int argc, char **argv) {
         const common_options o = {.device = argv[2], .cache_dir = argv[3], .quiet = true};
         return tell_engines(&o);
     }
-    return tool_wrong("--child: is clattn's own");
+    return tool_wrong("--child: is for internal use");
 }

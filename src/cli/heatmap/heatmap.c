@@ -209,11 +209,11 @@ static int check_mask(mask_picture *m) {
     reason why;
     m->heads = 1;
     if (r->head_list && !option_integer(r->head_list, 1, HEATMAP_MOST_SIZE, &m->heads, why))
-        return tool_wrong("--heads %s: of a mask it is their number: %s", r->head_list, why);
+        return tool_wrong("--heads %s: for a mask it is the number of heads: %s", r->head_list, why);
     if (!r->n_kv) r->n_kv = r->n;
     if (r->tokens && !tokens_read(r->tokens, &m->labels, why)) return tool_wrong("%s", why);
     if (r->tokens && (int64_t)m->labels.count < (r->n < r->n_kv ? r->n_kv : r->n))
-        return tool_wrong("--tokens: %zu lines: as many as rows and keys are needed", m->labels.count);
+        return tool_wrong("--tokens: %zu lines: as many lines as rows and keys are needed", m->labels.count);
     r->common.mods_unchecked = r->score.mods_unchecked;
     return score_options_load(&r->score, 1, m->heads);
 }
@@ -330,7 +330,7 @@ static const option_row picture_rows[] = {
 };
 
 static const option_row weights_rows[] = {
-    {"y-tokens", "FILE", "token labels of the keys, where they are not the queries' tokens",
+    {"y-tokens", "FILE", "token labels of the keys, if they differ from the queries' labels",
      AS_TEXT(heatmap_request, y_tokens)},
     {"batch", "N", "the batch item to draw; default 0", AS_INTEGER(heatmap_request, batch, 0, INT32_MAX)},
     {"dtype", "bf16", "read the u2 numbers of a .npy as bfloat16", AS_WORD(heatmap_request, dtype, types)},
@@ -338,7 +338,7 @@ static const option_row weights_rows[] = {
      "colour scale of the weights: linear in the weight, or in its logarithm over four powers of ten; auto "
      "is log for more than 64 keys",
      AS_CHOICE(heatmap_request, scale, scales)},
-    {"vmax", "X", "the weight that gets the last colour; default: the greatest", AS_CALL(take_most)},
+    {"vmax", "X", "the weight of the last colour; default: the greatest weight", AS_CALL(take_most)},
     {"per-head", NULL, "give each head its own colour scale", AS_SWITCH(heatmap_request, by_head)},
 };
 
@@ -357,12 +357,12 @@ static int check_request(const heatmap_request *r, const command_line *line) {
     const char *device = c->device ? "device" : c->cache_dir ? "cache-dir" : c->tuned ? "tuned" : NULL;
     if (!r->weights && !masks)
         return tool_wrong(
-            "a file of weights is needed, or --n N and what hides keys; see clattn heatmap --help");
+            "a file of weights, or --n N and a mask option, is needed; see clattn heatmap --help");
     if (!r->weights && !r->n) return tool_wrong("--n N is needed with a mask; see clattn heatmap --help");
     if (!r->weights && given[OF_WEIGHTS])
-        return tool_wrong("--%s: is for a file of weights, and a mask is drawn", given[OF_WEIGHTS]);
+        return tool_wrong("--%s: is for a file of weights, not for a mask", given[OF_WEIGHTS]);
     if (r->weights && masks)
-        return tool_wrong("--%s: is for the picture of a mask, and %s holds weights", masks, r->weights);
+        return tool_wrong("--%s: is for the picture of a mask, but %s holds weights", masks, r->weights);
     if (r->weights && device)
         return tool_wrong("--%s: has no effect: a file of weights needs no device", device);
     if (c->json && picture_out_is_terminal(r->out))
@@ -385,8 +385,8 @@ static option_group mask_group(score_options *o) {
 static int run(int argc, char **argv, heatmap_request *r) {
     const option_group groups[] = {
         [OF_PICTURE] = {"the picture", OPTION_ROWS(picture_rows), r},
-        [OF_WEIGHTS] = {"of a file of weights", OPTION_ROWS(weights_rows), r},
-        [OF_MASK] = {"of a mask, where no file is given: --n and what hides keys, on a device",
+        [OF_WEIGHTS] = {"for a file of weights", OPTION_ROWS(weights_rows), r},
+        [OF_MASK] = {"for a mask, without a file: --n and mask options, computed on a device",
                      OPTION_ROWS(mask_rows), r},
         [OF_SCORES] = mask_group(&r->score),
         [OF_ALL] = common_group(&r->common)};

@@ -183,7 +183,7 @@ bool picture_png(const picture *p, const char *path, reason why) {
 
 bool picture_png(const picture *p, const char *path, reason why) {
     (void)p;
-    return refuse(why, "%s: built without libpng; .svg and - for the terminal are there", path);
+    return refuse(why, "%s: built without libpng; .svg and - for the terminal are available", path);
 }
 
 #endif

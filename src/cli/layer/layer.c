@@ -34,7 +34,7 @@ static const option_row layer_rows[] = {
     {"weights", "FILE", "FILE.safetensors with the layer's tensors", AS_TEXT(layer_run, weights.file)},
     {"names", "SCHEME:PREFIX",
      "how the tensors are named: bert:PREFIX, torch:PREFIX (in_proj_weight, out_proj), or llama:PREFIX, "
-     "which needs --causal, --rope and --rope-base beside it (--model reads them from config.json)",
+     "which also needs --causal, --rope and --rope-base (--model reads them from config.json)",
      AS_TEXT(layer_run, weights.names)},
     {"model", "DIR",
      "folder with config.json and model.safetensors (or its shards): replaces --weights, --names and the "
@@ -49,25 +49,27 @@ static const option_row layer_rows[] = {
      AS_CALL(take_preset)},
     {"list-presets", NULL, "print the presets with their sources", AS_SWITCH(layer_run, lists)},
     {"wq", "TENSOR",
-     "[H*D, M] query projection: a tensor's name in --weights, or a file; so are the eleven options below",
+     "[H*D, M] query projection: a tensor's name in --weights, or a file, as for all options down to "
+     "--gate-bias",
      AS_TENSOR(LAYER_WQ)},
-    {"wk", "TENSOR", "[Hkv*D, My]", AS_TENSOR(LAYER_WK)},
-    {"wv", "TENSOR", "[Hkv*Dv, My]", AS_TENSOR(LAYER_WV)},
-    {"wo", "TENSOR", "[Mo, H*Dv]", AS_TENSOR(LAYER_WO)},
-    {"bq", "TENSOR", "[H*D]", AS_TENSOR(LAYER_BQ)},
-    {"bk", "TENSOR", "[Hkv*D]", AS_TENSOR(LAYER_BK)},
-    {"bv", "TENSOR", "[Hkv*Dv]", AS_TENSOR(LAYER_BV)},
-    {"bo", "TENSOR", "[Mo]", AS_TENSOR(LAYER_BO)},
-    {"q-norm", "TENSOR", "[D], or [H*D] with --norm width", AS_TENSOR(LAYER_Q_NORM)},
-    {"k-norm", "TENSOR", "[D], or [Hkv*D]", AS_TENSOR(LAYER_K_NORM)},
-    {"gate", "TENSOR", "[H, M], a gate a head, or [H*Dv, M]: the heads' result times its sigmoid",
+    {"wk", "TENSOR", "[Hkv*D, My] key projection", AS_TENSOR(LAYER_WK)},
+    {"wv", "TENSOR", "[Hkv*Dv, My] value projection", AS_TENSOR(LAYER_WV)},
+    {"wo", "TENSOR", "[Mo, H*Dv] output projection", AS_TENSOR(LAYER_WO)},
+    {"bq", "TENSOR", "[H*D] bias of --wq", AS_TENSOR(LAYER_BQ)},
+    {"bk", "TENSOR", "[Hkv*D] bias of --wk", AS_TENSOR(LAYER_BK)},
+    {"bv", "TENSOR", "[Hkv*Dv] bias of --wv", AS_TENSOR(LAYER_BV)},
+    {"bo", "TENSOR", "[Mo] bias of --wo", AS_TENSOR(LAYER_BO)},
+    {"q-norm", "TENSOR", "[D] weights of q's norm, or [H*D] with --norm width", AS_TENSOR(LAYER_Q_NORM)},
+    {"k-norm", "TENSOR", "[D] weights of k's norm, or [Hkv*D] with --norm width", AS_TENSOR(LAYER_K_NORM)},
+    {"gate", "TENSOR",
+     "gate, [H, M] for each head or [H*Dv, M] for each number: multiplies the heads' result by its sigmoid",
      AS_TENSOR(LAYER_GATE)},
-    {"gate-bias", "TENSOR", "[H] or [H*Dv]", AS_TENSOR(LAYER_GATE_BIAS)},
+    {"gate-bias", "TENSOR", "[H] or [H*Dv] bias of --gate", AS_TENSOR(LAYER_GATE_BIAS)},
     {"norm", "MODE", "RMSNorm of q and k before RoPE: none, heads or width; also --qk-norm",
      AS_CALL(take_norm)},
     {"qk-norm", "MODE", NULL, AS_CALL(take_norm)},
     {"norm-eps", "X", "epsilon of these norms; default 1e-6", AS_CALL(take_epsilon)},
-    {"norm-plus-one", NULL, "the norms' weights are 1 + the file's, as Gemma's",
+    {"norm-plus-one", NULL, "these norms multiply by 1 + the file's weights, as in Gemma",
      AS_SWITCH(layer_run, params.norm_plus_one)},
     {"heads", "H", "query heads", AS_INTEGER(layer_run, params.heads, 1, 65536)},
     {"kv-heads", "N", "key/value heads; default: as --heads",
@@ -79,7 +81,7 @@ static const option_row layer_rows[] = {
      AS_OUTPUT(layer_run, attention_weights)},
     {"weight-type", "TYPE",
      "how matrices of floats are stored on the device: " STORE_TYPES_HELP
-     "; a file that has matrices of 8 or 4 bits with scales beside them needs no word",
+     "; a file with quantised matrices needs no option",
      AS_CHOICE(layer_run, weights.stores.type, store_names)},
     {"weight-group", "N", "how many numbers of a row share a scale: a multiple of 32; default: the whole row",
      AS_INTEGER(layer_run, weights.stores.group, 32, INT32_MAX)},
@@ -125,7 +127,7 @@ static int load_inputs(layer_run *r) {
     if (status < 0 && r->y) status = load_input(r, "y", r->y, &r->y_array);
     if (status < 0) status = expect_load(&r->expect, r->x_array.shape[0]);
     if (status < 0 && r->ragged.kv_file && !r->y)
-        status = tool_wrong("--cu-seqlens-kv: is of y, and --y FILE is not given");
+        status = tool_wrong("--cu-seqlens-kv: has no effect without --y FILE");
     if (status < 0) status = ragged_options_load(&r->ragged, r->y ? r->y_array.shape[0] : -1);
     const int64_t batch = ragged_options_batch(&r->ragged, r->x_array.shape[0]);
     const int64_t heads = r->weights.share.wanted ? r->weights.share.all : r->params.heads;

@@ -7,7 +7,7 @@
 int layer_block_check(const layer_run *r) {
     if (!r->block.wanted) return -1;
     if (!r->model_folder)
-        return tool_wrong("--block: needs --model DIR, whose config.json tells of norms and activation");
+        return tool_wrong("--block: needs --model DIR, whose config.json has norms and activation");
     if (r->gradients.out) return tool_wrong("--block: has no gradients: leave out --grad-out, or --block");
     if (r->ranks.wanted) return tool_wrong("--block: is run on one device: leave out --mpi, or --block");
     return -1;
@@ -47,8 +47,7 @@ static int check_array(const layer_run *r, const char *name, int i, bool bias) {
     if (a->type > ARRAY_BF16 && (bias || r->block.scales[i].type == CLATTN_TYPE_F32))
         return tool_wrong("--block: %s holds %s: f32, f16 or bf16 is needed", name, array_type_name(a->type));
     array_shape_text(a, is), array_shape_text(&wanted, must);
-    return !strcmp(is, must) ? -1
-                             : tool_wrong("--block: %s is %s, and config.json tells of %s", name, is, must);
+    return !strcmp(is, must) ? -1 : tool_wrong("--block: %s is %s, but config.json needs %s", name, is, must);
 }
 
 static int load_one(layer_run *r, char **names, size_t count, int i, bool bias) {
@@ -57,7 +56,7 @@ static int load_one(layer_run *r, char **names, size_t count, int i, bool bias) 
     const bool there = find_name(r, names, count, i, bias, name);
     const bool wanted = !bias || (is_norm(i) ? kind->norm == CLATTN_NORM_KIND_LAYER : r->model.mlp_bias);
     if (!wanted && !there) return -1;
-    if (!wanted) return tool_wrong("--block: the weights have %s, of which config.json does not tell", name);
+    if (!wanted) return tool_wrong("--block: the weights have %s, which config.json does not have", name);
     array *a = &r->block.arrays[i][bias];
     matrix_scales *scales = &r->block.scales[i];
     const bool matrix = !is_norm(i) && !bias;
@@ -66,9 +65,12 @@ static int load_one(layer_run *r, char **names, size_t count, int i, bool bias) 
     if (status < 0) status = check_array(r, name, i, bias);
     if (status >= 0 || !matrix) return status;
     if (kind->is & BLOCK_TURNED)
-        status = scales->type == CLATTN_TYPE_F32
-                     ? layer_weights_turn(a)
-                     : tool_wrong("--block: %s has scales, and matrices of this model are [in, out]", name);
+        status =
+            scales->type == CLATTN_TYPE_F32
+                ? layer_weights_turn(a)
+                : tool_wrong(
+                      "--block: %s has scales, which are unsupported for this model's [in, out] matrices",
+                      name);
     return status < 0 ? layer_stored_convert(&r->weights, name, a, scales) : status;
 }
 

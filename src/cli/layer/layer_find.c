@@ -21,7 +21,7 @@ static int find_file(const layer_weights *w, const char *name, char path[1024]) 
     const char *shard = w->shards ? json_string_value(json_object_get(w->shards, name)) : w->file;
     if (!shard) return tool_wrong("--model: no shard holds %s", name);
     if (w->shards && !is_plain(shard))
-        return tool_wrong("--model: shard '%s': is no plain name of a file in the folder", shard);
+        return tool_wrong("--model: shard '%s': is not a plain name of a file in the folder", shard);
     const int length =
         snprintf(path, 1024, "%s%s%s", w->shards ? w->folder : "", w->shards ? "/" : "", shard);
     return length > 0 && length < 1024 ? -1 : tool_wrong("--weights: the path is too long");

@@ -27,7 +27,7 @@ static int check_told(const layer_run *r, const char *by) {
                 {r->weights.given[LAYER_GATE], "gate"},
                 {r->y, "y"}};
     for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
-        if (told[i].given) return tool_wrong("--%s: is not for --%s tells it", told[i].name, by);
+        if (told[i].given) return tool_wrong("--%s: is not for --%s sets it", told[i].name, by);
     return -1;
 }
 
@@ -35,12 +35,12 @@ static int check_model_options(const layer_run *r) {
     const layer_weights *w = &r->weights;
     const int status = check_told(r, "model, whose config.json");
     if (status >= 0) return status;
-    if (r->preset) return tool_wrong("--preset: is not for --model, whose config.json tells it");
+    if (r->preset) return tool_wrong("--preset: is not for --model, whose config.json sets it");
     if (w->file || w->names)
-        return tool_wrong("--%s: is not for --model, whose tensors are taken", w->file ? "weights" : "names");
+        return tool_wrong("--%s: is not for --model, which names all tensors", w->file ? "weights" : "names");
     for (int i = 0; i < LAYER_TENSORS; i++)
         if (w->given[i])
-            return tool_wrong("--%s: is not for --model, whose tensors are taken", layer_tensor_options[i]);
+            return tool_wrong("--%s: is not for --model, which names all tensors", layer_tensor_options[i]);
     return r->layer >= 0 ? -1 : tool_wrong("--model: needs --layer N");
 }
 
@@ -74,8 +74,8 @@ static int check_options(const layer_run *r) {
                                                                        : NULL;
     return missing
                ? tool_wrong(
-                     "--names llama: needs --%s, which names do not tell: usual is --causal top-left --rope "
-                     "half --rope-base with rope_theta of config.json; --model DIR --layer N reads it",
+                     "--names llama: needs --%s, which names do not determine: usual is --causal top-left "
+                     "--rope half --rope-base with rope_theta of config.json; --model DIR --layer N reads it",
                      missing)
                : -1;
 }
@@ -141,17 +141,17 @@ static int check_more(const layer_run *r, const char *by) {
     const bool norms = m->norm != CLATTN_NORM_NONE,
                sinks = present[LAYER_SINKS] || r->score.file[SCORE_SINKS];
     if (present[LAYER_SINKS] && r->score.file[SCORE_SINKS])
-        return tool_wrong("--sinks: the weights have them");
+        return tool_wrong("--sinks: the weights have sinks already");
     if (m->sinks != sinks)
-        return tool_wrong("--%s: tells of %s sinks, and there are %s", by, m->sinks ? "learned" : "no",
-                          sinks ? "some" : "none: --sinks FILE gives them");
+        return tool_wrong("--%s: needs %s sinks, but there are %s", by, m->sinks ? "learned" : "no",
+                          sinks ? "some" : "none: --sinks FILE adds them");
     for (int i = LAYER_Q_NORM; i <= LAYER_K_NORM; i++)
         if (present[i] != norms)
-            return tool_wrong("--%s: tells of %s %s, and there is %s", by, norms ? "a" : "no",
+            return tool_wrong("--%s: needs %s %s, but there is %s", by, norms ? "a" : "no",
                               layer_tensor_options[i], norms ? "none" : "one");
-    if (m->out_bias && !present[LAYER_BO]) return tool_wrong("--%s: tells of a bo, and there is none", by);
+    if (m->out_bias && !present[LAYER_BO]) return tool_wrong("--%s: needs a bo, but there is none", by);
     if (r->model_folder && !m->out_bias && present[LAYER_BO])
-        return tool_wrong("--model: tells of no bo, and there is one");
+        return tool_wrong("--model: needs no bo, but there is one");
     return -1;
 }
 
@@ -181,18 +181,18 @@ static int check_model(const layer_run *r) {
                                   {m->width, m->heads * m->head_dim_v}};
     const int64_t rows = wanted[LAYER_WQ][0] + wanted[LAYER_WK][0] + wanted[LAYER_WV][0];
     if (r->weights.packed && (a[LAYER_WQ].shape[0] != rows || (m->width && a[LAYER_WQ].shape[1] != m->width)))
-        return tool_wrong("--%s: q, k and v are [%lld, %lld], and %s tells of [%lld, %d]", by,
+        return tool_wrong("--%s: q, k and v are [%lld, %lld], but %s needs [%lld, %d]", by,
                           (long long)a[LAYER_WQ].shape[0], (long long)a[LAYER_WQ].shape[1], source,
                           (long long)rows, m->width);
     for (int i = r->weights.packed ? LAYER_WO : LAYER_WQ; i <= LAYER_WO; i++)
         for (int axis = 0; axis < 2; axis++)
             if (wanted[i][axis] && a[i].shape[axis] != wanted[i][axis])
-                return tool_wrong("--%s: %s is [%lld, %lld], and %s tells of [%lld, %lld]", by,
+                return tool_wrong("--%s: %s is [%lld, %lld], but %s needs [%lld, %lld]", by,
                                   layer_tensor_options[i], (long long)a[i].shape[0], (long long)a[i].shape[1],
                                   source, (long long)wanted[i][0], (long long)wanted[i][1]);
     for (int i = LAYER_BQ; i <= (r->weights.packed ? LAYER_BQ : LAYER_BV) && m->bias >= 0; i++)
         if (r->weights.present[i] != (m->bias == 1))
-            return tool_wrong("--%s: %s tells of %s %s, and the weights have %s", by, source,
+            return tool_wrong("--%s: %s needs %s %s, but the weights have %s", by, source,
                               m->bias ? "a" : "no", layer_tensor_options[i], m->bias ? "none" : "one");
     return check_more(r, by);
 }
@@ -215,7 +215,7 @@ static int layer_shared_deal(layer_run *r) {
                        : s->dropout != 0                                     ? "--dropout"
                        : names_head(s->score_mod) || names_head(s->mask_mod) ? "an expression of h"
                                                                              : NULL;
-    if (what) return tool_wrong("%s: is not built for --mpi-way heads, which are shared", what);
+    if (what) return tool_wrong("%s: is unsupported with --mpi-way heads, which partitions heads", what);
     layer_share *share = &r->weights.share;
     const int status = layer_share_heads(share, r->ranks.rank, r->ranks.count, p->heads,
                                          p->kv_heads ? p->kv_heads : p->heads);
@@ -229,11 +229,11 @@ static int layer_shared_deal(layer_run *r) {
 int layer_shared_check(layer_run *r) {
     r->score.maps_later = r->expect.later = r->ranks.wanted;
     if (r->ranks.wanted && r->weights.stores.type >= 0)
-        return tool_wrong("--weight-type: is not built for --mpi");
+        return tool_wrong("--weight-type: is unsupported with --mpi");
     if (r->ranks.wanted && ranks_way_is(&r->ranks, "decode"))
-        return tool_wrong("--mpi-way decode: is of attend");
+        return tool_wrong("--mpi-way decode: works with attend only");
     if (r->ranks.wanted && (r->kv.past_k || r->kv.past_v || r->kv.prefix_k || r->kv.prefix_v))
-        return tool_wrong("--%s: is not built for --mpi; attend --mpi takes it",
+        return tool_wrong("--%s: is unsupported with layer --mpi; attend --mpi supports it",
                           r->kv.past_k || r->kv.past_v ? "past-k" : "prefix-k");
     return -1;
 }
@@ -251,8 +251,8 @@ int layer_model_load(layer_run *r) {
     if (status < 0) status = layer_weights_load(w);
     for (int i = 0; i < LAYER_BQ && status < 0 && r->ranks.wanted; i++)
         if (w->scales[i].type != CLATTN_TYPE_F32)
-            status =
-                tool_wrong("--weights: %s has scales, which is not built for --mpi", layer_tensor_options[i]);
+            status = tool_wrong("--weights: %s has scales, which are unsupported with --mpi",
+                                layer_tensor_options[i]);
     if (status < 0 && r->model_folder) status = fit_sizes(r);
     if (status < 0 && told) status = check_model(r);
     if (status < 0 && r->weights.present[LAYER_SINKS])

@@ -144,8 +144,8 @@ static int wrong_scales(const squares *all, const array *a, int bits, const char
             append_square(list, sizeof list, a, &all->list[n], "config.json's ");
     if (!*list) append_square(list, sizeof list, a, &(square){.rows = 128, .columns = 128}, "");
     return tool_wrong(
-        "--weights: %s: is of type %s and shape %s: needed is one in all, one a row, one of each "
-        "group of a row or of each square, scales as floats; the matrix is [%lld, %lld], of which%s",
+        "--weights: %s: is of type %s and shape %s: float scales are needed, one in all, for each row, for "
+        "each group of a row, or for each square; the matrix is [%lld, %lld], of which%s",
         name, array_type_name(scale->type), array_shape_text(scale, shape), (long long)a->shape[0],
         (long long)a->shape[1], list);
 }

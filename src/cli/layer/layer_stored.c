@@ -180,8 +180,7 @@ static int read_scales(stored_file *f, array *a, matrix_scales *s, int bits) {
         return tool_wrong("--weights: %s: has no numbers: its shape is %s", f->name,
                           array_shape_text(a, text));
     if (has(f, "_g_idx"))
-        return tool_wrong("--weights: %s: groups of numbers in another order than theirs are not built",
-                          f->other);
+        return tool_wrong("--weights: %s: groups of numbers in another order are unsupported", f->other);
     if (!has(f, "_scale") && !has(f, "_scale_inv"))
         return tool_wrong("--weights: %s: is of %s, and the file has no %s_scale", f->name,
                           clattn_type_name(s->type), f->name);
@@ -224,8 +223,7 @@ int layer_stored_read(const layer_weights *w, const char *name, array *a, matrix
 int layer_stored_convert(const layer_weights *w, const char *option, array *a, const matrix_scales *s) {
     if (w->stores.type < 0) return -1;
     if (s->type != CLATTN_TYPE_F32)
-        return tool_wrong("--weight-type: %s is of %s in the file already", option,
-                          clattn_type_name(s->type));
+        return tool_wrong("--weight-type: %s already is %s in the file", option, clattn_type_name(s->type));
     return tensors_store(option, a, w->store.type == CLATTN_TYPE_F32 ? w->stores.type : 0);
 }
 

@@ -26,8 +26,8 @@ int layer_share_heads(layer_share *s, int rank, int ranks, int64_t heads, int64_
     }
     if (ranks > heads || (ranks + kv_heads - 1) / kv_heads > each)
         return tool_wrong(
-            "--mpi-way heads: %d ranks are more than %lld heads on %lld key/value heads can be dealt to",
-            ranks, (long long)heads, (long long)kv_heads);
+            "--mpi-way heads: %d ranks are too many to partition %lld heads on %lld key/value heads", ranks,
+            (long long)heads, (long long)kv_heads);
     for (int64_t kv = 0; kv < kv_heads; kv++) {
         int64_t first, count;
         block(kv, kv_heads, ranks, &first, &count);
@@ -65,7 +65,7 @@ int layer_share_load(const layer_share *s, const char *option, int tensor, bool 
     if (of_all || !fits) counts[0] = 1;
     if (!place->whole.rank) return tool_wrong("--%s: has no axis", option);
     if (rows % units)
-        return tool_wrong("--%s: has %lld rows, which %lld heads cannot share", option, (long long)rows,
+        return tool_wrong("--%s: has %lld rows, which are no multiple of %lld heads", option, (long long)rows,
                           (long long)units);
     for (int n = 0; n < parts; n++) starts[n] *= rows / units, counts[n] *= rows / units;
     if (load_rows(place, axis, parts, starts, counts, a, error)) return -1;
@@ -171,7 +171,7 @@ int layer_weights_turn(array *a) {
         for (int64_t j = 0; j < shape[1]; j++)
             ((float *)turned.data)[i * shape[1] + j] = values[j * shape[0] + i];
     free(values);
-    if (!ok) return tool_failed("no memory to turn a matrix");
+    if (!ok) return tool_failed("no memory to transpose a matrix");
     array_free(a);
     *a = turned;
     return -1;
@@ -192,8 +192,7 @@ static int load_scheme(layer_weights *w, size_t scheme) {
     for (int i = 0; i < 4 && schemes[scheme].strangers[i] && status < 0; i++)
         if (join_name(prefix, schemes[scheme].strangers[i], name, size),
             layer_weights_have(w, names, count, name))
-            status =
-                tool_wrong("--names %s: the file has %s, and a layer with that is not built", w->names, name);
+            status = tool_wrong("--names %s: the file has %s, which is unsupported", w->names, name);
     for (int i = 0; i < LAYER_TENSORS && status < 0; i++) {
         if (!schemes[scheme].suffix[i] || w->present[i]) continue;
         join_name(prefix, schemes[scheme].suffix[i], name, size);
@@ -203,7 +202,8 @@ static int load_scheme(layer_weights *w, size_t scheme) {
         if (status < 0 && schemes[scheme].turned && i < LAYER_BQ)
             status = w->scales[i].type == CLATTN_TYPE_F32
                          ? layer_weights_turn(&w->arrays[i])
-                         : tool_wrong("--names %s: %s has scales, and this scheme's matrices are [in, out]",
+                         : tool_wrong("--names %s: %s has scales, which are unsupported for this scheme's "
+                                      "[in, out] matrices",
                                       w->names, name);
     }
     free(names), free(name);
@@ -252,7 +252,7 @@ static int check_tensors(const layer_weights *w) {
     int status = -1;
     for (int i = LAYER_WQ; status < 0 && i <= LAYER_WO; i++)
         if (!w->present[i] && !(w->packed && (i == LAYER_WK || i == LAYER_WV)))
-            status = tool_wrong("--%s: is missing: give --names bert:, llama:, torch:, gpt2:, phi: or "
+            status = tool_wrong("--%s: is missing: use --names bert:, llama:, torch:, gpt2:, phi: or "
                                 "phi3:PREFIX, or each tensor's name",
                                 layer_tensor_options[i]);
     for (int i = 0; status < 0 && i < LAYER_TENSORS; i++)
@@ -265,8 +265,8 @@ static int check_tensors(const layer_weights *w) {
     if (status < 0 && w->packed &&
         (w->arrays[LAYER_WQ].shape[0] % all ||
          (w->present[LAYER_BQ] && w->arrays[LAYER_BQ].shape[0] != w->arrays[LAYER_WQ].shape[0])))
-        status = tool_wrong("--names %s: the tensor of Q, K and V has %lld rows, of which each of %lld heads "
-                            "has as many, and a bias has one number a row",
+        status = tool_wrong("--names %s: the tensor of Q, K and V has %lld rows: equally many for each of "
+                            "%lld heads, and a bias with one number a row, are needed",
                             w->names, (long long)w->arrays[LAYER_WQ].shape[0], (long long)all);
     return status;
 }

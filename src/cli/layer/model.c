@@ -175,7 +175,7 @@ static int read_layer_type(const model_reader *r, int64_t layer, bool used, bool
     if (types && !json_is_null(types)) {
         *sliding = type && !strcmp(type, "sliding_attention");
         if (*sliding || (type && (!strcmp(type, "full_attention") || !strcmp(type, "attention")))) return -1;
-        return wrong(r, "layer_types", "of each layer full_attention or sliding_attention is needed");
+        return wrong(r, "layer_types", "full_attention or sliding_attention is needed for each layer");
     }
     if (r->kind->windows == WINDOWS_USED_FROM) {
         if (from && !json_is_integer(from)) return wrong(r, "max_window_layers", "a whole number is needed");

@@ -250,7 +250,7 @@ static int read_width(const rope_reader *o, int type) {
     }
     const int width = part <= 1.0 ? (int)(part * o->m->head_dim) : 0;
     if (!has && width != o->m->head_dim)
-        return wrong(o, key, "a scaled RoPE of this type of model turns whole heads, and needs 1");
+        return wrong(o, key, "a scaled RoPE of this type of model rotates whole heads, and needs 1");
     if (width < 2 || width % 2 || (width < 4 && type != DEFAULT))
         return wrong(o, key, "it must make an even rotary width of the head, from 2, scaled from 4");
     o->m->rope.rotary_dim = width < o->m->head_dim ? width : 0;
@@ -340,7 +340,7 @@ static int check_flat(const model_reader *r, const json_t *full) {
     if (type && !same(type, json_object_get(full, "rope_type")) &&
         !json_object_get(json_object_get(r->config, "rope_scaling"), "rope_type"))
         return model_wrong(r, json_object_get(r->config, "rope_scaling"), "type",
-                           "rope_scaling of this type of model has its type as rope_type");
+                           "rope_scaling of this type of model names its type rope_type");
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)parameters, key, value) {

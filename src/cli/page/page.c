@@ -283,16 +283,16 @@ static int write_ratio(const page *p, int file, const json_t *row) {
 
 static void write_ratios(const page *p) {
     static const char *const columns[] = {":case",           "1first file, ms", "1ms", "ratio",
-                                          "1-half to twice", ":so it is",       NULL};
+                                          "1-half to twice", ":verdict",        NULL};
     json_t *row;
     size_t i;
     char name[256];
     int count = 0;
     if (p->file_count < 2) return;
     page_put(p->to,
-             "<h2 id=\"ratios\">Against %s</h2>\n<p class=\"soft\">The ratio is a file's time by the first "
-             "file's of the same case on a device of the same name, with a bootstrap interval of 95 %% where "
-             "both keep their samples; below 1 is faster.</p>\n",
+             "<h2 id=\"ratios\">Against %s</h2>\n<p class=\"soft\">The ratio is a file's time divided by the "
+             "first file's, for the same case on a device of the same name, with a bootstrap interval of 95 "
+             "%% where both keep their samples; below 1 is faster.</p>\n",
              page_file_name(p, 0, name));
     begin_table(p, "ratios", columns);
     for (int file = 1; file < p->file_count; file++)
@@ -311,7 +311,7 @@ static void write_source(const page *p, int file) {
     const json_t *of = p->files[file], *submission = json_object_get(of, "submission");
     page_put(p->to, "<li>%s: clattn %s", p->paths[file], row_text(of, "clattn"));
     if (submission)
-        page_put(p->to, ", set %s %lld of %s, at most %g ms a case; its hash fits",
+        page_put(p->to, ", set %s %lld of %s, at most %g ms a case; its hash is right",
                  row_text(submission, "set"),
                  (long long)json_integer_value(json_object_get(submission, "set_version")),
                  row_text(submission, "date"), row_number(submission, "max_ms"));
@@ -411,7 +411,7 @@ int tool_report(int argc, char **argv) {
          AS_TEXT(request, page.tokens)},
         {"batch", "N", "the batch item of --weights; default 0",
          AS_INTEGER(request, page.item, 0, INT32_MAX)},
-        {"json", NULL, "tell what the page holds as JSON, and an error as one object on stderr",
+        {"json", NULL, "print the page's contents as JSON, and an error as one object on stderr",
          AS_SWITCH(request, json)},
         {"quiet", NULL, "show no progress", AS_SWITCH(request, quiet)},
     };

@@ -222,12 +222,11 @@ void page_roofline(const page *p, int file, int device) {
         return;
     }
     frame f = {.most_y = top_of(of, rows, device)};
-    page_put(
-        p->to,
-        "<svg class=\"roofline\" viewBox=\"0 0 %g %g\" role=\"group\" aria-label=\"Roofline of %s: "
-        "GFLOP/s by operations a byte; the table of cases has the numbers\">\n<text class=\"hint\" x=\"8\" "
-        "y=\"15\">Tap or focus a point: its case is told here.</text>\n",
-        WIDTH, HEIGHT, row_text(of, "device"));
+    page_put(p->to,
+             "<svg class=\"roofline\" viewBox=\"0 0 %g %g\" role=\"group\" aria-label=\"Roofline of %s: "
+             "GFLOP/s by operations a byte; the table of cases has the numbers\">\n<text class=\"hint\" "
+             "x=\"8\" y=\"15\">Tap or focus a point: its case is shown here.</text>\n",
+             WIDTH, HEIGHT, row_text(of, "device"));
     draw_grid(p, &f);
     draw_roofs(p, &f, fma, row_number(of, "fma_loads_gflops"), read);
     json_array_foreach(json_object_get(of, "engine_peaks"), i, part) draw_engine(p, &f, part, read);

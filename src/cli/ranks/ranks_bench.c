@@ -28,11 +28,10 @@ static const option_row bench_rows[] = {
     {"-d", "D", "head size; default 64", AS_INTEGER(ranks_bench, d, 1, INT32_MAX)},
     {"causal", "WORD", "no or yes; default yes", AS_CHOICE(ranks_bench, causal, yes_no)},
     {"dtype", "TYPE", "f32, f16, bf16", AS_CHOICE(ranks_bench, dtype, names_types)},
-    {"repeat", "N", "the median of so many; default 5", AS_INTEGER(ranks_bench, repeat, 1, 1000)},
-    {"decode", NULL, "one query row over keys that are shared in pages", AS_SWITCH(ranks_bench, decode)},
+    {"repeat", "N", "timed runs, whose median is shown; default 5", AS_INTEGER(ranks_bench, repeat, 1, 1000)},
+    {"decode", NULL, "one query row over keys that are partitioned in pages", AS_SWITCH(ranks_bench, decode)},
     {"piece-rows", "N", "the ring's piece; default 32 MiB", AS_INTEGER(ranks_bench, piece, 1, INT32_MAX)},
-    {"all-ranks", NULL, "the ranks that there are alone, and not 1, 2, 4, ... of them, too",
-     AS_SWITCH(ranks_bench, all)},
+    {"all-ranks", NULL, "measure only all ranks, not also 1, 2, 4, ... of them", AS_SWITCH(ranks_bench, all)},
 };
 
 typedef struct ranks_call {
@@ -232,7 +231,8 @@ int ranks_bench_run(int argc, char **argv) {
     status = ranks_open(&b.ranks, &line, argc, argv);
     if (status >= 0) return status;
     if (ranks_way_is(&b.ranks, "decode") || ranks_way_is(&b.ranks, "heads"))
-        status = tool_wrong("--mpi-way %s: is of attend and layer; --decode measures decode", b.ranks.way);
+        status =
+            tool_wrong("--mpi-way %s: works with attend and layer; --decode measures decode", b.ranks.way);
     if (status < 0) status = session_open(&s, &b.common);
     const bool opened = status < 0;
     status = ranks_agree(&b.ranks, status);

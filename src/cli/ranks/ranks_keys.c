@@ -43,13 +43,13 @@ static int check_past(const ranks_keys *k, int64_t batch, bool prefix) {
     if (status < 0) status = alike(k->past_options[1], &k->past[1], k->past_options[0], &k->past[0], 8u);
     const int64_t items = k->past[0].whole.shape[0], most = k->past[0].whole.shape[axis_of(k)];
     if (status < 0 && items != 1 && (prefix || items != batch))
-        return tool_wrong(prefix ? "--%s: has %lld items: 1 is needed, which all share"
+        return tool_wrong(prefix ? "--%s: has %lld items: 1, which all share, is needed"
                                  : "--%s: has %lld items: 1 or B = %lld are needed",
                           k->past_options[0], (long long)items, (long long)batch);
     for (int64_t b = 0; b < batch && status < 0 && k->past_lengths; b++)
         if (k->past_lengths[b] < 0 || k->past_lengths[b] > most)
-            return tool_wrong("--past-lengths: item %lld is %d: 0 to %lld rows are there", (long long)b,
-                              (int)k->past_lengths[b], (long long)most);
+            return tool_wrong("--past-lengths: item %lld is %d: a number from 0 to %lld rows is needed",
+                              (long long)b, (int)k->past_lengths[b], (long long)most);
     return status;
 }
 

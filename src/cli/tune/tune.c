@@ -437,7 +437,7 @@ static int run_tune(tune *t) {
     if (status < 0 && t->projection && !interrupt_asked()) status = tune_large(t);
     if (status >= 0) return status;
     if (!t->row_count && interrupt_asked()) return tool_interrupted("interrupted before the first row");
-    if (!t->row_count) return tool_failed("no candidate ran and was right: there is no row");
+    if (!t->row_count) return tool_failed("no candidate ran with a right result: there is no row");
     if (!t->common.json) fputs(t->text, stdout);
     if (t->out && !file_write_whole(t->out, t->text, t->used, error)) return tool_failed("%s", error);
     const bool general = !t->named && !t->projection;
@@ -470,7 +470,8 @@ int tool_tune(int argc, char **argv) {
          AS_SWITCH(tune, projection)}};
     const option_group groups[] = {{"tune", OPTION_ROWS(rows), &t}, common_group(&t.common)};
     command_line line = {.command = "tune",
-                         .summary = "find the fastest legal variants of this device, as rows for the planner",
+                         .summary =
+                             "find the fastest kernel variants for this device, as rows for the planner",
                          .example = "clattn tune --device cpu --out rows.txt",
                          .groups = groups,
                          .group_count = 2};
@@ -480,7 +481,7 @@ int tool_tune(int argc, char **argv) {
     if (status < 0 && t.common.tuned)
         return tool_wrong("--tuned: has no effect: rows are compared with what is shipped");
     if (status < 0 && t.projection && t.named && t.classes[0].test.op != CASE_LINEAR)
-        return tool_wrong("--projection: the case is none: a linear case is needed");
+        return tool_wrong("--projection: the case has no projection: a linear case is needed");
     if (status < 0) status = options_check_outputs(&line);
     if (status >= 0) return status;
     t.common.tuned = "off";

@@ -234,7 +234,7 @@ static int finish(const verify *v) {
     const int *n = v->counts;
     int status = n[VERIFY_FAIL] ? EXIT_FAILED : EXIT_DONE;
     if (v->family && n[VERIFY_PASS] + n[VERIFY_FAIL] + n[VERIFY_UNSUPPORTED] == 0)
-        return tool_wrong("--family %s: took no case: of %.*s one is accepted", v->family,
+        return tool_wrong("--family %s: ran no case: one of %.*s is accepted", v->family,
                           v->seen[0] ? (int)strlen(v->seen) - 1 : 0, v->seen);
     if (v->common.json) {
         const int told =
@@ -244,12 +244,14 @@ static int finish(const verify *v) {
     } else
         printf("%d pass, %d fail, %d unsupported\n", n[VERIFY_PASS], n[VERIFY_FAIL], n[VERIFY_UNSUPPORTED]);
     if (n[VERIFY_PASS] + n[VERIFY_FAIL] > 0) return status;
-    return tool_failed("nothing was verified: no kernel asked for takes the %d cases", n[VERIFY_UNSUPPORTED]);
+    return tool_failed("nothing was verified: no selected kernel supports the %d cases",
+                       n[VERIFY_UNSUPPORTED]);
 }
 
 // Reject combinations of options that name cases twice. Returns -1, else the exit status.
 static int refuse_together(verify *v) {
-    if (v->backward && v->only) return tool_wrong("--backward: is --only backward: one of both is accepted");
+    if (v->backward && v->only)
+        return tool_wrong("--backward: is the same as --only backward: one of both is accepted");
     if (v->backward) v->only = "backward";
     if (v->common.tuned) return tool_wrong("--tuned: has no effect: each variant has rows of its own");
     const bool names_case = v->only && strchr(v->only, '/');
@@ -257,9 +259,11 @@ static int refuse_together(verify *v) {
         return tool_wrong("--only %s: names a case, and so does --case %s: one is accepted", v->only,
                           v->named);
     if (v->pairs && (v->named || names_case))
-        return tool_wrong("--pairs: has its own cases, no --case or --only VARIANT/CASE beside it");
+        return tool_wrong(
+            "--pairs: makes its own cases: no --case or --only VARIANT/CASE is accepted with it");
     if ((v->several.devices || v->several.deal_given) && (v->only || v->family))
-        return tool_wrong("--devices: runs what the planner chooses: no --only or --family beside it");
+        return tool_wrong(
+            "--devices: runs what the planner chooses: no --only or --family is accepted with it");
     if (v->shares && !v->pairs) return tool_wrong("--share: has no effect without --pairs");
     return -1;
 }
@@ -267,11 +271,11 @@ static int refuse_together(verify *v) {
 static const option_row rows[] = {
     {"only", "VARIANT[/CASE]", "run only this variant, or this variant on this case", AS_TEXT(verify, only)},
     {"backward", NULL, "verify only gradients, as --only backward", AS_SWITCH(verify, backward)},
-    {"family", "NAME", "run only the cases that this kernel family takes, in every variant that has it",
+    {"family", "NAME", "run only the cases for which a variant selects this kernel family",
      AS_TEXT(verify, family)},
     {"pairs", NULL,
-     "run, in place of the hard cases, about 500 cases for each variant that combine every two values of "
-     "every two options; some minutes with --only, hours without",
+     "instead of the hard cases, run about 500 cases for each variant that combine every two values of every "
+     "two options; some minutes with --only, hours without",
      AS_SWITCH(verify, pairs)},
     {"share", "K/N",
      "run a part of --pairs: the cases of every Nth configuration of kernels, from the Kth on",
@@ -287,7 +291,7 @@ int tool_verify(int argc, char **argv) {
     const option_group groups[] = {
         {"verify", OPTION_ROWS(rows), &v}, several_group(&v.several), common_group(&v.common)};
     command_line line = {.command = "verify",
-                         .summary = "is this device right? every kernel variant on hard cases",
+                         .summary = "verify a device: every kernel variant on hard cases",
                          .example = "clattn verify --device cpu",
                          .groups = groups,
                          .group_count = 3};

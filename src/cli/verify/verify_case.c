@@ -43,7 +43,7 @@ static verify_result judge(const struct case_data *data, session *s, struct plac
     if (place->error[0] != '\0') {
         snprintf(why, 256, "%s", place->error);
     } else if (family && strcmp(family, ran->name)) {
-        snprintf(why, 256, "%s takes it", ran->name[0] ? ran->name : "no single family");
+        snprintf(why, 256, "%s runs it", ran->name[0] ? ran->name : "no single family");
         result = VERIFY_UNSUPPORTED;
     } else {
         const clattn_status status = case_enqueue(s->context, s->queue, &arrays, NULL);
