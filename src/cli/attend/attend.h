@@ -26,7 +26,7 @@ typedef struct attend_shared {
 // The gradients of a call: the inputs of backward, and the files that the user requested.
 #define ATTEND_GRADIENTS 7
 typedef struct attend_gradients {
-    // paths and text from the command line
+    // Paths and text from the command line.
     const char *out, *lse, *score_mod, *paths[ATTEND_GRADIENTS];
     array out_array, lse_array, arrays[ATTEND_GRADIENTS];
     clattn_attention_backward_params params;

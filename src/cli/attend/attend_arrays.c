@@ -23,7 +23,7 @@ int attend_store(attend *a) {
 int attend_options(attend *a, int64_t items, int64_t heads, int64_t k_items) {
     const int types[2] = {float_type(a, 0), float_type(a, 1)};
     const bool quantised = a->stored[0].type != CLATTN_TYPE_F32 || a->stored[1].type != CLATTN_TYPE_F32;
-    // a cache is never ragged: its batch is not packed
+    // A cache is never ragged: its batch is not packed.
     const bool is_cache = a->append.k_new || a->kv.block_table;
     int status = append_options_load(&a->append, a->dtype, quantised);
     if (status < 0) status = ragged_options_load(&a->ragged, is_cache ? -1 : k_items);

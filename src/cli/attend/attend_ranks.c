@@ -80,7 +80,7 @@ static int turn_keys(const turn *t, const attend_part *part, int64_t item) {
             const int64_t past = ranks_keys_past(keys, item + b), from = past > start ? past : start;
             const int64_t last = past + ranks_keys_new(keys, item + b), to = last < end ? last : end;
             turn now = *t;
-            // positions cover only the new keys, not the past
+            // Positions cover only the new keys, not the past.
             if (now.positions.rank) now.row -= past;
             status = turn_rows(&now, k, b, step, local + from - start, from, to - from, NULL);
         }

@@ -138,7 +138,7 @@ static int save_submission(const bench *b) {
     reason error;
     size_t bytes = 0;
     if (!b->submit || b->rows == 0) return -1;
-    // an interrupted run has measured only part of the set, which is no submission
+    // An interrupted run has measured only part of the set, which is no submission.
     if (interrupt_asked()) return -1;
     const double max_ms = b->settings.measure.max_ms > 0.0 ? b->settings.measure.max_ms : 1000.0;
     char *text = bench_submit_text(b->table, max_ms, &bytes);
@@ -278,7 +278,7 @@ static int measure_all(bench *b) {
     int status = together ? bench_run_group(b) : bench_run_devices(b);
     if (status < 0) status = print_table(b);
     if (status < 0) status = save_submission(b);
-    // last, so that a table that cannot be saved has been printed
+    // Last, so that a table that cannot be saved has been printed.
     if (status < 0) status = save_table(b);
     json_decref(b->table);
     if (status >= 0) return status;

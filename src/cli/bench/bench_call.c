@@ -138,7 +138,7 @@ bench_status bench_call_create(bench_call *p, session *s, const bench_case *c, c
     double largest = 0;
     *p = (bench_call){.session = s, .c = *c, .place = session_place(s)};
     p->c.test = case_complete(&c->test);
-    // save one host copy of the large tensors, which are timed and not guarded
+    // Save one host copy of the large tensors, which are timed and not guarded.
     p->place.bare = true;
     p->place.guard = 0;
     snprintf(kernel, 32, "%s", p->c.test.composed ? "clblast" : "");

@@ -116,10 +116,9 @@ typedef struct bench_settings {
     bool check; // verify before timing
     // Runs before timing. The first is verified. 0: one run.
     int64_t warmup;
-    double
-        // The device's measured peak. Cases that would be too slow at this peak are skipped. 0:
-        // unknown.
-        fma_gflops;
+    // The device's measured peak in GFLOP/s; 0: unknown. Cases that would be too slow at this peak
+    // are skipped.
+    double fma_gflops;
     const struct limits *limits; // measured before the cases; NULL: skip the read measurement
 } bench_settings;
 

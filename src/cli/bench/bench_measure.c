@@ -12,9 +12,9 @@ static bench_status failed(const bench_call *p, char why[256]) {
 #define PATIENCE 10.0 // times --max-ms
 #define LEAST_PATIENCE_MS 2e3
 #define DEFAULT_MS 1000.0 // the default in measure.c
-// a kernel not tuned for the device may be this many times slower than the device's peak
+// A kernel not tuned for the device may be this many times slower than the device's peak.
 #define SLOWEST 50.0
-// the measured float32 peak may be this much too low if others used the machine
+// The measured float32 peak may be this much too low if others used the machine.
 #define FLOAT_MARGIN 1.2
 // 16-bit products may run on a matrix engine, this much faster than float32 FMA
 #define HALF_MARGIN 32.0

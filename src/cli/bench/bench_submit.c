@@ -41,7 +41,7 @@ char *bench_submit_text(const json_t *table, double max_ms, size_t *bytes) {
                                   BENCH_SUBMIT_VERSION, "date", date, "max_ms", max_ms));
     char *text = bench_table_text(whole, BENCH_JSON, bytes);
     json_decref(whole);
-    // hash the text as a reader will parse it
+    // Hash the text as a reader will parse it.
     json_t *file = text ? json_loads(text, 0, NULL) : NULL;
     free(text);
     text = NULL;

@@ -9,7 +9,7 @@
 #include "cli/call_options/store_options.h"
 
 typedef struct kv_options {
-    // paths from the command line
+    // Paths from the command line.
     const char *prefix_k, *prefix_v, *past_k, *past_v, *past_lengths, *block_table;
     bool past_later;   // the caller loads the past rows itself, in parts
     int64_t page_size; // 0: as many rows as a page of the file has

@@ -138,7 +138,7 @@ static bool read_lines(stream *s, void (*line)(void *user, const char *text), vo
             s->used -= (size_t)(end + 1 - s->text);
             memmove(s->text, end + 1, s->used + 1);
         }
-        // a line that is too long, or the rest at the end of file
+        // A line that is too long, or the rest at the end of file.
         if (s->used == LINE_MOST - 1 || n <= 0) {
             if (s->used) line(user, s->text);
             s->used = 0;

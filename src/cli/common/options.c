@@ -14,7 +14,7 @@
 // Names of one letter are added to `letters`.
 static void make_tables(const command_line *line, struct option *rows, char *letters) {
     int count = 0;
-    // getopt then returns different codes for a missing value and an unknown option
+    // Getopt then returns different codes for a missing value and an unknown option.
     *letters++ = ':';
     EACH_OPTION(line, group, row, n) {
         const int code = CODE_ROWS + n, has = row->value ? required_argument : no_argument;

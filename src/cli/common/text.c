@@ -33,7 +33,7 @@ uint32_t printable_next(const char **text) {
     *text = (const char *)at;
     for (size_t r = 0; r < sizeof hidden / sizeof *hidden; r++)
         if (code_point >= hidden[r][0] && code_point <= hidden[r][1]) return PRINTABLE_NONE;
-    // noncharacters, which XML forbids as well
+    // Noncharacters, which XML forbids as well.
     return (code_point & 0xfffe) == 0xfffe ? PRINTABLE_NONE : code_point;
 }
 

@@ -53,7 +53,7 @@ const char *row_shown(const json_t *row, const char *key, char buffer[256]);
 
 // The property of --by in which compared rows differ: `dtype`, `device`, `kernel` or `file`.
 enum { COMPARE_BY_FILES = 0, COMPARE_BY_DTYPE, COMPARE_BY_DEVICE, COMPARE_BY_KERNEL, COMPARE_BY_FILE };
-// in the order of the enum after COMPARE_BY_FILES; NULL ends the list
+// In the order of the enum after COMPARE_BY_FILES; NULL ends the list.
 extern const char *const compare_by_words[];
 
 // The key that rows share if they differ in that property alone, and the row's value of the

@@ -49,7 +49,7 @@ static int open_sessions(several *all, const several_options *o, const common_op
         if (all->count == SEVERAL_MOST) return tool_wrong("--devices: more than %d of them", SEVERAL_MOST);
         const int status = session_open(&all->sessions[all->count], &one);
         if (status >= 0) return status;
-        // the name's memory ends with this function
+        // The name's memory ends with this function.
         all->sessions[all->count++].options.device = NULL;
     }
     return -1;

@@ -18,7 +18,7 @@
 #include "cli/doctor/doctor_private.h"
 #include "cli/doctor/doctor_system.h"
 
-// the largest cache entry that holds a probe's or survey's result; compiled kernels are larger
+// The largest cache entry that holds a probe's or survey's result; compiled kernels are larger.
 #define ANSWER_MOST 512
 
 typedef struct doctor {

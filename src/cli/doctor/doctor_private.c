@@ -126,7 +126,7 @@ static size_t path_length(const char *text, size_t at) {
 
 static char *without_private(const private_names *all, const char *text) {
     const size_t length = strlen(text);
-    // the longest replacements are "(user)" for two letters and ".../" for one
+    // The longest replacements are "(user)" for two letters and ".../" for one.
     growing g = {.text = malloc(length * 8 + 8)};
     if (!g.text) return NULL;
     g.text[0] = '\0';

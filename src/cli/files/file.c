@@ -199,7 +199,7 @@ static void remove_one(int folder, const char *name) {
     const int descriptor = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (descriptor < 0) return;
     if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid() &&
-        // a shared lock, because NFS allows no other on a file opened for reading
+        // A shared lock, because NFS allows no other on a file opened for reading.
         flock(descriptor, LOCK_SH | LOCK_NB) == 0)
         (void)unlinkat(folder, name, 0);
     (void)close(descriptor);
@@ -258,7 +258,7 @@ static void watch_signals(bool watch) {
     for (size_t i = 0; i < ENDING; i++) {
         if (!watch) (void)sigaction(ending[i], &before[i], NULL);
         if (watch && sigaction(ending[i], &ours, &before[i]) == 0 && before[i].sa_handler != SIG_DFL)
-            // restore an ignored or handled signal, as under nohup: it does not end the process
+            // Restore an ignored or handled signal, as under nohup: it does not end the process.
             (void)sigaction(ending[i], &before[i], NULL);
     }
 }
@@ -333,7 +333,7 @@ bool file_write_parts(const char *path, const file_part *parts, size_t part_coun
     return failure ? refuse(why, "%s: %s", path, strerror(failure)) : true;
 }
 
-// the first process's descriptor, open until the temporary file is renamed or removed
+// The first process's descriptor, open until the temporary file is renamed or removed.
 static int shared = -1;
 
 bool file_shared_begin(const char *path, uint64_t size, char name[FILE_NAME_MOST], reason why) {

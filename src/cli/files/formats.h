@@ -44,7 +44,7 @@ size_t npy_head(const array *a, char head[NPY_HEAD]);
 // Write format 1.0 atomically, as file_write_parts does. ARRAY_BF16 is written as <u2.
 bool npy_write(const char *path, const array *a, reason why);
 
-// safetensors: named tensors after a JSON header. Writing and sharded models (several files and an
+// Safetensors: named tensors after a JSON header. Writing and sharded models (several files and an
 // index.json) are unsupported. Source: github.com/huggingface/safetensors, README, "Format".
 typedef struct safetensors_entry {
     const char *name, *dtype; // strings in the JSON

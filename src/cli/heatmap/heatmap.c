@@ -168,7 +168,7 @@ static int draw(const heatmap_request *r, heatmap *map, reason why) {
     picture *p = &map->picture;
     float least = 0, greatest = 0;
     picture_range(p, &least, &greatest);
-    // softmax weights are 0 only where a mask hides them, or by underflow
+    // Softmax weights are 0 only where a mask hides them, or by underflow.
     p->hides_zero = least == 0 && greatest > 0;
     p->title = title;
     const bool done = picture_out(p, r->out, r->colour, why);

@@ -43,14 +43,14 @@ picture_scale picture_scale_of(const picture *p, int head) {
     range_of(p, p->by_head ? head : 0, p->by_head ? head + 1 : p->heads, &scale.least, &scale.greatest);
     if (p->most > 0) scale.greatest = p->most;
     scale.logarithmic = p->logarithmic && scale.greatest > 0;
-    // show a tiny least weight, such as 1e-26, as 0
+    // Show a tiny least weight, such as 1e-26, as 0.
     if (scale.least > 0 && scale.least < 0.01f * scale.greatest) scale.least = 0;
     return scale;
 }
 
 double picture_share(const picture_scale *scale, float weight) {
     if (!isfinite(weight)) return -1;
-    // in double, because the difference of two finite floats may overflow
+    // In double, because the difference of two finite floats may overflow.
     double share = scale->greatest > scale->least
                        ? ((double)weight - scale->least) / ((double)scale->greatest - scale->least)
                        : 0;

@@ -22,7 +22,7 @@ typedef struct picture {
     const char *const *row_labels;    // [rows] UTF-8, or NULL: numbers from 0
     const char *const *column_labels; // [columns], or NULL
     float most;                       // the top of the colour scale; 0: the greatest weight
-    // the scale shows four powers of ten below the greatest; otherwise it is linear
+    // The scale shows four powers of ten below the greatest; otherwise it is linear.
     bool logarithmic;
     bool by_head;             // each panel has a scale of its own
     bool hides_zero;          // weights of exactly 0 are hidden pairs, drawn grey
@@ -115,7 +115,7 @@ typedef struct canvas {
 
 typedef struct picture_layout {
     int cell; // pixels of a cell's side
-    // weights along a cell's side: more than one if a weight would be smaller than a pixel
+    // Weights along a cell's side: more than one if a weight would be smaller than a pixel.
     int block;
     int left, below;               // pixels of the labels beside and below a panel's cells
     int panel_width, panel_height; // with labels, title and the gap to the next panel

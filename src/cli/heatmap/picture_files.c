@@ -132,7 +132,7 @@ static void raster_text(void *state, int x, int y, const label *text, text_ancho
     int across = 7, next = 0;
     for (int k = 0; k < text->length; k++) {
         const int columns = label_columns(text->code_points[k]);
-        // a combining mark goes over the previous letter
+        // A combining mark goes over the previous letter.
         const int along = columns ? next : next - TEXT_ADVANCE;
         next += columns * TEXT_ADVANCE;
         if (anchor == TEXT_UP)

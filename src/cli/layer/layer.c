@@ -190,7 +190,7 @@ static int run_layer(layer_run *r, session *s, tensors *t) {
     clattn_status done = make_ready(r, s, flops, &plan, &ready);
     const uint64_t begun = measure_clock_ns();
     r->params.progress = watch_begin(&seen, s->options.quiet, flops);
-    // only the layer itself reports progress: stop its bar at the layer's share
+    // Only the layer itself reports progress: stop its bar at the layer's share.
     seen.line.all = flops / layer_flops(&r->params);
     if (done == CLATTN_OK) done = layer_block_enqueue(r, s);
     watch_end(&seen);

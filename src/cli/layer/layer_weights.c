@@ -57,7 +57,7 @@ int layer_share_load(const layer_share *s, const char *option, int tensor, bool 
     reason error;
     int64_t starts[3] = {0}, counts[3] = {0}, units = 1;
     const bool of_all = tensor == LAYER_BO || tensor == LAYER_Q_NORM || tensor == LAYER_K_NORM;
-    // a wrong rank is an error later
+    // A wrong rank is an error later.
     const bool fits = place->whole.rank == (tensor < LAYER_BQ ? 2 : 1);
     const int axis = fits && tensor < LAYER_BQ && (tensor == LAYER_WO) != turned ? 1 : 0;
     const int parts = of_all || !fits ? 1 : parts_of(s, tensor, packed, starts, counts, &units);

@@ -48,7 +48,7 @@ static void draw_grid(const page *p, const frame *f) {
             p->to,
             "<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/><text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">",
             LEFT, y_of(f, y), WIDTH - RIGHT, LEFT - 5.0, y_of(f, y) + 4.0);
-        // uses the width that is available
+        // Uses the width that is available.
         page_put(p->to, y < -3.0 ? "%.2f</text>\n" : "%g</text>\n", exp2(y));
     }
     page_put(p->to,

@@ -172,7 +172,7 @@ static int run_part(const ranks_bench *b, session *s, MPI_Comm comm, int count, 
     if (done != CLATTN_OK) return session_status(s, done);
     status = open_call(b, s, rank, count, row->n, &c);
     MPI_Allreduce(MPI_IN_PLACE, &status, 1, MPI_INT, MPI_MAX, comm);
-    // measures the transfer rates
+    // Measures the transfer rates.
     if (status < 0 && !b->decode) done = clattn_mpi_attention_plan(world, &c.params, &plan);
     done = agreed(comm, done);
     if (status < 0 && done == CLATTN_OK) done = measure(b, world, comm, &c, &row->report, &row->seconds);

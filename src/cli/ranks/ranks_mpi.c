@@ -125,7 +125,7 @@ void ranks_share(const ranks *r, int64_t whole, ranks_rows *rows) {
     clattn_mpi_segment segments[2] = {{0, 0}, {0, 0}};
     *rows = (ranks_rows){.whole = whole, .file = whole};
     rows->count = clattn_mpi_zigzag(r->rank, r->count, whole, segments, 2);
-    // one empty chunk: a count of 0 would mean the default, blocks
+    // One empty chunk: a count of 0 would mean the default, blocks.
     if (rows->count == 0) rows->count = 1;
     for (int c = 0; c < rows->count; c++) {
         rows->chunks[c].start = segments[c].start, rows->chunks[c].count = segments[c].count;

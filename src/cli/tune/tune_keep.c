@@ -7,7 +7,7 @@
 
 #define TURNS 15
 #define TURNS_MS 2000.0 // for one row
-// an upper bound above this means that there were too few runs for an interval
+// An upper bound above this means that there were too few runs for an interval.
 #define MOST_RATIO 1e17
 
 void tune_gain(tune *t, const char *row, const struct test_case *test, tune_gained *gained) {

@@ -32,9 +32,9 @@ typedef struct verify {
     const char *only;   // VARIANT or VARIANT/CASE
     const char *named;  // this case replaces the hard cases
     const char *family; // skip the cases that another family runs
-    // backward: only gradients. pairs: a covering array replaces the hard cases.
+    // Backward: only gradients. pairs: a covering array replaces the hard cases.
     bool backward, pairs;
-    // run part `share` of `shares` of the array's configurations; shares 0: all
+    // Run part `share` of `shares` of the array's configurations; shares 0: all.
     int64_t share, shares;
     char seen[512];        // families that ran at least one case
     struct test_case test; // the case `named`
@@ -128,7 +128,7 @@ static void run_case(verify *v, session *s, int i, const struct test_case *test,
 }
 
 static bool is_integers(clattn_type type) {
-    // blocks of more than two numbers
+    // Also blocks of more than two numbers.
     return type == CLATTN_TYPE_I8 || clattn_type_numbers(type) > 2;
 }
 

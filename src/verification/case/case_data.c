@@ -31,7 +31,7 @@ static double *random_mask(struct random *random, int64_t count) {
 // The range of a tensor's random numbers, chosen so that the results of every stage are about 1 in
 // size.
 static double size_of(const struct test_case *t, int tensor) {
-    // larger, so that gates are not all close to 1/2
+    // Larger, so that gates are not all close to 1/2.
     if (tensor == CASE_GATE) return 4 / sqrt((double)t->width);
     if (tensor >= CASE_MATRIX_BIAS && tensor < CASE_MASK) return 1;
     if (tensor < CASE_MATRIX || tensor >= CASE_MASK) return 2;

@@ -33,7 +33,7 @@ enum {
     CASE_SCORES,
     CASE_GRADIENT, // of a backward, in the order of GRADIENT_Q
     CASE_TENSORS = CASE_GRADIENT + GRADIENTS,
-    // tensors that may have scales: k, v, their past, the matrices and the gate
+    // Tensors that may have scales: k, v, their past, the matrices and the gate.
     CASE_SCALED = 5 + LAYER_MATRICES
 };
 

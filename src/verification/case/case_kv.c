@@ -280,7 +280,7 @@ static struct guarded bind_rows(const struct case_data *data, struct place *plac
     const int64_t rotation = tensor == CASE_K ? t->k_rotation : t->v_rotation;
     const bool as_q =
         t->kv_type == t->q_type && case_v_type(t) == t->q_type && !t->k_rotation && !t->v_rotation;
-    // of both; exact for every stored value
+    // The type of both caches' new rows. It represents every stored value exactly.
     const clattn_type type = as_q ? t->q_type : CLATTN_TYPE_F32;
     struct guarded_shape shape = {type, 4, {t->batch, t->kv_heads, n, size}, t->layout};
     double *values = reference_alloc(guarded_shape_count(&shape));

@@ -90,7 +90,7 @@ void case_mods_bind(const struct case_data *data, struct place *place, struct ca
     strcpy(a->score_mod, "score");
     strcpy(a->mask_mod, "true");
     strcpy(a->score_mod_gradient, "1.0f");
-    // With a tap, the result depends on the option that changed a score, so the option is kept.
+    // Keep the softcap if the case returns scores: a tap before the softcap must not contain it.
     if (s->softcap > 0.0f && !t->scores) {
         snprintf(a->score_mod, CASE_MOD_SIZE, "(float)%.9g * tanh(score / (float)%.9g)", (double)s->softcap,
                  (double)s->softcap);

@@ -196,7 +196,7 @@ double *case_ragged_unpack(const struct case_arrays *a, double *packed, int64_t 
                 *from = STORAGE_UNTOUCHED;
             }
     }
-    // a layer's unused rows may contain anything
+    // A layer's unused rows may contain anything.
     for (int64_t x = 0; t->op != CASE_LAYER && x < heads * total * width; x++)
         *intact = *intact && packed[x] == STORAGE_UNTOUCHED;
     free(packed);

@@ -267,7 +267,7 @@ struct case_result case_collect(const struct case_arrays *a, cl_command_queue qu
         if (guarded_given(&a->all[n].view))
             result.intact = guarded_intact(&a->all[n], queue) && result.intact;
     for (int n = 0; n < 2 && sample == NULL; n++) {
-        // checks that nothing around a cache changed
+        // Checks that nothing around a cache changed.
         free(collect(&a->caches[n], queue, NULL, 0, &result.intact));
         if (guarded_given(&a->new_rows[n].view))
             result.intact = guarded_intact(&a->new_rows[n], queue) && result.intact;

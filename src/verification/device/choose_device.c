@@ -53,7 +53,7 @@ const clattn_device *choose_device(const clattn_device *devices, size_t count, c
                                    const clattn_device **other) {
     clattn_capabilities *all = calloc(count ? count : 1, sizeof *all);
     int chosen = -1, second = -1;
-    // a device that cannot be described has no names
+    // A device that cannot be described has no names.
     for (size_t i = 0; i < count && all; i++)
         if (clattn_device_describe(devices[i].device, &all[i]) != CLATTN_OK)
             all[i].name[0] = all[i].platform[0] = '\0';

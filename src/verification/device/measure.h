@@ -6,7 +6,7 @@
 
 typedef struct measure_settings {
     int64_t repeat; // 0: as many as the time allows, at least one
-    // for all repeats; 0: one second, or up to ten if one is too short for five repeats
+    // For all repeats; 0: one second, or up to ten if one is too short for five repeats.
     double max_ms;
 } measure_settings;
 
@@ -14,7 +14,7 @@ typedef struct measure_settings {
 
 typedef struct measure_times {
     int64_t repeats;
-    // on the device: median, minimum, interquartile range
+    // On the device: median, minimum, interquartile range.
     double time_ns, time_ns_min, time_ns_spread;
     double wall_ns;                  // from enqueue to finish, median
     double samples[MEASURE_SAMPLES]; // device times, sorted: all, or evenly spaced quantiles

@@ -10,7 +10,7 @@
 #include "verification/device/opencl.h"
 #include "verification/limits/limits_share.h"
 
-// independent accumulators: latency times issue width on common CPUs, and fewer than 16 registers
+// Independent accumulators: latency times issue width on common CPUs, and fewer than 16 registers.
 #define CHAINS 12
 
 struct limit {
@@ -145,7 +145,7 @@ static size_t items_of(const clattn_capabilities *c) {
 
 static unsigned vector_width(const clattn_capabilities *c) {
     const unsigned width = c->float_vector_width;
-    // a width below 4 is only a hint: PoCL on aarch64 reports 1
+    // A width below 4 is only a hint: PoCL on aarch64 reports 1.
     if (c->is_cpu && width < 4) return 4;
     return width >= 16 ? 16 : width >= 8 ? 8 : width >= 4 ? 4 : width >= 2 ? 2 : 1;
 }

@@ -35,7 +35,7 @@ struct limits {
     // With the loads of a matrix product from the L1 cache, on CPU devices; 0: not measured.
     double fma_loads_gflops;
     double native_fma_gflops; // by a loop in C, on CPU devices; 0: not measured
-    // of all cores at once, without float32 FMA; 0: absent or not measured
+    // All cores together, for engines other than float32 FMA; 0: absent or not measured.
     double engine_gflops[LIMIT_ENGINES];
     double instructions; // per cycle of a core while all cores are busy; x86; 0: not measured
     // The share of time that busy threads, one a core, actually ran: the minimum over measurements.

@@ -21,7 +21,7 @@ void limits_take_engines(const clattn_engine *engines, size_t count, unsigned un
 struct limit_demand {
     double flops, bytes, time_ns;
     limit_engine engine;
-    // measured beside the case on a buffer of the same size; 0: not measured
+    // Measured beside the case on a buffer of the same size; 0: not measured.
     double read_gbytes_per_s;
 };
 

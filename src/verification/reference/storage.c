@@ -281,7 +281,7 @@ double storage_roundoff(clattn_type type) {
 }
 
 clattn_type storage_coarser(clattn_type a, clattn_type b) {
-    // scaled types and block types are exact, given their scales
+    // Scaled types and block types are exact, given their scales.
     if (storage_roundoff(a) == 0.0 || storage_roundoff(b) == 0.0) return storage_roundoff(a) == 0.0 ? b : a;
     return a > b ? a : b;
 }

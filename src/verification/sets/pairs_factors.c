@@ -58,7 +58,7 @@ static const struct pairs_factor attention[] = {
      {"", "pages16", "pages7", "past", "past-lengths", "past-shared", "past-cascade"}},
     {"values", COMPILED_LAID, {"", "latent"}},
     {"rotation", RUN, {"", "krotation8-vrotation8", "krotation4", "vrotation4"}},
-    // laid after the options that place the keys
+    // Laid after the options that place the keys.
     {"new rows", RUN_LAID, {"", "append1", "appendall"}},
     {"ragged",
      COMPILED,
@@ -115,8 +115,8 @@ static const char *const apart[][2] = {
     {"latent", "krotation4"}, // values are a view of the keys
     {"latent", "vrotation4"},
     {"cascade",
-     // a shared past that is read once: excluded by clattn_cascade's conditions; past-shared covers
-     // these
+     // A shared past that is read once: excluded by clattn_cascade's conditions; past-shared covers
+     // these.
      "b1"},
     {"cascade", "topleft"},
     {"cascade", "offset20"},
@@ -142,8 +142,8 @@ static const char *const apart[][2] = {
     {"dominant", "sinks"},
     {"huge", "alibi"},
     {"huge",
-     // equal keys are equal values: their mean has a rounding error that the plain computation does
-     // not have
+     // Equal keys are equal values: their mean has a rounding error that the plain computation does
+     // not have.
      "latent"},
     {"huge", "rope"},
     {"dominant", "bias"},
@@ -278,7 +278,7 @@ static const struct {
     unsigned families;
     const char *token[3];
 } thirds[] = {
-    // needs more kernel arguments than every device supports
+    // Needs more kernel arguments than every device supports.
     {ALL_BUT(PLANNER) & ALL_BUT(UNFUSED), {"past", "kvi8", "mods"}},
     {ALL_BUT(PLANNER) & ALL_BUT(UNFUSED), {"past", "kvi4", "mods"}},
     {ALL_BUT(PLANNER) & ALL_BUT(UNFUSED), {"past", "kvf8", "mods"}},

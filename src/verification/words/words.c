@@ -103,7 +103,7 @@ bool number_whole_at(const char **text, int64_t *value) {
     int64_t x = 0;
     at += minus;
     if (!is_digit(*at)) return false;
-    // accumulates negative numbers, because INT64_MIN has no positive counterpart
+    // Accumulates negative numbers, because INT64_MIN has no positive counterpart.
     for (; is_digit(*at); at++) {
         const int digit = *at - '0';
         if (x < (INT64_MIN + digit) / 10) return false;
