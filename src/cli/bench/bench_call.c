@@ -25,9 +25,9 @@ static int document_of_row(const struct test_case *t, int64_t i) {
     return document_of(t, j < 0 ? 0 : j);
 }
 
-// A mask that the kernel reads must fit the table of GUARDED_PERIOD elements, which repeats. The
-// reference's mask for BENCH_MASK_DOCUMENTS_MOD is stored whole in host memory: at most 1 << 25
-// elements, 268 MB.
+// A mask that the kernel reads may have at most GUARDED_PERIOD elements: a larger one would repeat.
+// With BENCH_MASK_DOCUMENTS_MOD only the reference reads a mask, which is stored whole in host
+// memory: at most 1 << 25 elements, 268 MB.
 bool bench_mask_fits(const struct test_case *t, bench_mask how, char why[256]) {
     const int64_t pairs = t->n_q * t->n_kv;
     const bool given = how != BENCH_MASK_DOCUMENTS_MOD, fits = pairs <= (given ? GUARDED_PERIOD : 1 << 25);

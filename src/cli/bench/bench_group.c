@@ -31,7 +31,7 @@ static bench_status failed(several *all, const side *x, char why[256]) {
     return x->status == CLATTN_UNSUPPORTED ? BENCH_UNSUPPORTED : BENCH_FAIL;
 }
 
-// Verify the group's result. Closing and reopening the host memory makes it anew.
+// Verify the group's result. Closing frees the host memory, and opening allocates it anew.
 static bench_status check(several *all, bench_call *p, side *group, bench_row *row) {
     struct case_verdict verdict;
     const cl_command_queue queue = all->sessions[0].queue;

@@ -1,4 +1,5 @@
-// file.c: whole files on a POSIX system; see file.h. Input pipes and locking are unsupported.
+// file.c: whole files on a POSIX system; see file.h. Input must be a regular file, and no file is
+// locked against other writers.
 #define _GNU_SOURCE // O_TMPFILE
 #define _XOPEN_SOURCE 700
 #define _FILE_OFFSET_BITS 64

@@ -102,8 +102,8 @@ static bool make_classes(tune *t, char why[256]) {
     return true;
 }
 
-// Every case without extra options has head size 64, so that verification and timing share one
-// program.
+// True for a case without extra options. Such cases have head size 64, so that verification and
+// timing share one program.
 static bool without_extras(const struct test_case *c) {
     const unsigned lengths = CASE_HOST_BIT(CASE_Q_LENGTHS) | CASE_HOST_BIT(CASE_KV_LENGTHS);
     return case_attends(c) && c->head_dim == 64 && c->head_dim_v == 64 && c->layout == LAYOUT_DENSE &&

@@ -53,8 +53,8 @@ int pairs_level_count(const struct pairs_options *options, int factor);
 // The families: the planner's choice among all kernels, or a path with the abilities of its
 // kernels; "backward" for gradients, and "layer" for whole layers as planned. NULL ends the list.
 extern const char *const pairs_families[];
-// True if the family supports a value, or two values together. Example: no family supports mask_mod
-// with RoPE of i8 keys.
+// pairs_has: true if the family supports a value. pairs_meet: true if it supports two values
+// together. For example, RoPE does not meet i8 keys in any family.
 bool pairs_has(int family, int factor, int level);
 bool pairs_meet(int family, int factor_a, int level_a, int factor_b, int level_b);
 // Triples that no family supports although every two of their values fit, such as expressions, a
