@@ -197,7 +197,7 @@ static const struct {
     int status;
     const char *error;
 } refusals[] = {
-    {{NULL}, 2, "a file of weights is needed"},
+    {{NULL}, 2, "a file of weights, or --n N and a mask option, is needed"},
     {{"@w", "@w"}, 2, "is one argument too many"},
     {{"@w", "--colour"}, 2, "--colour: no such option"},
     {{"@w", "--token", "@five"}, 2, "5 tokens; the weights have 3 queries"},

@@ -153,7 +153,7 @@ past="--past-k pk.npy --past-v pv.npy"
     compare "a comment that names a buffer" 2 ring attend $files --mask-mod 'j <= i /* buffer0(j) */'
     refused "buffer0: is not given" 2 attend $files --mask-mod 'j <= i + buffer0(b)'
     refused "not multiples" 3 attend $files --mpi-way all_to_all
-    refused "is not built for --mpi" 2 attend $files --weights w.npy
+    refused "is unsupported with --mpi" 2 attend $files --weights w.npy
     refused "number 2 is 20" 2 attend $ragged --cu-seqlens-kv cu_bad.npy
     attend="attend $files --out no.npy"
     unlike "expect: is given on rank 0 and not on rank 1" "$attend" "--expect q.npy" ""
@@ -176,7 +176,7 @@ past="--past-k pk.npy --past-v pv.npy"
     same one.npy all.npy "a rank's own device, report and places of files"
     rm -f l.npy
     refused "block: is run on one device" 2 layer --x x.npy --model none --layer 0 --block
-    refused "3 ranks are more than 2 heads" 3 layer --x x.npy --wq wk.npy --wk wk.npy --wv wv.npy --wo wo.npy --heads 2 --mpi-way heads
+    refused "3 ranks are too many to partition 2 heads" 3 layer --x x.npy --wq wk.npy --wk wk.npy --wv wv.npy --wo wo.npy --heads 2 --mpi-way heads
 }
 minilm="layer --weights $data/minilm_layer0.safetensors --names bert:encoder.layer.0.attention --heads 12 --x $data/minilm_layer0_x.npy
     --kv-lengths $data/minilm_layer0_lengths.npy --expect $data/minilm_layer0_out.npy --expect-rows $data/minilm_layer0_lengths.npy"
@@ -215,16 +215,16 @@ done
         || complain "weights of heads: $(cat log)"
     same a.npy c.npy "attention weights of heads"
     rm -f ./[abcd].npy
-    refused "is of layer" 2 attend $files --mpi-way heads
-    refused "is of attend" 2 layer --x x.npy $weights --mpi-way decode
-    refused "is not built for --mpi" 2 layer --x x.npy $weights --past-k x.npy --past-v x.npy
+    refused "works with layer only" 2 attend $files --mpi-way heads
+    refused "works with attend only" 2 layer --x x.npy $weights --mpi-way decode
+    refused "is unsupported with layer --mpi" 2 layer --x x.npy $weights --past-k x.npy --past-v x.npy
     refused "must fit, in one type" 2 attend $files --past-k few.npy --past-v pv.npy
     refused "v-type" 2 attend $files --kv-type q8 --v-type f16
     refused "bias: has shape" 2 attend $ragged --bias head_bias.npy
     refused "k-positions: has shape" 2 attend $files --rope half --positions k_places.npy --k-positions table.npy
     refused "No such file" 2 attend --q q.npy --k k.npy --v missing.npy
     refused "rotary_dim" 3 attend $files --rope half --rope-dim 7
-    refused "norm width: is not built" 2 layer --x x.npy $weights --norm width --q-norm bq.npy --k-norm norm.npy --mpi-way heads
+    refused "norm width: is unsupported" 2 layer --x x.npy $weights --norm width --q-norm bq.npy --k-norm norm.npy --mpi-way heads
 }
 # A rank that is killed in the middle ends the job. The call takes longer than the wait by far.
 python3 -c "import numpy as np; np.save('long.npy', np.ones((1, 8, 16384, 64), np.float32))"

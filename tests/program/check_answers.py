@@ -182,12 +182,12 @@ open("slow.txt", "w").write("flash :\n")
 for seconds in 0.3, 0.6, 1.2, 0.15:
     n = int((1e9 * seconds * fma / (4 * 8 * 128)) ** 0.5) // 64 * 64
     done = run(f"bench --case attend-f32-b1-h1-n1048576-d128-full,attend-f32-b1-h8-n{n}-d128-full,attend-f32-b1-h2-n16-d8-full --tuned slow.txt --max-ms 1 --check off --json --device 0")
-    if "given up after" in done.stdout:
+    if "stopped after" in done.stdout:
         break
 try:
     got = json.loads(done.stdout)["rows"]
     check([row["status"] for row in got] == ["unsupported", "unsupported", "ok"] and done.returncode == 0, "too long:", done)
-    check("not begun" in got[0]["why"] and "given up after" in got[1]["why"], "too long:", got)
+    check("not begun" in got[0]["why"] and "stopped after" in got[1]["why"], "too long:", got)
 except ValueError:
     check(False, "too long:", done)
 

@@ -55,9 +55,9 @@ says 'no such folder'
 status 1 unkind UNKIND_EMPTY=1 "$clattn" doctor
 says 'no platform has a device'
 status 1 unkind UNKIND_SILENT=1 "$clattn" doctor
-says 'does not say what it can do'
+says 'cannot be described'
 unkind UNKIND_SILENT=1 "$clattn" devices >out 2>err && complain "clattn devices with a silent device ends well"
-grep -q 'none of the . devices here says what it can do; clattn doctor tells more' err || complain "clattn devices of a silent device:" err
+grep -q 'none of the . devices here can be described; see clattn doctor' err || complain "clattn devices of a silent device:" err
 status 1 unkind UNKIND_LOAD=1 "$clattn" doctor
 says 'OpenCL: died by signal 6'
 says 'alone: died by signal 6'

@@ -26,7 +26,7 @@ for word in type platform driver memory types rates prefill bf16 decode off more
 done
 "$clattn" devices --device 0 --verbose 2>/dev/null >page && [ "$(grep -c '^ *not ' page)" -ge 20 ] && grep -q '^ *not: ' page ||
     complain "devices --verbose: $(cat page)"
-CLATTN_DEVICE=foo "$clattn" devices >page 2>stderr && grep -q 'CLATTN_DEVICE foo: names none' stderr && [ "$(wc -l <stderr)" = 1 ] ||
+CLATTN_DEVICE=foo "$clattn" devices >page 2>stderr && grep -q 'CLATTN_DEVICE foo: matches none' stderr && [ "$(wc -l <stderr)" = 1 ] ||
     complain "devices with a CLATTN_DEVICE that names none: $(cat stderr)"
 # A mask has two colours and no scale of them, drawn or read, also one that hides nothing.
 "$clattn" heatmap --causal top-left --n 4 --out m.svg >stdout && grep -q '>seen<' m.svg && grep -q '>hidden<' m.svg || complain "a mask's two colours"
@@ -119,11 +119,11 @@ no 'no effect without --devices' --deal rows
 no 'no such device' --devices 0,7
 refused 2 'one of both' attend --q x.npy --k x.npy --v x.npy --out refused.npy --device 0 --devices 0,0
 refused 2 'is empty' attend --q x.npy --k x.npy --v x.npy --out refused.npy --devices 0,
-refused 2 'of one device' attend --q x.npy --k x.npy --v x.npy --out refused.npy --devices 0,0 --dropout 0.5 --dropout-mask refused_too.npy
+refused 2 'on one device only' attend --q x.npy --k x.npy --v x.npy --out refused.npy --devices 0,0 --dropout 0.5 --dropout-mask refused_too.npy
 refused 2 'cannot be dealt by rows' attend --q x.npy --k x.npy --v x.npy --out refused.npy --devices 0,0 --deal rows --dropout 0.5
-refused 2 'partners of its own' bench --devices 0,0 --options
-refused 2 'mpi: is written out' bench -n 8 --mp
-refused 2 'mpi: is written out' bench -n 8 --against --mp
+refused 2 'pairs of its own' bench --devices 0,0 --options
+refused 2 'mpi: must be written in full' bench -n 8 --mp
+refused 2 'mpi: must be written in full' bench -n 8 --against --mp
 refused 2 'no --only or --family' verify --devices 0,0 --only flash
 
 if [ -n "$threads" ]; then POCL_MAX_PTHREAD_COUNT=$threads; else unset POCL_MAX_PTHREAD_COUNT; fi

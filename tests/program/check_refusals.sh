@@ -15,8 +15,8 @@ for text in -1 nan 1e-400 '' x; do no tolerance --tolerance "$text"; done
 refused 2 'needs --expect' attend --q x.npy --k x.npy --v x.npy --out refused.npy --tolerance 0
 refused 2 offset attend --q x.npy --k x.npy --v x.npy --out refused.npy --causal offset --offset 2147483648
 refused 2 'milliseconds' bench --case plain --max-ms 1e-400
-refused 2 'has its own cases' verify --pairs --case plain
-refused 2 'has its own cases' verify --pairs --only unfused/plain
+refused 2 'makes its own cases' verify --pairs --case plain
+refused 2 'makes its own cases' verify --pairs --only unfused/plain
 refused 2 'no effect without --pairs' verify --share 0/4 --case plain
 for text in 4/4 -1/4 1 1/0 1/4x; do refused 2 'K/N is needed' verify --pairs --share "$text"; done
 refused 2 'whole number' bench --case plain --repeat 5x
@@ -39,14 +39,14 @@ no 'given twice' --q x.npy
 no 'without --scores' --scores-at raw
 no 'without --dropout' --seed 5
 no 'without --dropout' --dropout-mask keep.npy
-no 'no effect here' --align bottom-right
+no 'align: has no effect' --align bottom-right
 refused 2 'given twice' attend --q x.npy --k x.npy --v x.npy --out refused.npy --scale 1 --scale 2
 refused 2 'given twice' bench -d 64 -d 128
 refused 2 'its value is empty' devices --device ''
-no 'is no folder' --cache-dir x.npy
+no 'is not a folder' --cache-dir x.npy
 no 'cannot be written' --cache-dir no/folder
-no 'off keeps nothing; ./none is' --cache-dir none
-no 'off keeps nothing' --cache-dir 0
+no 'off disables the cache; ./none is' --cache-dir none
+no 'off disables the cache' --cache-dir 0
 [ ! -e none ] || complain "--cache-dir none made a folder"
 refused 2 'none of the' devices --device nonesuch
 refused 2 'jsonl' bench --case plain --save refused.txt
@@ -59,8 +59,8 @@ stored 'has no effect without a --kv-type' q4_0 --kv-zeros ''
 no 'has no effect without a --kv-type' --kv-group 32
 refused 2 'one is accepted' verify --only flash/plain --case plain
 refused 2 'one of both' verify --backward --only flash
-refused 2 'took no case: of decode_portable' verify --only decode --family flash
-refused 2 'took no case' verify --family nonesuch --case plain
+refused 2 'ran no case: one of decode_portable' verify --only decode --family flash
+refused 2 'ran no case' verify --family nonesuch --case plain
 refused 2 'no effect' tune --tuned off
 refused 2 'linear case' tune --projection --case plain
 
@@ -155,21 +155,21 @@ no_model() { # $1 word, $2 folder, then options
     shift 2
     refused 2 "$word" layer --model "$folder" --x "$data/smollm2_layer0_x.npy" --out refused.npy "$@"
 }
-no_model 'tells of' heads --layer 0
-no_model 'tells of' head_dim --layer 0
+no_model 'config.json needs .' heads --layer 0
+no_model 'config.json needs .' head_dim --layer 0
 no_model 'model_type' type --layer 0
-no_model 'tells of a q-norm' norm --layer 0
+no_model 'needs a q-norm' norm --layer 0
 no_model 'rms_norm_eps' no_epsilon --layer 0
-no_model 'tells of learned sinks' sinks --layer 0
+no_model 'needs learned sinks' sinks --layer 0
 no_model 'preset: is not for --model' whole --layer 0 --preset qwen3
 no_model 'norm: is not for --model' whole --layer 0 --norm heads
 no_model 'low_freq_factor' llama3 --layer 0
 no_model 'use_bidirectional_attention' stranger --layer 0
-no_model 'tells of a bq' bias --layer 0
+no_model 'needs a bq' bias --layer 0
 no_model 'num_attention_heads' text --layer 0
 no_model 'num_attention_heads' no_heads --layer 0
 no_model 'neither' no_weights --layer 0
-for n in 0 1 2 3 4 5 6 7 8 9; do no_model 'is no plain name' shard$n --layer 0; done
+for n in 0 1 2 3 4 5 6 7 8 9; do no_model 'is not a plain name' shard$n --layer 0; done
 # An output is never an input, by whatever path or link, of whatever command.
 mkdir sub linked
 cp x.npy sub/in.npy; cp "$smollm2" sub/in.safetensors; cp t.npy tokens.txt
@@ -234,7 +234,7 @@ attend --s_aux a.npy|mean --sinks?
 attend --learnable-sink a.npy|mean --sinks?
 attend --cu-seqlens-q a.npy|mean --cu-seqlens?
 attend --cu_seqlens_k a.npy|mean --cu-seqlens-kv?
-attend --max-seqlen-q 3|it is found from --cu-seqlens
+attend --max-seqlen-q 3|--cu-seqlens FILE determines it
 attend --cache-seqlens a.npy|mean --kv-lengths?
 attend --seqused_k a.npy|mean --kv-lengths?
 attend --nonpad-kv-seqlen a.npy|mean --kv-lengths?
@@ -301,7 +301,7 @@ attend --deterministic|always deterministic
 attend --threads 2|POCL_MAX_PTHREAD_COUNT
 attend --kv_type q8|mean --kv-type?
 attend --rope_bsae 1|mean --rope-base?
-attend --drop 1|--dropout: one must be written out
+attend --drop 1|--dropout: one must be written in full
 attend --json=1|is a switch, which takes no value
 attend --causal true|top-left is torch's is_causal=True, bottom-right FlashAttention's
 attend --causal 1|top-left is torch's

@@ -58,8 +58,8 @@ for name in edited sealed bare; do
     refused 2 "$name.json: its sha256" report gpu.json $name.json --out refused.npy
     refused 2 'changed after' compare gpu.json $name.json
 done
-refused 2 'no -n beside' bench -n 9 --submit refused.npy.json
-refused 2 'no --check beside' bench --submit out.json --check off
+refused 2 'no -n with it' bench -n 9 --submit refused.npy.json
+refused 2 'no --check with it' bench --submit out.json --check off
 refused 2 'in .json' bench --submit out.csv
 refused 2 'No such file' bench --submit no/folder.json
 refused 2 'lists of one value' bench -n 9 --against '--submit out.json'
@@ -79,7 +79,7 @@ page.feed(text), page.close()
 names, said = [tag for tag, _ in tags], "".join(words)
 assert not open_ and names.count("script") == 1 and "img" not in names and not any("onclick" in a or "onerror" in a for _, a in tags)
 assert "<img src=x onerror=alert(1)>\" onclick=\"x" in said and "no <kernel>" in said and "Pl\u00e4tform?" in said
-assert text.count("its hash fits") == 3 and "set standard 1 of 2026-11-27T08:00:00Z, at most 1000 ms a case" in said, said[:900]
+assert text.count("its hash is right") == 3 and "set standard 1 of 2026-11-27T08:00:00Z, at most 1000 ms a case" in said, said[:900]
 marks = [a for tag, a in tags if "data-op" in a]
 assert len(marks) == 3 * (4 + 3) + 3 and {a["data-kind"] for a in marks} == {"gpu", "cpu"}, len(marks) # cases, points, ratios
 assert said.count(" of FMA") == 6 and said.count(" of reading") == 3 and "16.0 GiB, float16, no float64, sub-groups" in said

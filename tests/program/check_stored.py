@@ -378,9 +378,9 @@ def changed(more, without=()):
 
 refused("no scale", f"{gate}: is of i8, and the file has no {gate}_scale", changed({}, [gate + "_scale"]))
 refused("order", "groups of numbers in another order", changed({gate + "_g_idx": np.zeros(WIDTH, "<i4")}))
-refused("scales", "shape [5, 1]: needed is one in all", changed({gate + "_scale": np.ones((5, 1), "<f4")}))
+refused("scales", "shape [5, 1]: float scales are needed, one in all", changed({gate + "_scale": np.ones((5, 1), "<f4")}))
 refused("scales of integers", "is of type i32", changed({gate + "_scale": np.ones((HIDDEN, 1), "<i4")}))
-refused("zero points", "shape [5, 1]: needed is one in all", changed({gate + "_zero_point": np.ones((5, 1), "|i1")}))
+refused("zero points", "shape [5, 1]: float scales are needed, one in all", changed({gate + "_zero_point": np.ones((5, 1), "|i1")}))
 refused("groups of zero points", "there are 192 for 96 scales", changed({gate + "_zero_point": np.ones((HIDDEN, 2), "|i1")}))
 refused("zero points as floats", "holds f32: i8, or words", changed({gate + "_zero_point": np.ones((HIDDEN, 1), "<f4")}))
 refused("a norm of i8", "holds i8", changed({PATH + "input_layernorm.weight": np.ones(WIDTH, "|i1")}))
