@@ -1,7 +1,8 @@
 #!/bin/sh
 # Every kernel on small cases under Oclgrind, which sees reads and writes out of bounds, data races and barriers that
 # not all work-items reach. Its exit status is 0 even then: the log must be empty.   $1 build folder; $2 some: each family has one
-# in 48 of the cases, each run other ones, projections one in 6, matrix engines and gradients one in 8
+# in 48 of the cases, each run other ones, projections one in 6, matrix engines and gradients one in 8;
+# of a kernel's integers and tiles one kind
 set -eu
 command -v oclgrind >/dev/null || { echo "no oclgrind"; exit 77; }
 # Unoptimised: it then sees every access as written, and does not meet a hint that clang's inliner leaves where a function
@@ -27,6 +28,9 @@ runs=$(sed -n 's/^OCLGRIND("\([^"][^"]*\)", "\([^"]*\)".*/\1 \2/p' $table | sort
 run_number=0
 while read -r run cases; do
     run_number=$((run_number + 1)) engine_least=8 gradients_least=3
+    case ${2:-}:$run in
+    some:*_integers | some:tiles_8 | some:gradients_tiles_8 | some:tiles_decode) continue ;; # others of the same kernel run
+    esac
     case ${2:-}:$cases in
     some:gradients*) export CLATTN_TEST_EVERY="8/$((run_number % 8))" && gradients_least=1 ;;
     some:all | some:decode) export CLATTN_TEST_EVERY="48/$((run_number % 48))" ;;

@@ -31,7 +31,6 @@ bench --quiet --save "$work/b.csv" >"$work/nothing"
 cache=off
 bench --op decode,attend-backward --causal both -o json >"$work/more.json"
 how= # CLBlast is measured in what follows, which takes half a minute of unoptimised kernels
-bench --op layer --causal both -o json >"$work/layers.json"
 limits=on time=100 # a run of more than ten times this is given up, also on a machine with other work
 bench --op linear,layer --projection auto,clblast,native -o json >"$work/projections.json"
 limits=off time=10
@@ -45,8 +44,6 @@ bench --dtype f16 --baselines clblast -o json >"$work/half.json"
 bench --heads 4 --kv-heads 2 --baselines unfused,clblast -o json >"$work/grouped.json"
 name=attend-f16-b2-h4-hkv2-n37-nkv50-d16-causal-lse-window9:m1-sinks-kvlen50:17-ropehalf-seed3
 run bench --case "$name,empty-rows" --max-ms 50 --cache-dir off -o json >"$work/named.json"
-run tune --case "$name" --quick --quiet --cache-dir off | grep -q 'type=f16 nq=37..37 :'
-"$clattn" verify --only planner --case "$name" --cache-dir off | grep -q "pass *planner/$name"
 run bench --options --case attend-f32-b1-h2-n70-d16-full --max-ms 1 --limits off --cache-dir off --save "$work/options.md" -o json \
     >"$work/options.json"
 grep -q '| documents by mask_mod, block mask | ' "$work/options.md"
@@ -57,7 +54,7 @@ import csv, json, sqlite3, sys
 folder = sys.argv[1]
 fields = """case op device driver kernel dtype b heads kv_heads n n_kv d dv causal status time_ns time_ns_min time_ns_spread
 wall_ns gflops gbytes_per_s limit_percent limit_name limit limit_unit error_nmse build_ms cache peak_bytes""".split()
-for name in "packed.json", "a.json", "out.json", "more.json", "layers.json", "projections.json", "linear.json", "baselines.json", "uneven.json", "decode.json", "named.json":
+for name in "packed.json", "a.json", "out.json", "more.json", "projections.json", "linear.json", "baselines.json", "uneven.json", "decode.json", "named.json":
     table = json.load(open(f"{folder}/{name}"))
     assert table["format_version"] == 1 and table["clattn"] and table["rows"], name
     limited = name in ("a.json", "projections.json", "named.json")  # the others ran with --limits off
@@ -95,7 +92,6 @@ def load(name, count):
 
 load("packed.json", 4)
 assert {row["op"] for row in load("more.json", 4)} == {"decode", "backward"}
-assert {row["op"] for row in load("layers.json", 2)} == {"layer"}
 for row in load("projections.json", 6):
     wanted = row["projection"]
     assert row["case"].endswith("-full" if wanted == "auto" else "-full-" + wanted) and not row["baseline"]
