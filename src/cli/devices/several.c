@@ -28,9 +28,8 @@ option_group several_group(several_options *o) {
 static int check_request(const several_options *o, const common_options *common) {
     if (!o->devices && o->deal_given) return tool_wrong("--deal: has no effect without --devices LIST");
     if (o->devices && common->device)
-        return tool_wrong(
-            "--device: names one device, and --devices %s others: one of these options is accepted",
-            o->devices);
+        return tool_wrong("--device: names one device, and --devices %s others: one of both is accepted",
+                          o->devices);
     return -1;
 }
 
