@@ -68,6 +68,15 @@ case $(cat out) in *"Portable Computing"*)
     json 'any("there is none on PATH" in h for h in report["hints"]) and any("POCL_CACHE_DIR" in h for h in report["hints"])' ;;
 esac
 
+status 1 unkind UNKIND_EMPTY=1 UNKIND_NAME=rusticl env -u RUSTICL_ENABLE "$clattn" doctor
+says 'rusticl (Mesa) shows no device unless'
+status 1 unkind UNKIND_EMPTY=1 UNKIND_NAME=rusticl RUSTICL_ENABLE=iris "$clattn" doctor
+says 'rusticl (Mesa) shows no device for RUSTICL_ENABLE=iris'
+for file in /dev/dri/renderD128=render /dev/nvidia0=administrator /dev/kfd='render and video' /dev/mali0=video /dev/kgsl-3d0=video; do
+    status 1 unkind UNKIND_EMPTY=1 UNKIND_FILE="${file%%=*}" LD_PRELOAD="$work/unkind.so" "$clattn" doctor --json
+    json "any(h.startswith('${file%%=*}: no permission: Permission denied. ') and '${file#*=}' in h for h in report['hints'])"
+done
+
 # A kernel whose build ends the process, stops it, is refused, or is wrong; and the one behind it.
 status 1 unkind UNKIND_DIES=flash "$clattn" doctor --only flash,unfused
 says 'flash: died by signal 11'

@@ -11,7 +11,7 @@
 
 // Results that the library must leave alone (rows past a query length; equals STORAGE_UNTOUCHED), and results
 // that may hold anything (score taps of keys past a length, taken before the mask).
-#define REFERENCE_UNTOUCHED 1e300
+#define REFERENCE_UNTOUCHED 0x1p1000
 #define REFERENCE_ANY 2e300
 
 // Keys that do not all lie in k and v. Past rows [past_batch, Hkv, past, D or Dv], of which item b has the first

@@ -7,7 +7,7 @@
 #include <clattn/clattn.h>
 
 // The value of storage_load for an element that still holds the NaN pattern of storage_poison.
-#define STORAGE_UNTOUCHED 1e300
+#define STORAGE_UNTOUCHED 0x1p1000 // of one digit: an x87 register keeps more of a constant than a double has
 
 // The nearest value of the type, ties to even; overflow gives infinity.
 double storage_round(clattn_type type, double x);
