@@ -68,8 +68,8 @@ rusticl() {
     step "$driver: linear_rows" verify linear-rows linear-f32-b1-h1-n3-d64-m48-full
 }
 
-# Drivers open clang's headers and libraries of built-in functions by paths below /usr, and a survey starts the program anew: the packages lie
-# over /usr, in a mount namespace of the command. Programs of this machine run on the newer C library, too.   $1 packages
+# Drivers open clang's headers and libraries of built-in functions by paths below /usr. In a mount namespace of the command the packages
+# are mounted over /usr. Programs of this machine run on the newer C library there, too.   $1 packages
 over_usr() {
     cat >"$work/around" <<END
 #!/bin/sh

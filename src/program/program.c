@@ -297,8 +297,7 @@ static clattn_status load_or_build(clattn_context *c, program *p, bool *cached, 
     os_watch *watch = watch_build(c, &about);
     p->program = load_binary(c, p->key, p->options);
     *cached = p->program != NULL;
-    const clattn_status status =
-        *cached ? make_kernel(c, p, cached, kernel) : build_marked(c, p, kernel);
+    const clattn_status status = *cached ? make_kernel(c, p, cached, kernel) : build_marked(c, p, kernel);
     cla_os_watch_end(watch);
     return status;
 }

@@ -108,8 +108,12 @@ int glob64(const char *pattern, int flags, int (*failed)(const char *, int), glo
     (void)flags, (void)failed;
     return find(pattern, found);
 }
-void globfree(glob_t *found) { (void)found; }
-void globfree64(glob_t *found) { (void)found; }
+void globfree(glob_t *found) {
+    (void)found;
+}
+void globfree64(glob_t *found) {
+    (void)found;
+}
 
 static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, size_t size, void *value,
                                       size_t *size_ret) {
