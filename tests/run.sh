@@ -98,7 +98,7 @@ if [ $all = on ]; then
     later "bench/device.sh on this machine" sh tests/program/check_device.sh build
     later "Windows: DLL, headers, and a run under Wine" sh tests/package/check_windows.sh
     later "the library of 32 bits" sh tests/package/check_32_bit.sh build
-    later "Mesa's rusticl" sh tests/rusticl.sh build
+    later "other real drivers: PoCL 3.0 to 7.1, Mesa's rusticl" sh tests/real_drivers.sh build
     later "ggml loads clattn: flash_attn_ext on both" env $plainly sh tests/package/check_ggml.sh build
     later "a wheel, and pip that installs it" sh tests/package/check_wheel.sh build
     later "recipes: Conan, a wrap, vcpkg, conda, Homebrew" sh tests/package/check_recipes.sh build

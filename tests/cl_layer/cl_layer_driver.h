@@ -24,13 +24,16 @@ void layer_driver_begin(void);
 bool layer_driver_answer(bool of_platform, unsigned what, const void **bytes, size_t *count);
 void layer_driver_kernel_answer(unsigned what, void *to);
 // The type that the real driver is asked for; 0: the driver has no device of this one.
-unsigned long layer_driver_type(unsigned long type);
+unsigned long long layer_driver_type(unsigned long long type);
 
 // The code of a call that fails, or 0.
 int layer_driver_context(void);
 int layer_driver_build(const struct _cl_icd_dispatch *next, struct _cl_program *program);
+int layer_driver_kernel(const struct _cl_icd_dispatch *next, struct _cl_program *program);
 int layer_driver_binary(void);
 int layer_driver_buffer(size_t bytes);
+// The kernel's argument as it arrives; it lasts until the thread's next.
+const void *layer_driver_argument(size_t size, const void *value);
 // `offset` becomes what the driver makes of it, in `made`.
 int layer_driver_launch(const struct _cl_icd_dispatch *next, struct _cl_kernel *kernel, unsigned dims,
                         const size_t **offset, const size_t *local, size_t made[3]);

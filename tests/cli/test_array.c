@@ -77,7 +77,8 @@ START_TEST(eight_bits_are_exact) {
 END_TEST
 
 START_TEST(measure_refuses_what_overflows) {
-    const int64_t huge[] = {INT64_C(1) << 62, 4}, none[] = {0, INT64_C(1) << 62, 4}, negative[] = {2, -1};
+    const int64_t huge[] = {INT64_C(1) << 62, 4}, none[] = {0, (int64_t)(SIZE_MAX / 4 + 1), 4},
+                  negative[] = {2, -1};
     size_t bytes = 1;
     ck_assert(!array_measure(ARRAY_BOOL, 2, huge, &bytes));
     ck_assert(!array_measure(ARRAY_BOOL, 3, none, &bytes));

@@ -106,7 +106,7 @@ START_TEST(scales_place_weights) {
     ck_assert(s.greatest == 0.5f && picture_share(&s, 0.25f) == 0.5);
     p.by_head = false, p.most = 0.1f;
     s = picture_scale_of(&p, 0);
-    ck_assert(s.greatest == 0.1f && picture_share(&s, 1.0f) == 1);
+    ck_assert(s.greatest == p.most && picture_share(&s, 1.0f) == 1);
     p.most = 0, p.logarithmic = true;
     s = picture_scale_of(&p, 0);
     ck_assert_double_eq_tol(picture_share(&s, 0.01f), 0.5, 1e-6);

@@ -68,6 +68,20 @@ case $(cat out) in *"Portable Computing"*)
     json 'any("there is none on PATH" in h for h in report["hints"]) and any("POCL_CACHE_DIR" in h for h in report["hints"])' ;;
 esac
 
+status 1 unkind UNKIND_EMPTY=1 UNKIND_NAME=rusticl env -u RUSTICL_ENABLE "$clattn" doctor
+says 'rusticl (Mesa) shows no device unless'
+status 1 unkind UNKIND_EMPTY=1 UNKIND_NAME=rusticl RUSTICL_ENABLE=iris "$clattn" doctor
+says 'rusticl (Mesa) shows no device for RUSTICL_ENABLE=iris'
+denied() { # PATH WORD: the hint for a device file that this user may not open
+    status 1 unkind UNKIND_EMPTY=1 UNKIND_FILE="$1" LD_PRELOAD="$work/unkind.so" "$clattn" doctor --json
+    json "any(h.startswith('$1: no permission: Permission denied. ') and '$2' in h for h in report['hints'])"
+}
+denied /dev/dri/renderD128 render
+denied /dev/nvidia0 administrator
+denied /dev/kfd 'render and video'
+denied /dev/mali0 video
+denied /dev/kgsl-3d0 video
+
 # A kernel whose build ends the process, stops it, is refused, or is wrong; and the one behind it.
 status 1 unkind UNKIND_DIES=flash "$clattn" doctor --only flash,unfused
 says 'flash: died by signal 11'

@@ -176,35 +176,11 @@ static cl_int compile(clattn_context *c, const program_spec *spec, const char *o
     return *built && code == CL_SUCCESS ? cla_binary_unhide(c, options, built) : code;
 }
 
-// Builds longer than this are logged while they run. Rusticl's and NVIDIA's compilers have needed
-// minutes for some kernels.
-#define LONG_SECONDS 10
-
-typedef struct long_build {
-    const clattn_context *context;
-    const char *name, *options;
-} long_build;
-
-static void tell_of_long(void *user) {
-    const long_build *b = user;
-    cla_log_send(&b->context->log, CLATTN_LOG_INFO,
-                 "kernel %s: the driver's compiler has worked for %d seconds, and goes on: %s", b->name,
-                 LONG_SECONDS, b->options);
-}
-
-static os_watch *watch_build(const clattn_context *c, long_build *b) {
-    if (!c->log.fn || c->log.level < CLATTN_LOG_INFO) return NULL;
-    return cla_os_watch_begin(&c->host, LONG_SECONDS, tell_of_long, b);
-}
-
 static clattn_status build_source(clattn_context *c, const program_spec *spec, const char *options,
                                   cl_program *result) {
     char plain[PROGRAM_MOST_OPTIONS + sizeof PROGRAM_PLAIN + 8];
     cl_program built = NULL;
-    long_build about = {c, clattn_kernel_sources[spec->id].name, options};
-    os_watch *watch = watch_build(c, &about);
     cl_int code = compile(c, spec, options, &built);
-    cla_os_watch_end(watch);
     if (built && code != CL_SUCCESS && !cla_opencl_is_of_device(code) && spec->inserted &&
         strstr(spec->inserted, PROGRAM_PLAIN)) {
         clReleaseProgram(built);
@@ -293,14 +269,45 @@ static clattn_status refuse_fatal(clattn_context *c, const program_spec *spec) {
 }
 
 // Build from source, under a cache mark (base/cache.h), because the driver may end the process.
-static clattn_status build_marked(clattn_context *c, program *p, const char *options, cl_kernel *kernel) {
+static clattn_status build_marked(clattn_context *c, program *p, cl_kernel *kernel) {
     cache_mark mark;
     bool cached = false;
     const int weight = c->surveys ? CACHE_DANGEROUS : CACHE_PLAIN;
     if (!cla_cache_begin(c->cache, p->key, weight, c->tries_again, &mark)) return refuse_fatal(c, &p->spec);
-    clattn_status status = build_source(c, &p->spec, options, &p->program);
+    clattn_status status = build_source(c, &p->spec, p->options, &p->program);
     if (status == CLATTN_OK) status = make_kernel(c, p, &cached, kernel);
     cla_cache_end(c->cache, &mark);
+    return status;
+}
+
+// The log names a kernel while the driver compiles it for long: rusticl and NVIDIA took minutes for other projects' kernels.
+#define LONG_SECONDS 10
+
+typedef struct long_build {
+    const clattn_context *context;
+    const char *name, *options;
+} long_build;
+
+static void tell_of_long(void *user) {
+    const long_build *b = user;
+    cla_log_send(&b->context->log, CLATTN_LOG_INFO,
+                 "kernel %s: the driver's compiler has worked for %d seconds, and goes on: %s", b->name,
+                 LONG_SECONDS, b->options);
+}
+
+static os_watch *watch_build(const clattn_context *c, long_build *b) {
+    if (!c->log.fn || c->log.level < CLATTN_LOG_INFO) return NULL;
+    return cla_os_watch_begin(&c->host, LONG_SECONDS, tell_of_long, b);
+}
+
+// A driver may compile in clBuildProgram, of a binary too, or in clCreateKernel.
+static clattn_status load_or_build(clattn_context *c, program *p, bool *cached, cl_kernel *kernel) {
+    long_build about = {c, clattn_kernel_sources[p->spec.id].name, p->options};
+    os_watch *watch = watch_build(c, &about);
+    p->program = load_binary(c, p->key, p->options);
+    *cached = p->program != NULL;
+    const clattn_status status = *cached ? make_kernel(c, p, cached, kernel) : build_marked(c, p, kernel);
+    cla_os_watch_end(watch);
     return status;
 }
 
@@ -319,10 +326,8 @@ static clattn_status build(clattn_context *c, program *p, bool *cached, uint64_t
     if (!copied) return cla_context_fail(c, CLATTN_OUT_OF_MEMORY, "kernel %s: no host memory", name);
     cache_key(c, &p->spec, options, p->key);
     const uint64_t start = cla_os_time_ns();
-    p->program = load_binary(c, p->key, options);
-    *cached = p->program != NULL;
     cl_kernel kernel;
-    TRY(*cached ? make_kernel(c, p, cached, &kernel) : build_marked(c, p, options, &kernel));
+    TRY(load_or_build(c, p, cached, &kernel));
     cla_program_give_kernel(p, kernel);
     TRY(ask_compiled(c, p, kernel));
     *time_ns = cla_os_time_ns() - start;

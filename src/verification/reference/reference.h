@@ -12,7 +12,7 @@
 // REFERENCE_UNTOUCHED: results that the library must not write (rows past a query length); equals
 // STORAGE_UNTOUCHED. REFERENCE_ANY: results that may contain anything (taps before the mask, for
 // keys past a length).
-#define REFERENCE_UNTOUCHED 1e300
+#define REFERENCE_UNTOUCHED 0x1p1000
 #define REFERENCE_ANY 2e300
 
 // Keys outside of k and v. Past rows are [past_batch, Hkv, past, D or Dv]; item b has the first

@@ -5,8 +5,9 @@
 
 #include <clattn/clattn.h>
 
-// The value of storage_load for an element that still has the NaN pattern of storage_poison.
-#define STORAGE_UNTOUCHED 1e300
+// The value of storage_load for an element that still has the NaN pattern of storage_poison. It is a
+// power of two, because an x87 register keeps more digits of a constant than a double has.
+#define STORAGE_UNTOUCHED 0x1p1000
 
 // The nearest value of the type, ties to even; overflow becomes infinity.
 double storage_round(clattn_type type, double x);
