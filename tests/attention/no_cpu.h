@@ -1,13 +1,14 @@
-// no_cpu.h: fixtures of a suite that asks the same of the device as it is and as one that is no CPU, whose kernels have work-groups. Its
-// clGetDeviceInfo stands in front of the loader's: included by the suite's one file, which defines _GNU_SOURCE first.
+// no_cpu.h: fixtures for suites that test the device twice: unchanged, and posing as a GPU, so that
+// kernels use work-groups. Defines clGetDeviceInfo, which shadows the loader's. Only the suite's
+// one source file includes this header. It defines _GNU_SOURCE first.
 #ifndef CLATTN_TESTS_NO_CPU_H
 #define CLATTN_TESTS_NO_CPU_H
 
 #include "support/harness.h"
 #include "support/next_function.h"
 
-static bool is_gpu;        // what the device says to be
-static clattn_context *on; // a context of such a device
+static bool is_gpu;        // true: clGetDeviceInfo reports a GPU
+static clattn_context *on; // the context under test
 
 CL_API_ENTRY cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size,
                                                 void *value, size_t *size_ret) {

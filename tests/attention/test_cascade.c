@@ -1,6 +1,8 @@
-// test_cascade.c: a past that all batch items share, read once for all of them, against the double reference: sizes, layouts,
-// types, and options that are folded with the rows; hostile numbers; when it is not done, and what is said then; three levels
-// by clattn's merge. The rule that decides is test_plan_cascade.c's. Rows that no item has hold NaN in every case.
+// test_cascade.c: cascade attention, where a past that all batch items share is read once for all
+// of them. Compares sizes, layouts, types, folded options and hostile numbers with the
+// double-precision reference. Checks the reported reason if the cascade is not used. Three levels
+// use clattn's merge. The planner's rule is in test_plan_cascade.c. In every case rows that no item
+// uses hold NaN.
 #include "support/case_assert.h"
 #include "support/harness.h"
 
@@ -19,7 +21,7 @@ static struct test_case base(const char *tokens) {
     return test;
 }
 
-// By the planner's choice, by flash, and by decode where there are few rows.
+// With the planner's kernel, with flash, and with decode for few rows.
 static void check(const char *tokens) {
     struct test_case test = base(tokens);
     for (int n = 0; n < 3; n++) {
@@ -34,12 +36,13 @@ static void check(const char *tokens) {
             ck_assert_msg(status == CLATTN_OK, "%s: %s", tokens, harness_log_text());
             ck_assert_int_gt(plan.prefix_keys, 0);
         }
-        if (status == CLATTN_OK) case_assert_data(data); // decode has no kernel for all rows at once
+        if (status == CLATTN_OK) case_assert_data(data); // decode has no kernel for this many rows
         case_free(data);
     }
 }
 
-// One row and several, one head a group and all, own keys that are few, many, or none; both dense layouts.
+// One row and several; one query head per group and all heads; few, many or no own keys; both dense
+// layouts.
 START_TEST(sizes) {
     static const char *const cases[] = {
         "f32-b3-h4-hkv2-n1-nkv100-d32-causal-lse-past70-sinks",
@@ -55,7 +58,7 @@ START_TEST(sizes) {
 }
 END_TEST
 
-// Mask and bias go with their rows, whatever axes they repeat.
+// The mask and the bias follow their rows, whichever axes they broadcast.
 START_TEST(options) {
     static const char *const cases[] = {
         "f32-b3-h4-hkv2-n1-nkv100-d32-causal-lse-softcap5-past70-maskbhqk-biasbhqk-sinks",
@@ -75,7 +78,8 @@ START_TEST(types) {
 }
 END_TEST
 
-// A NaN in one row, a NaN in a key that all see, far and huge scores, which partial results must not round away.
+// A NaN in one row, a NaN in a key that all rows see, and huge or distant scores, which partial
+// results must not round away.
 START_TEST(hostile) {
     static const char *const contents[] = {"rownan", "seennan", "huge", "hugeneg", "dominant"};
     for (size_t n = 0; n < sizeof contents / sizeof contents[0]; n++) {
@@ -87,7 +91,7 @@ START_TEST(hostile) {
 }
 END_TEST
 
-// A key of the past that is NaN reaches the item that sees it, and no other.
+// A NaN in a past key reaches the item that sees the key, and no other item.
 START_TEST(nan_of_one_item) {
     struct test_case test = base("f32-b3-h4-hkv2-n1-nkv100-d32-causal-lse-past70-maskb11k");
     struct case_data *data = case_make(&test);
@@ -103,8 +107,9 @@ START_TEST(nan_of_one_item) {
 }
 END_TEST
 
-// What cannot be folded: the reason, as an error where it is asked for, and else in the plan of a call that goes on, and is right;
-// of the options that have kernels of their own the covering arrays (test_pairs.c) say that.
+// Options that cannot be folded. CASCADE_ALWAYS returns the reason as an error. Otherwise the plan
+// has the reason, and the call runs without a cascade and is right. Options with their own kernels
+// are covered by test_pairs.c.
 #define RIGHT_FROM 7
 static const char *const refused[][2] = {
     {"f32-b3-h4-n1-nkv100-d32-causal-lse-past70-alibi", "ALiBi"},
@@ -146,7 +151,7 @@ START_TEST(reasons) {
 }
 END_TEST
 
-// Not a past of all, one item, and a number that is none.
+// A past that items do not share, a single item, and an invalid enum value.
 START_TEST(no_shared_past) {
     struct test_case test = base("f32-b3-h4-n1-nkv100-d32-causal-lse-past70");
     struct case_arrays arrays;
@@ -167,7 +172,8 @@ START_TEST(no_shared_past) {
 }
 END_TEST
 
-// The planner takes it where it is worth it, and never when told so; both are right.
+// The planner uses the cascade if it pays off, and never with CASCADE_NEVER. Both results are
+// right.
 START_TEST(planned) {
     struct test_case test = base("f32-b8-h4-n1-nkv1100-d32-causal-lse-past1000");
     for (int n = 0; n < 3; n++) {
@@ -188,8 +194,9 @@ START_TEST(planned) {
 }
 END_TEST
 
-// ------------------------------------------------------------------------------------ three levels ---
-// Four items: a prefix of all, one of each pair of items, and own keys. Two calls with cascades, one for each pair, and merges.
+// ------------------------------------------------------------------------------------ three levels
+// --- Four items: a prefix of all items, one prefix for each pair of items, and own keys. The test
+// runs two cascades, one for each pair, and merges the results.
 enum { BATCH = 4, GROUPS = 2, HEADS = 4, KV_HEADS = 2, ROWS = 3, SIZE = 32, ALL = 50, PAIR = 21, OWN = 13 };
 
 // Rows [from, from + count) of items [first, first + items) of k or v.
@@ -217,7 +224,7 @@ static void enqueue(const clattn_attention_params *p) {
                   "%s", harness_log_text());
 }
 
-// Keys that items share are alike in each of them.
+// Copy shared keys from the first item of each group to the others.
 static void share(double *x, int from, int count, int items) {
     const int keys = ALL + PAIR + OWN;
     for (int b = 0; b < BATCH; b++)
@@ -248,7 +255,8 @@ START_TEST(three_levels) {
                    lse = guarded_output(harness_place(), &lse_shape);
 
     arrays.params.cascade = CLATTN_CASCADE_ALWAYS;
-    clattn_attention_params p = arrays.params; // the first level and the last: causality and sinks are here
+    // first and last level: causal mask and sinks belong here
+    clattn_attention_params p = arrays.params;
     p.kv = (clattn_kv){.k = own[0].view, .v = own[1].view, .past_k = all[0].view, .past_v = all[1].view};
     enqueue(&p);
     for (int g = 0; g < GROUPS; g++) {

@@ -1,7 +1,9 @@
-// test_case.c: the hard cases (verification/sets/hard_cases.h) with every kernel: a row that is added there is run here, by
-// verify and by its name. Leaves out vectors of other widths, which verify forces.
+// test_case.c: the hard cases (verification/sets/hard_cases.h) with every kernel. A row added there
+// runs here, in `verify`, and by its name. Other vector widths are not here: `verify` forces those.
 //
-//   build/tests/test_case attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3      runs one case, as does CLATTN_TEST_CASE
+//   build/tests/test_case attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3
+//
+// runs one case. CLATTN_TEST_CASE does the same.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,23 +13,24 @@
 
 static struct test_case named;
 
-// With CLATTN_TEST_CASES=share a case is run by the planner's choice and by one kernel of the others, which they take in turns: by all
-// of them it is compiled for minutes.
+// With CLATTN_TEST_CASES=share a case runs with the planner's kernel and one forced kernel, chosen
+// by its index. Compiling every kernel of a case would need minutes.
 static bool in_share(int index, int kernel) {
     const char *wanted = getenv("CLATTN_TEST_CASES");
     return wanted == NULL || strcmp(wanted, "share") != 0 || kernel == CLATTN_KERNEL_AUTO ||
            kernel == 1 + index % (CLATTN_KERNEL_COUNT - 1);
 }
 
-// Unfused and the planner's choice take every case, but that unfused reads a shared past for each item; flash and decode may
-// refuse what they cannot do.
+// The planner's choice supports every case. Unfused supports every case without CASCADE_ALWAYS.
+// Flash and decode may return UNSUPPORTED.
 START_TEST(with_every_kernel) {
     const struct test_case test = hard_case(_i);
     for (int kernel = 0; kernel < CLATTN_KERNEL_COUNT; kernel++) {
         char why[512] = "", name[CASE_NAME_SIZE];
         if (test.kernel != CLATTN_KERNEL_AUTO && kernel != (int)test.kernel) continue;
         if (test.kernel == CLATTN_KERNEL_AUTO && !in_share(_i, kernel)) continue;
-        if (test.op == CASE_BACKWARD && kernel != CLATTN_KERNEL_AUTO) continue; // test_backward.c
+        // in test_backward.c
+        if (test.op == CASE_BACKWARD && kernel != CLATTN_KERNEL_AUTO) continue;
         struct case_data *data = case_make(&test);
         case_retype(data);
         data->test.kernel = (clattn_kernel)kernel;

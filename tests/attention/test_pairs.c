@@ -1,9 +1,11 @@
-// test_pairs.c: the cases of a covering array (verification/sets/pairs.h) on the device: every two values of every two options, with the
-// kernels of one family. A share of them, with few kernels, unless all are asked for.
+// test_pairs.c: the cases of a covering array (verification/sets/pairs.h) on the device: every two
+// values of every two options, with the kernels of one family. By default a sample with few kernels
+// runs.
 //
-// Environment: CLATTN_TEST_PAIRS  "FAMILY", one of pairs_families, with the tuned row of CLATTN_TEST_ROWS; "FAMILY all", or
-//                                 "FAMILY 3/10", those of every tenth configuration from the fourth on;
-//                                 unset: planner
+// Environment:
+//    CLATTN_TEST_PAIRS  "FAMILY": one of pairs_families, with the tuned row of CLATTN_TEST_ROWS;
+//                       "FAMILY all": all its cases; "FAMILY 3/10": every tenth configuration from
+//                       the fourth on; unset: planner
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +14,14 @@
 #include "verification/sets/pairs.h"
 
 #define SEED 1
-#define SHARE_STEP 16 // of the configurations a share takes every sixteenth,
-#define SHARE_FIRST 4 // from this one on,
-#define SHARE_ROWS 4  // and so many of its rows, or fewer (CLATTN_TEST_EVERY), one at least
+#define SHARE_STEP 16 // the sample has every sixteenth configuration
+#define SHARE_FIRST 4 // from this configuration on
+#define SHARE_ROWS 4  // at most this many rows each (see CLATTN_TEST_EVERY), at least one
 
 static struct pairs array;
-static int *chosen, chosen_count; // rows of it
+static int *chosen, chosen_count; // indices of the rows that run
 
-// Whether row n is one of the share.
+// Returns true if row n is in the sample.
 static bool in_share(int n) {
     int before = 0;
     if (array.rows[n].configuration % SHARE_STEP != SHARE_FIRST) return false;
@@ -27,7 +29,7 @@ static bool in_share(int n) {
     return before < (harness_every() < SHARE_ROWS ? SHARE_ROWS / harness_every() : 1);
 }
 
-// What the family's path cannot do is in none of its cases, so that none is refused.
+// The array has no case that the family's path does not support, so none may be refused.
 START_TEST(pairs_agree) {
     char why[512] = "", name[CASE_NAME_SIZE];
     const struct test_case test = pairs_case(&array, chosen[_i]);

@@ -1,7 +1,8 @@
-// test_ragged_places.c: ragged batches whose keys lie as serving engines keep them: in pages, in a cache, behind a past, with
-// lengths on the host or on the device; rows that the call appends; explicit positions. Against the reference of a dense batch of
-// such lengths, on every path; what is refused; and that nothing is touched outside the tensors whatever arrays on the device
-// say. Sequences packed on both sides are test_ragged.c's. Cases: tests/cases/ragged_places.txt.
+// test_ragged_places.c: ragged batches with keys stored as serving engines store them: in pages, in
+// a cache, after a past. Lengths are on the host or on the device. Also appended rows and explicit
+// positions. Compares every path with the reference of a dense batch with lengths. Checks rejected
+// calls, and that no value in a device array causes an access outside the tensors. test_ragged.c
+// has sequences that are packed on both sides. Cases: tests/cases/ragged_places.txt.
 #include "support/case_list.h"
 #include "support/harness.h"
 
@@ -24,7 +25,7 @@ static struct test_case base(const char *name, case_ragged ragged) {
     return test;
 }
 
-// Rows of each sequence of the same kernel in both places.
+// Host and device arrays lead to identical bits with the same kernel.
 START_TEST(both_places_agree) {
     struct test_case test = base("places", CASE_RAGGED_CACHE);
     test.page_size = 15, test.kernel = CLATTN_KERNEL_FLASH;
@@ -47,8 +48,8 @@ static void write_words(const struct guarded *to, const int32_t *words, size_t b
                    "clEnqueueWriteBuffer");
 }
 
-// Whatever stands in cu_seqlens, lengths and the block table: nothing outside the tensors is read or written, no page that is
-// none, and the context goes on.
+// Any values in cu_seqlens, lengths and the block table: nothing outside the tensors or in invalid
+// pages is accessed, and the context remains usable.
 START_TEST(wild_arrays) {
     static const int32_t wild[][SEQUENCES + 1] = {
         {0, 1000000, 3, INT32_MAX, INT32_MIN, 40}, {-7, -100, 91, 20, 91, 20}, {91, 80, 60, 40, 20, 0}};
@@ -101,7 +102,7 @@ static clattn_attention_params grown(void) {
     return p;
 }
 
-// With a past, and packed keys behind it.
+// With a past, and with packed keys after the past.
 static clattn_attention_params aged(void) {
     clattn_attention_params p = {.q = clattn_tensor_bshd(NULL, CLATTN_TYPE_F32, 1, 2, 9, 16)};
     p.out = p.kv.k = p.kv.v = p.q;
@@ -143,7 +144,8 @@ START_TEST(refusals) {
 }
 END_TEST
 
-// A batch of no sequences appends nothing to caches of none: what has no elements needs no buffer.
+// A batch without sequences appends nothing to empty caches. Tensors without elements need no
+// buffer.
 START_TEST(no_sequences_append) {
     static const int32_t cu[] = {0};
     static const int64_t x[] = {1, 0, 8}, w[] = {8, 8};
@@ -165,9 +167,10 @@ START_TEST(no_sequences_append) {
 }
 END_TEST
 
-// The header's table of where keys lie: of each line, without and with new rows, the shapes that are taken, what Nkv is (by a mask),
-// and that lengths count all keys. That the numbers are right is what suites attention, rope, past (pages, too), ragged, this one and
-// append_attention say; the covering arrays (pairs) take each with RoPE.
+// The header's table of key storage. For each line, with and without new rows, checks the accepted
+// shapes, Nkv (through a mask), and that lengths count all keys. Numerical results are checked by
+// attention, rope, past, ragged, this suite and append_attention. The covering arrays (pairs)
+// combine each line with RoPE.
 enum { ITEMS = 3, NEW = 3, KEYS = 9, P = 8, PAGE_ROWS = 4, BLOCKS = 5 };
 
 static clattn_attention_params cell_of(int line, bool appends) {

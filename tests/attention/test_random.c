@@ -1,7 +1,9 @@
-// test_random.c: cases at random (random_case.h), layers and projections among them, against the reference: what a list of cases
-// does not think of. A failure names its case; the seed of a run is printed.
+// test_random.c: random cases (random_case.h), including layers and projections, against the
+// reference. They find what lists of cases miss. A failure prints its case, and each run prints its
+// seed.
 //
-// Environment: CLATTN_TEST_RANDOM  "SEED CASES"; unset: 1 and 120
+// Environment:
+//    CLATTN_TEST_RANDOM  "SEED CASES"; default "1 120"
 #include <stdio.h>
 #include <stdlib.h>
 
