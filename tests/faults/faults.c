@@ -1,5 +1,6 @@
-// faults.c: see faults.h. After every fault: a status that the header promises, a message of one line with the code, no
-// object left, no object released too often, and the same use succeeds; after a loss it does on a new context.
+// faults.c: see faults.h. After every fault: a status that the header promises, a message of one
+// line with the code, no object left, no object released too often, and the same use succeeds;
+// after a loss it does on a new context.
 #include "faults/faults.h"
 
 #include <fcntl.h>
@@ -113,12 +114,14 @@ static clattn_status wanted(const struct subject *s, const struct attempt *a) {
     return CLATTN_DRIVER;
 }
 
-// A compiler that fails without naming an error is asked once more, which passes; CLBlast asks its own.
+// A compiler that fails without naming an error is asked once more, which passes; CLBlast asks its
+// own.
 static bool is_built_again(const struct subject *s, const struct attempt *a) {
     return !s->through_clblast && is_call(a, "clBuildProgram") && a->code == CL_BUILD_PROGRAM_FAILURE;
 }
 
-// A failure that is a kernel's: another kernel, or the same once more, does the call. A step that has no other fails with the status.
+// A failure that is a kernel's: another kernel, or the same once more, does the call. A step that
+// has no other fails with the status.
 static bool may_go_on(const struct subject *s, const struct attempt *a) {
     static const char *const steps[] = {
         "clBuildProgram", "clCreateKernel",         "clCreateProgramWithSource",
@@ -246,7 +249,8 @@ static void after_way_down(const struct subject *s, const struct attempt *a) {
     if (!s->compiles) expect_clean(s, a);
 }
 
-// A context that cannot tell whether what it lent is free keeps one more: what it keeps is then counted anew.
+// A context that cannot tell whether what it lent is free keeps one more: what it keeps is then
+// counted anew.
 static bool keeps_another(const struct subject *s, const struct attempt *a) {
     return s->borrows && a->status == CLATTN_OK && is_spared(s, a) &&
            strncmp(a->armed.hit, "clRelease", 9) != 0;
@@ -304,7 +308,8 @@ static void restore_errors(int kept) {
     close(kept);
 }
 
-// How many codes a call fails with, besides a loss: by default one in its turn, where it is not the first of its name.
+// How many codes a call fails with, besides a loss: by default one in its turn, where it is not the
+// first of its name.
 static int codes_of(const struct subject *s, bool first) {
     if (s->compiles) return s->most_calls > 0 ? 1 : 2;
     if (first) return FIRST_LOSS;
@@ -334,7 +339,8 @@ static void try_calls(const struct subject *s, const char **names, int calls, in
                 continue;
             else if (nth_fault++ % stride == 0)
                 try_one(s, nth, codes[most == FIRST_LOSS ? n : turn % FIRST_LOSS]);
-        // Once for each name, since a new context takes long; through CLBlast, which compiles again, for commands alone.
+        // Once for each name, since a new context takes long; through CLBlast, which compiles
+        // again, for commands alone.
         const bool lose =
             first && s->most_calls == 0 && (!s->through_clblast || strncmp(names[nth], "clEnqueue", 9) == 0);
         if (lose && nth_fault++ % stride == 0) try_one(s, nth, codes[FIRST_LOSS + nth % 3]);
@@ -348,8 +354,9 @@ static double now(void) {
 
 void faults_try(const struct subject *s) {
     fflush(stdout);
-    expect_clean(s, NULL);                   // compiles
-    if (!s->compiles) expect_clean(s, NULL); // lets go of the events of the tables that the first one wrote
+    expect_clean(s, NULL); // compiles
+    // lets go of the events of the tables that the first one wrote
+    if (!s->compiles) expect_clean(s, NULL);
     const double start = now();
     const struct attempt clean = attempt(s, 0, 0);
     const double seconds = now() - start;

@@ -1,5 +1,5 @@
-// faults_calls.c: the subjects that use the harness's context, whose kernels are there: every entry point that enqueues,
-// on both queues. See faults.h.
+// faults_calls.c: the subjects that use the harness's context, whose kernels are there: every entry
+// point that enqueues, on both queues. See faults.h.
 #include "faults/faults.h"
 #include "support/small_calls.h"
 
@@ -115,7 +115,8 @@ static cl_command_queue queue_of(const struct subject *s) {
     return s->out_of_order && harness()->out_of_order != NULL ? harness()->out_of_order : harness()->queue;
 }
 
-// An event exactly where the call succeeded. One that ended with an error tells that of all it waited for.
+// An event exactly where the call succeeded. One that ended with an error tells that of all it
+// waited for.
 static void take_event(const struct subject *s, struct attempt *a, cl_event event) {
     cl_int status = CL_COMPLETE;
     if ((event != NULL) != (a->status == CLATTN_OK)) faults_wrong(a, "event %p", (void *)event);
@@ -262,8 +263,8 @@ static void run_recorded(const struct subject *s, struct attempt *a) {
     case_free(data);
 }
 
-// What a small call wrote the first time, when nothing failed, it writes each time. Another kernel, in place of one that was refused,
-// rounds in another order.
+// What a small call wrote the first time, when nothing failed, it writes each time. Another kernel,
+// in place of one that was refused, rounds in another order.
 static double may_differ(double expected) {
     size_t refused = 0;
     harness_expect((cl_int)clattn_context_unfit(harness()->context, NULL, 0, &refused),
@@ -314,7 +315,8 @@ static void run_plans(const struct subject *s, struct attempt *a) {
 // CLBlast asks the queue for what it has a default for.
 static const char *const clblast_spared[] = {"clGetCommandQueueInfo", "clGetEventInfo", "clWaitForEvents",
                                              "clRetainEvent", NULL};
-// Of what a call borrowed before, only whether it may be lent again at once; of what it borrows now, only who has it.
+// Of what a call borrowed before, only whether it may be lent again at once; of what it borrows
+// now, only who has it.
 static const char *const spared[] = {"clGetEventInfo", "clWaitForEvents", "clRetainEvent", NULL};
 // What is not fused stays as it was.
 static const char *const fusing_spared[] = {"clCreateProgramWithSource",

@@ -1,5 +1,5 @@
-// faults_contexts.c: the subjects that make a context of their own: devices, creating, compiling with and without a cache
-// folder, probes, the measurement, CLBlast's first product. See faults.h.
+// faults_contexts.c: the subjects that make a context of their own: devices, creating, compiling
+// with and without a cache folder, probes, the measurement, CLBlast's first product. See faults.h.
 #include "faults/faults.h"
 
 #include <dirent.h>
@@ -139,7 +139,8 @@ static clattn_status use(const struct own *own, const struct case_arrays *arrays
     }
 }
 
-// Compile, plan, measure or enqueue with faults, then save the kernels with them; everything before and after goes well.
+// Compile, plan, measure or enqueue with faults, then save the kernels with them; everything before
+// and after goes well.
 static void use_own(const struct subject *s, struct attempt *a, struct own *own, enum part part) {
     struct case_data *data = case_make(s->test);
     struct case_arrays arrays;
@@ -232,10 +233,9 @@ static const struct test_case product = {.name = "product",
                                          .head_dim = 8,
                                          .projection = CLATTN_PROJECTION_CLBLAST};
 
-static const char *const describing[] =
-    {"clGetDeviceInfo", "clGetDeviceIDs",
-     "clGetExtensionFunctionAddressForPlatform", // a device whose extension has no functions is one without it
-     NULL},
+static const char *const describing[] = {"clGetDeviceInfo", "clGetDeviceIDs",
+                                         // a device whose extension has no functions is one without it
+                                         "clGetExtensionFunctionAddressForPlatform", NULL},
                          // The binary that is not read or not written costs a rebuild.
     *const compiling[] = {"clGetProgramInfo", "clGetProgramBuildInfo", NULL},
                          *const loading[] = {"clCreateProgramWithBinary", "clBuildProgram",

@@ -1,5 +1,6 @@
-// refusing_driver.h: a driver that refuses a kernel, at its build, its object, an argument or its launch: functions that stand in front of
-// the loader's, in a program that exports its own. POSIX only.
+// refusing_driver.h: a driver that refuses a kernel, at its build, its object, an argument or its
+// launch: functions that stand in front of the loader's, in a program that exports its own. POSIX
+// only.
 #ifndef CLATTN_TESTS_REFUSING_DRIVER_H
 #define CLATTN_TESTS_REFUSING_DRIVER_H
 

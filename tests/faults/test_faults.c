@@ -1,5 +1,6 @@
-// test_faults.c: every OpenCL call of the library and of CLBlast fails in turn, in this process, through the layer that
-// OPENCL_LAYERS names. What is used is faults_calls.c's and faults_contexts.c's, how it is judged faults.c's.
+// test_faults.c: every OpenCL call of the library and of CLBlast fails in turn, in this process,
+// through the layer that OPENCL_LAYERS names. What is used is faults_calls.c's and
+// faults_contexts.c's, how it is judged faults.c's.
 #include "faults/faults.h"
 
 #include <stdio.h>
@@ -9,7 +10,8 @@ static bool is_built(const struct subject *s) {
     return !s->through_clblast || harness_has_clblast();
 }
 
-// Every step-th from the first on: halves of the calls are two processes. What takes seconds for a few faults is left to whoever runs all.
+// Every step-th from the first on: halves of the calls are two processes. What takes seconds for a
+// few faults is left to whoever runs all.
 static void try_all(const struct subject *subjects, int first, int step) {
     int n = 0;
     for (const struct subject *s = subjects; s->name != NULL; s++, n++)

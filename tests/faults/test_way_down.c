@@ -1,6 +1,6 @@
-// test_way_down.c: a driver that refuses a kernel, at its build, its object, an argument or its launch: the call goes on with another
-// kernel, the log and the plan name the one that was refused, and the next process does not build it. The driver is
-// refusing_driver.c. POSIX only.
+// test_way_down.c: a driver that refuses a kernel, at its build, its object, an argument or its
+// launch: the call goes on with another kernel, the log and the plan name the one that was refused,
+// and the next process does not build it. The driver is refusing_driver.c. POSIX only.
 #define _GNU_SOURCE
 #include "faults/refusing_driver.h"
 #include "support/case_assert.h"
@@ -185,7 +185,8 @@ START_TEST(the_plainest_fails) {
 }
 END_TEST
 
-// A row of the caller's, and the caller's own word, name a kernel that the driver refuses: the plan says so.
+// A row of the caller's, and the caller's own word, name a kernel that the driver refuses: the plan
+// says so.
 START_TEST(plans_say_why) {
     char why[512];
     refuse("flash_lanes", BUILD, CL_BUILD_PROGRAM_FAILURE);
@@ -253,7 +254,8 @@ START_TEST(builds_are_kept) {
 }
 END_TEST
 
-// Groups of more than so many work-items are refused, on a device that is no CPU: smaller ones do it all.
+// Groups of more than so many work-items are refused, on a device that is no CPU: smaller ones do
+// it all.
 static const char *const on_gpus[] = {
     "attend-f32-b1-h4-hkv2-n20-d16-causal-lse",      "attend-f32-b1-h4-hkv2-n1-nkv40-d16-full",
     "attend-f32-b1-h2-n20-d16-causal-unfused",       "attend-f32-b1-h2-n3-nkv20-d16-causal-append3",
@@ -326,7 +328,8 @@ START_TEST(one_form) {
 }
 END_TEST
 
-// While a step is recorded another kernel is taken; a replay that fails says so, and the next recording goes without the kernel.
+// While a step is recorded another kernel is taken; a replay that fails says so, and the next
+// recording goes without the kernel.
 static clattn_status record(clattn_context *c, struct case_arrays *arrays, clattn_recording **r) {
     ck_assert_int_eq(clattn_recording_begin(c, harness()->queue, r), CLATTN_OK);
     const clattn_status status = case_enqueue(c, harness()->queue, arrays, NULL);
@@ -398,8 +401,8 @@ START_TEST(workspaces_stay_large_enough) {
 }
 END_TEST
 
-// A text of the caller's that no kernel compiles is the caller's error, with its line; one that the lanes' kernel alone does not compile
-// leaves that kernel to other texts.
+// A text of the caller's that no kernel compiles is the caller's error, with its line; one that the
+// lanes' kernel alone does not compile leaves that kernel to other texts.
 static clattn_status prepare_mod(clattn_context *c, const char *text) {
     clattn_attention_params p = {.kernel = CLATTN_KERNEL_AUTO};
     p.q = p.out = p.kv.k = p.kv.v = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 1, 2, 20, 16);

@@ -1,7 +1,8 @@
-// test_block.c: norms with residual and sum, activations and gates, embedding rows, argmax and samples, against their formulas in double:
-// types, layouts, widths with and without a tail, results in the place of what is read, numbers that are not finite,
-// sizes of 0; what has work-groups also with those of a device that is no CPU, which the suite's own clGetDeviceInfo in front of the
-// loader's makes of PoCL's. Leaves out refusals (test_errors_block.c).
+// test_block.c: norms with residual and sum, activations and gates, embedding rows, argmax and
+// samples, against their formulas in double: types, layouts, widths with and without a tail,
+// results in the place of what is read, numbers that are not finite, sizes of 0; what has
+// work-groups also with those of a device that is no CPU, which the suite's own clGetDeviceInfo in
+// front of the loader's makes of PoCL's. Leaves out refusals (test_errors_block.c).
 #define _GNU_SOURCE
 #include "support/arrays.h"
 #include "support/harness.h"
@@ -20,7 +21,8 @@
 #define COUNT(list) ((int)(sizeof(list) / sizeof(list)[0]))
 enum { BATCH = 2, ROWS = 3, TABLE = 11, MOST_WIDTH = 531, MOST = BATCH * ROWS * MOST_WIDTH };
 
-// Types of x, of the residual or the table, of weights and of the result; the last is the stream of a decoder.
+// Types of x, of the residual or the table, of weights and of the result; the last is the stream of
+// a decoder.
 static const struct mix {
     clattn_type x, residual, weight, out;
 } mixes[] = {{CLATTN_TYPE_F32, CLATTN_TYPE_F32, CLATTN_TYPE_F32, CLATTN_TYPE_F32},
@@ -34,7 +36,8 @@ static void assert_ok(clattn_status status) {
     ck_assert_msg(status == CLATTN_OK, "%s: %s", clattn_status_name(status), harness_log_text());
 }
 
-// Each number is within `bound` and the rounding of its type of what was wanted; not finite where that is not.
+// Each number is within `bound` and the rounding of its type of what was wanted; not finite where
+// that is not.
 static void assert_near(const char *name, const array *got, const double *want, const double *bound) {
     const clattn_type type = got->memory.view.type;
     double *is = reference_alloc(guarded_count(&got->memory.view) + 1);
@@ -131,7 +134,8 @@ static norm_arrays norm_bind(norm_case *c, struct random *random) {
     return a;
 }
 
-// h is rounded to x's type where it is stored; a float32 sum of two 16-bit numbers may be half an ulp off before that.
+// h is rounded to x's type where it is stored; a float32 sum of two 16-bit numbers may be half an
+// ulp off before that.
 static void norm_run(norm_case *c) {
     struct random random = {(uint64_t)c->width + 1};
     norm_arrays a = norm_bind(c, &random);
@@ -188,7 +192,8 @@ START_TEST(rows_are_apart) {
         assert_ok(clattn_norm_enqueue(on, harness()->queue, &c.params, 0, NULL, NULL));
         for (int n = 0; n < 4; n++)
             norm_row(&c, x + n * WIDTH, NULL, NULL, want + n * WIDTH, bound + n * WIDTH);
-        // fmax drops a NaN; an infinity over itself is NaN, and all else of its row 0, or NaN with its mean.
+        // fmax drops a NaN; an infinity over itself is NaN, and all else of its row 0, or NaN with
+        // its mean.
         for (int d = 0; d < WIDTH; d++) {
             bound[2 * WIDTH + d] = 0;
             if (kind == 0) want[2 * WIDTH + d] = d == 17 ? (double)NAN : 0;
@@ -200,7 +205,8 @@ START_TEST(rows_are_apart) {
 END_TEST
 
 // ------------------------------------------------------------------------------------------ activation ---
-// By how many roundings the argument of the exponential function is off where it is not x itself, which moves the result by as many.
+// By how many roundings the argument of the exponential function is off where it is not x itself,
+// which moves the result by as many.
 static double argument_error(double x, clattn_activation how) {
     const double a = fmin(fabs(x), 10);
     return how == CLATTN_ACTIVATION_GELU         ? 2 * a * a
@@ -316,7 +322,8 @@ START_TEST(embeddings) {
         for (int i = 0; i < BATCH * ROWS * width; i++) {
             const double row = ids[i / width];
             want[i] = row < 0 || row >= TABLE ? 0 : table.values[(int)row * width + i % width] * by;
-            bound[i] = n % 2 && n < 45 ? 0 : 0x1p-23 * (fabs(want[i]) + (n < 45 ? 0 : 1)); // q4_1 adds
+            // q4_1 adds
+            bound[i] = n % 2 && n < 45 ? 0 : 0x1p-23 * (fabs(want[i]) + (n < 45 ? 0 : 1));
         }
         assert_ok(clattn_embedding_enqueue(on, harness()->queue, &p, 0, NULL, NULL));
         assert_near("embedding", &out, want, bound);
@@ -383,7 +390,8 @@ static int falling(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-// The least number that is left of a row, by sorting it, and one that would be left were probabilities a little larger.
+// The least number that is left of a row, by sorting it, and one that would be left were
+// probabilities a little larger.
 static double least_left(const clattn_sample_params *p, const double *row, int width, double slack) {
     double sorted[MOST_WIDTH], weight[MOST_WIDTH], all = 0, sum = 0, least = -(double)INFINITY;
     int count = width;
@@ -448,7 +456,8 @@ START_TEST(samples) {
 }
 END_TEST
 
-// Probabilities: what many rows of the same logits draw. Chi-squared of 7 degrees of freedom is above 29.9 once in 10,000 times.
+// Probabilities: what many rows of the same logits draw. Chi-squared of 7 degrees of freedom is
+// above 29.9 once in 10,000 times.
 START_TEST(samples_by_probability) {
     enum { DRAWS = 4000, PLACES = 8 };
     static const double logits[PLACES] = {0.5, -1, 2, 0, 1, -3, 1.5, -0.25};

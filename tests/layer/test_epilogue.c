@@ -1,6 +1,7 @@
-// test_epilogue.c: what follows a projection before it is stored: an activation, a gate, a residual, against the formula in double;
-// by the kernels of every device and by CLBlast, of few rows and of many, in all types and layouts, the residual apart, in place
-// and absent; and who does it in the same launch. Leaves out refusals (test_errors_linear.c).
+// test_epilogue.c: what follows a projection before it is stored: an activation, a gate, a
+// residual, against the formula in double; by the kernels of every device and by CLBlast, of few
+// rows and of many, in all types and layouts, the residual apart, in place and absent; and who does
+// it in the same launch. Leaves out refusals (test_errors_linear.c).
 #include "support/arrays.h"
 #include "support/harness.h"
 

@@ -1,5 +1,6 @@
-// test_layer.c: the whole layer on random numbers: biases, cross-attention, head maps, unequal sizes, storage
-// types, views, workspace and projections. Leaves out real models (test_models.c). Cases: tests/cases/layer.txt.
+// test_layer.c: the whole layer on random numbers: biases, cross-attention, head maps, unequal
+// sizes, storage types, views, workspace and projections. Leaves out real models (test_models.c).
+// Cases: tests/cases/layer.txt.
 #include "support/harness.h"
 #include "support/case_list.h"
 
@@ -186,7 +187,8 @@ START_TEST(prepare_without_buffers) {
     test.n_kv = test.n_q;
     test.width_y = test.width;
     test.biases =
-        LAYER_ALL_BIASES & ~(1 << LAYER_O); // so that no kernel of one projection is that of another
+        // so that no kernel of one projection is that of another
+        LAYER_ALL_BIASES & ~(1 << LAYER_O);
     test.bias_type = CLATTN_TYPE_F16;
     test.projection = CLATTN_PROJECTION_NATIVE;
     test.rope.layout = CLATTN_ROPE_HALF;

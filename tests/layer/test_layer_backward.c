@@ -1,7 +1,7 @@
-// test_layer_backward.c: the gradients of a layer on the device beside central differences of the reference of a layer, in double
-// precision, of the numbers that there is a gradient of; the same bits twice, and from what a forward call has kept, whose result is that
-// of the reference; scratch memory of the caller's; sizes of zero. Leaves out
-// what is refused (test_errors_layer_backward.c).
+// test_layer_backward.c: the gradients of a layer on the device beside central differences of the
+// reference of a layer, in double precision, of the numbers that there is a gradient of; the same
+// bits twice, and from what a forward call has kept, whose result is that of the reference; scratch
+// memory of the caller's; sizes of zero. Leaves out what is refused (test_errors_layer_backward.c).
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -10,7 +10,8 @@
 #include "verification/reference/storage.h"
 #include "support/case_assert.h"
 
-// Sizes are small, because each number costs two layers; those of norms with many rows are more than one part of a sum.
+// Sizes are small, because each number costs two layers; those of norms with many rows are more
+// than one part of a sum.
 static const char *const cases[] = {
     "layer-f32-b2-h2-n5-d4-m6",
     "layer-f32-b2-h4-hkv2-n5-d4-dv3-m6-mo7-biases",
@@ -95,7 +96,8 @@ static void poison(double *x, int64_t rows, int64_t width, int64_t b, int from) 
     for (int64_t n = (b * rows + from) * width; n < (b + 1) * rows * width; n++) x[n] = NAN;
 }
 
-// Rows past the lengths hold NaN: of dout and x, or x and y. A row of x that is a key and no query row stays.
+// Rows past the lengths hold NaN: of dout and x, or x and y. A row of x that is a key and no query
+// row stays.
 static void hide(struct gradients *g) {
     const struct test_case *t = &g->data->test;
     for (int64_t b = 0; b < t->batch; b++) {
@@ -194,7 +196,8 @@ static bool is_finite_input(const struct gradients *g, int n, int64_t i) {
     return results[n].tensor < 0 || isfinite(g->data->input[results[n].tensor][i]);
 }
 
-// Rounding of the result, and of float32 sums of numbers of about this size; hidden rows are exactly 0.
+// Rounding of the result, and of float32 sums of numbers of about this size; hidden rows are
+// exactly 0.
 static void assert_result(const struct gradients *g, const char *name, int n) {
     const int64_t count = guarded_count(&g->got[n].view);
     double *got = calloc((size_t)count, sizeof *got), size = 1.0;
@@ -235,7 +238,8 @@ static void assert_bits(const struct gradients *g, const char *name, uint8_t *co
     }
 }
 
-// The forward call, into memory of just the size that begins at an odd place, with the workspace of the gradients.
+// The forward call, into memory of just the size that begins at an odd place, with the workspace of
+// the gradients.
 static struct guarded forward_call(struct gradients *g, const char *name) {
     struct guarded_shape shape = {CLATTN_TYPE_F32, 1, {0}, LAYOUT_PADDED};
     clattn_layer_backward_params sizes = g->params;
@@ -264,7 +268,8 @@ static void assert_case(const char *name, clattn_projection projection) {
                           guarded_intact(&g.arrays.all[n], harness()->queue),
                       "%s: input %d changed", name, n);
     ck_assert_msg(guarded_intact(&g.arrays.out, harness()->queue), "%s: out was written", name);
-    // The same bits on the other queue, with scratch memory of the caller's of just the size, and from what was kept.
+    // The same bits on the other queue, with scratch memory of the caller's of just the size, and
+    // from what was kept.
     uint8_t *first[RESULTS];
     for (int n = 0; n < RESULTS; n++)
         first[n] = g.want[n] ? guarded_bytes(&g.got[n], harness()->queue) : NULL;
@@ -297,7 +302,8 @@ START_TEST(clblast_agrees) {
 }
 END_TEST
 
-// Of no rows the gradients of weights are 0, and what has no numbers is left alone. Buffers hold 77 before.
+// Of no rows the gradients of weights are 0, and what has no numbers is left alone. Buffers hold 77
+// before.
 enum { ROOM = 1 << 8, WIDTH = 4, HEADS = 2 };
 static cl_mem floats(float value) {
     float values[ROOM];

@@ -1,7 +1,8 @@
-// test_layer_cache.c: a layer over keys that were made before: a causal layer over all rows at once is what clattn_layer_kv_enqueue
-// of the first of them and a layer on the others give, which has those as a past, or appends its own to the cache they lie in,
-// dense, in pages, or of sequences that are packed; and keys that are ready, with explicit positions. That the layer over all
-// rows is right is other suites' affair.
+// test_layer_cache.c: a layer over keys that were made before: a causal layer over all rows at once
+// is what clattn_layer_kv_enqueue of the first of them and a layer on the others give, which has
+// those as a past, or appends its own to the cache they lie in, dense, in pages, or of sequences
+// that are packed; and keys that are ready, with explicit positions. That the layer over all rows
+// is right is other suites' affair.
 #include "support/case_assert.h"
 #include "support/harness.h"
 
@@ -50,7 +51,8 @@ static void run_layer(const clattn_layer_params *p) {
     ck_assert_msg(status == CLATTN_OK, "%s", harness_log_text());
 }
 
-// The keys and values of rows [0, count) of the layer's x, in memory of [B, Hkv, ...] whose first rows they become.
+// The keys and values of rows [0, count) of the layer's x, in memory of [B, Hkv, ...] whose first
+// rows they become.
 static void make_keys(const clattn_layer_params *p, int64_t count, clattn_tensor k, clattn_tensor v) {
     const clattn_layer_kv_params made = {.y = rows_of(p->x, 1, 0, count),
                                          .wk = p->wk,
@@ -93,7 +95,8 @@ static double limit_of(clattn_type type) {
     return type == CLATTN_TYPE_F32 ? 1e-5 : type == CLATTN_TYPE_F16 ? 1e-2 : 8e-2;
 }
 
-// A past in tensors of its own, with RoPE in the projections (0), behind a norm (1), and by lengths (2).
+// A past in tensors of its own, with RoPE in the projections (0), behind a norm (1), and by lengths
+// (2).
 START_TEST(past_before_made_keys) {
     struct test_case test = base("past", _i == 3 ? CLATTN_TYPE_BF16 : CLATTN_TYPE_F32);
     if (_i == 1) test.norm = CLATTN_NORM_HEADS;
@@ -178,9 +181,9 @@ static void assert_ready(const clattn_layer_params *p, const struct guarded *out
     guarded_release(&last);
 }
 
-// Rows of the layer's own go to the cache, behind those that were made before: by the projections themselves, in two types and
-// layouts of heads that are turned; behind a norm; into another type; with an option that tells items
-// apart. The plan says who does it.
+// Rows of the layer's own go to the cache, behind those that were made before: by the projections
+// themselves, in two types and layouts of heads that are turned; behind a norm; into another type;
+// with an option that tells items apart. The plan says who does it.
 START_TEST(appends_what_it_makes) {
     static const int32_t lengths[] = {ROWS, ROWS}, rows[] = {REST, REST};
     struct test_case test = base("append", _i == 2 ? CLATTN_TYPE_F16 : CLATTN_TYPE_F32);
@@ -229,8 +232,9 @@ static size_t launches_of(const clattn_layer_params *p) {
     return launches;
 }
 
-// Layers over rotated caches, also of types that lose something: what they make goes there behind RoPE, which the norm's pass (1) then
-// leaves to attention. Rotated keys cost no launch where attention turns q, else one; values cost one.
+// Layers over rotated caches, also of types that lose something: what they make goes there behind
+// RoPE, which the norm's pass (1) then leaves to attention. Rotated keys cost no launch where
+// attention turns q, else one; values cost one.
 START_TEST(rotated_caches) {
     enum { WIDE = 32 };
     static const struct {
@@ -283,7 +287,8 @@ static struct guarded pack_rows(const struct case_data *data, int64_t first, int
     return to;
 }
 
-// Pages of each item in turn, [pages, Hkv, PAGE, D]; items are items of a dense batch, or packed sequences.
+// Pages of each item in turn, [pages, Hkv, PAGE, D]; items are items of a dense batch, or packed
+// sequences.
 START_TEST(appends_to_pages) {
     enum { BLOCKS = (ROWS + PAGE - 1) / PAGE };
     static const int32_t lengths[] = {ROWS, ROWS}, first[] = {PAST, PAST}, cu[] = {0, REST, BATCH * REST},
@@ -325,7 +330,8 @@ START_TEST(appends_to_pages) {
 }
 END_TEST
 
-// Keys that were made before, and queries of a ragged batch, which RoPE counts inside their sequences.
+// Keys that were made before, and queries of a ragged batch, which RoPE counts inside their
+// sequences.
 START_TEST(ready_keys) {
     struct test_case test = base("ready", CLATTN_TYPE_F32);
     test.ready = true, test.rope.position = 0;
@@ -380,7 +386,8 @@ static bool hear(void *launches, double done) {
     return true;
 }
 
-// A step of a decoder on a CPU: the projections, attention, the result; and, into a cache of another type, what appends.
+// A step of a decoder on a CPU: the projections, attention, the result; and, into a cache of
+// another type, what appends.
 START_TEST(launches_of_a_step) {
     struct test_case test = base("launches", CLATTN_TYPE_F32);
     const clattn_type kept = _i ? CLATTN_TYPE_BF16 : test.q_type;

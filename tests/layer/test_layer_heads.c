@@ -1,6 +1,6 @@
-// test_layer_heads.c: what a layer does to heads beside attention: norms of q and k with and without RoPE, gates, and keys
-// and values that are made once by a call of their own. Leaves out refusals (test_errors_layer.c).
-// Cases: tests/cases/layer_heads.txt.
+// test_layer_heads.c: what a layer does to heads beside attention: norms of q and k with and
+// without RoPE, gates, and keys and values that are made once by a call of their own. Leaves out
+// refusals (test_errors_layer.c). Cases: tests/cases/layer_heads.txt.
 #include "support/harness.h"
 #include "support/case_list.h"
 
@@ -16,7 +16,8 @@ static struct test_case base(const char *name) {
     return test;
 }
 
-// A key bias moves no weight of a plain layer; after a norm it does. The raw scores show what the softmax would smooth.
+// A key bias moves no weight of a plain layer; after a norm it does. The raw scores show what the
+// softmax would smooth.
 static struct test_case seen(const char *name) {
     struct test_case test = base(name);
     test.scores = true;

@@ -1,7 +1,7 @@
-// test_layer_rope.c: rotary embedding inside the layer, where the native projections turn the heads as they
-// make them: every layout, head size, width and position that decides how, and those that cannot be fused.
-// The raw scores show what the softmax would smooth. Leaves out RoPE of attention alone (test_rope.c).
-// Cases: tests/cases/layer_rope.txt.
+// test_layer_rope.c: rotary embedding inside the layer, where the native projections turn the heads
+// as they make them: every layout, head size, width and position that decides how, and those that
+// cannot be fused. The raw scores show what the softmax would smooth. Leaves out RoPE of attention
+// alone (test_rope.c). Cases: tests/cases/layer_rope.txt.
 #include "support/harness.h"
 #include "support/case_list.h"
 

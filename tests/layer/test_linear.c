@@ -1,6 +1,6 @@
-// test_linear.c: one projection on random numbers: rows, odd sizes, storage types, bias, views, both who can
-// compute it; and how the call meets its queue: plan, workspace, prepare, wait lists, sizes of zero. Leaves
-// out refusals (test_errors_linear.c). Cases: tests/cases/linear.txt.
+// test_linear.c: one projection on random numbers: rows, odd sizes, storage types, bias, views,
+// both who can compute it; and how the call meets its queue: plan, workspace, prepare, wait lists,
+// sizes of zero. Leaves out refusals (test_errors_linear.c). Cases: tests/cases/linear.txt.
 #include "support/harness.h"
 #include "support/case_list.h"
 
@@ -11,7 +11,8 @@
 static const struct test_case ordinary = {
     .op = CASE_LINEAR, .name = "ordinary", .batch = 2, .n_q = 9, .width = 67, .head_dim = 45, .biases = 1};
 
-// One batch item, one row of x and one row of w that repeat by strides of 0 give the same as copies of them.
+// One batch item, one row of x and one row of w that repeat by strides of 0 give the same as copies
+// of them.
 START_TEST(repeated_inputs) {
     for (int n = 0; n < 6; n++) {
         struct test_case test = ordinary;
@@ -63,8 +64,9 @@ START_TEST(nan_stays_in_its_row) {
 }
 END_TEST
 
-// Rows that are hard to make integers of, where the products are integers, or terms: a huge number beside others, numbers near the least
-// that there are, blocks and rows of zeros, NaN and infinities.
+// Rows that are hard to make integers of, where the products are integers, or terms: a huge number
+// beside others, numbers near the least that there are, blocks and rows of zeros, NaN and
+// infinities.
 enum hard { HARD_HUGE, HARD_TINY, HARD_ZEROS, HARD_NAN, HARD_INFINITE, HARD_COUNT };
 static void make_hard(enum hard what, int64_t rows, int64_t width, double *x) {
     for (int64_t i = 0; i < rows * width && what == HARD_TINY; i++) x[i] *= 0x1p-115;
@@ -76,9 +78,11 @@ static void make_hard(enum hard what, int64_t rows, int64_t width, double *x) {
     if (what == HARD_INFINITE) x[at] = (double)-INFINITY;
 }
 
-// Element m of row r, by its definition; and how far from it integers may be (linear_few_lanes_integers.clh; those of many rows are no
-// farther): of each number of a block half a step, which is at most the largest / 4161536, or / 32512 of x of 16 bits, and 2^-121.
-// Beside that, as of floats, each of K products and sums rounds once, and so do a block's scale and the result.
+// Element m of row r, by its definition; and how far from it integers may be
+// (linear_few_lanes_integers.clh; those of many rows are no farther): of each number of a block
+// half a step, which is at most the largest / 4161536, or / 32512 of x of 16 bits, and 2^-121.
+// Beside that, as of floats, each of K products and sums rounds once, and so do a block's scale and
+// the result.
 static double hard_element(const struct case_data *data, int64_t r, int64_t m, double *bound) {
     const struct test_case *t = &data->test;
     const bool f32 = t->q_type == CLATTN_TYPE_F32;
@@ -163,15 +167,17 @@ START_TEST(hard_blocks) {
     static const int64_t widths[] = {32, 96, 128, 576, 2112}, rows[] = {1, 2, 40, 3, 5, 131};
     for (int n = 0; n < HARD_COUNT * 2 * 4 * 5; n++) {
         const int x = n / HARD_COUNT % 2, w = n / HARD_COUNT / 2 % 4, r = (n + n / 5) % 6;
-        // Each row count, type of x and type of W is a kernel; a share of the suite takes a third of them, all row counts among these.
+        // Each row count, type of x and type of W is a kernel; a share of the suite takes a third
+        // of them, all row counts among these.
         if (harness_every() > 1 && (x + w + r) % 3 != 0) continue;
         hard_rows((enum hard)(n % HARD_COUNT), of_x[x], of_w[w], rows[r], widths[n / HARD_COUNT / 8]);
     }
 }
 END_TEST
 
-// What terms do not hold, in x or in W, is multiplied as floats are: each row of the result, or of W each column, has the error of
-// float32, or of the result's bfloat16, also beside others that terms hold. An engine may take terms and products below 2^-126 as 0.
+// What terms do not hold, in x or in W, is multiplied as floats are: each row of the result, or of
+// W each column, has the error of float32, or of the result's bfloat16, also beside others that
+// terms hold. An engine may take terms and products below 2^-126 as 0.
 static void check_terms(enum hard what, clattn_type x, clattn_type w, bool of_w) {
     struct case_arrays arrays;
     const struct test_case test = {.op = CASE_LINEAR,
@@ -223,7 +229,8 @@ START_TEST(hard_terms) {
 }
 END_TEST
 
-// A scale of W that is infinite: times the block's zeros it is NaN, in one column, whoever multiplies.
+// A scale of W that is infinite: times the block's zeros it is NaN, in one column, whoever
+// multiplies.
 START_TEST(infinite_scale) {
     static const clattn_type of_w[] = {CLATTN_TYPE_Q8_0, CLATTN_TYPE_Q4_0, CLATTN_TYPE_Q4_1};
     for (int n = 0; n < 3; n++) {
@@ -265,7 +272,8 @@ static struct test_case scaled(clattn_type type, int64_t width, int64_t group, b
                               .projection = CLATTN_PROJECTION_NATIVE};
 }
 
-// Scales of 0, NaN and infinity are those of their rows of W alone: the others are what they should be.
+// Scales of 0, NaN and infinity are those of their rows of W alone: the others are what they should
+// be.
 START_TEST(hostile_scales) {
     for (int n = 0; n < 8; n++) {
         const struct test_case kinds[] = {
@@ -302,8 +310,9 @@ START_TEST(hostile_scales) {
 }
 END_TEST
 
-// Numbers above 0 times an infinite scale are infinity, also where a row ends within a vector, and no NaN of what lies behind it. Times a
-// scale with which a sum of integers would leave float32 they are what they should be.
+// Numbers above 0 times an infinite scale are infinity, also where a row ends within a vector, and
+// no NaN of what lies behind it. Times a scale with which a sum of integers would leave float32
+// they are what they should be.
 START_TEST(infinity_at_a_tail) {
     for (int n = 0; n < 6; n++) {
         struct test_case test = scaled(CLATTN_TYPE_I4, n / 2 ? 160 : 66, 1, false, n % 2 ? 40 : 1);
@@ -410,7 +419,8 @@ START_TEST(prepare_compiles_all) {
 }
 END_TEST
 
-// A workspace of exactly the size asked for, and a larger one; CLBlast needs one for all but float32.
+// A workspace of exactly the size asked for, and a larger one; CLBlast needs one for all but
+// float32.
 START_TEST(workspace) {
     if (!harness_has_clblast()) return;
     for (int n = 0; n < 6; n++) {
@@ -440,7 +450,8 @@ START_TEST(workspace) {
 }
 END_TEST
 
-// A user event holds the call back, and its own event comes after the result, on both kinds of queue.
+// A user event holds the call back, and its own event comes after the result, on both kinds of
+// queue.
 static void wait_on(cl_command_queue queue, clattn_projection projection) {
     struct test_case test = ordinary;
     struct case_arrays arrays;

@@ -1,8 +1,9 @@
-// test_measure.c: the measurement of who projects: it happens when it is asked for and at no other time, once, and the
-// cache folder keeps it. Which one is faster is for the device to say. Leaves out the choice that follows
-// from it (test_plan.c). POSIX only.
+// test_measure.c: the measurement of who projects: it happens when it is asked for and at no other
+// time, once, and the cache folder keeps it. Which one is faster is for the device to say. Leaves
+// out the choice that follows from it (test_plan.c). POSIX only.
 //
-// Environment: CLATTN_TEST_NO_CLBLAST=1  the library was built without CLBlast: nothing can be measured
+// Environment: CLATTN_TEST_NO_CLBLAST=1  the library was built without CLBlast: nothing can be
+// measured
 #include "support/harness.h"
 
 #include <pthread.h>
@@ -14,7 +15,8 @@
 
 static char folder[] = "/tmp/clattn-measure-XXXXXX";
 
-// Counts the lines that tell of a measurement; a size each. Nothing here is an error but what a test refuses.
+// Counts the lines that tell of a measurement; a size each. Nothing here is an error but what a
+// test refuses.
 static void count_measurements(void *user, clattn_log_level level, const char *text) {
     if (level == CLATTN_LOG_ERROR && !strstr(text, "scale")) ck_abort_msg("logged as an error: %s", text);
     if (strstr(text, "measured")) __atomic_add_fetch((int *)user, 1, __ATOMIC_SEQ_CST);
@@ -56,7 +58,8 @@ static clattn_linear_choice plan_linear(clattn_context *context) {
     return choice;
 }
 
-// Every function of a layer and of a projection, on a context with a folder that would keep an answer.
+// Every function of a layer and of a projection, on a context with a folder that would keep an
+// answer.
 START_TEST(nothing_measures_unasked) {
     int measurements = 0;
     size_t bytes;
@@ -72,7 +75,8 @@ START_TEST(nothing_measures_unasked) {
 }
 END_TEST
 
-// Whatever the machine did meanwhile: that the rounds agree decides whether the next call looks again.
+// Whatever the machine did meanwhile: that the rounds agree decides whether the next call looks
+// again.
 static bool unsure;
 
 // The first line holds its thread in the middle of measuring until others have made their calls.

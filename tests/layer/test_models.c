@@ -1,5 +1,6 @@
-// test_models.c: one attention layer each of MiniLM and SmolLM2 against the stored results. Leaves out random
-// layers (test_layer.c). Needs CLATTN_TEST_DATA, the folder of the .npy and .safetensors files.
+// test_models.c: one attention layer each of MiniLM and SmolLM2 against the stored results. Leaves
+// out random layers (test_layer.c). Needs CLATTN_TEST_DATA, the folder of the .npy and .safetensors
+// files.
 #include "support/harness.h"
 #include "support/case_assert.h"
 #include "support/model_data.h"
@@ -65,7 +66,8 @@ static void check(const struct case_data *data, const char *model, const double 
     model_free(&weights);
 }
 
-// With the weights (unfused), without them (whatever the planner takes), and with each kernel by name.
+// With the weights (unfused), without them (whatever the planner takes), and with each kernel by
+// name.
 static void check_kernels(struct case_data *data, const char *model, const double *lengths) {
     data->test.weights = true;
     check(data, model, lengths);

@@ -1,6 +1,7 @@
-// test_packed.c: weights packed once, projections on tiles (emulated here, see test_tiles.c for AMX's own instructions) and
-// split float32: right at every size, the same with packed and unpacked weights, and as exact as multiply-adds; what the
-// terms do not hold goes to those; what was packed for something else is refused.
+// test_packed.c: weights packed once, projections on tiles (emulated here, see test_tiles.c for
+// AMX's own instructions) and split float32: right at every size, the same with packed and unpacked
+// weights, and as exact as multiply-adds; what the terms do not hold goes to those; what was packed
+// for something else is refused.
 #include "support/case_assert.h"
 #include "support/harness.h"
 
@@ -24,7 +25,8 @@ static void close_context(void) {
     clattn_context_destroy(context);
 }
 
-// Results of a case by its name, here or on the harness' context. The kernel must be linear_matrix where `taken` says so.
+// Results of a case by its name, here or on the harness' context. The kernel must be linear_matrix
+// where `taken` says so.
 static void assert_kernel(const struct case_arrays *a, bool taken) {
     clattn_linear_choice choice;
     if (a->op != CASE_LINEAR) return;
@@ -76,7 +78,8 @@ static void set_types(struct test_case *t, int kind) {
     t->precision = kind ? CLATTN_PRECISION_SPLIT : CLATTN_PRECISION_EXACT;
 }
 
-// Around a tile's side, its depth, a block, a work-item's rows and columns, a part of the reduction.
+// Around a tile's side, its depth, a block, a work-item's rows and columns, a part of the
+// reduction.
 START_TEST(sizes) {
     static const int64_t rows[] = {1, 15, 16, 33, 63, 129, 200},
                          inner[] = {64, 65, 95, 97, 128, 257, 513, 600},
@@ -109,7 +112,8 @@ START_TEST(layouts) {
 }
 END_TEST
 
-// Heads of all sizes, RoPE in the projections where whole heads fit a tile and outside where not, biases, cross-attention.
+// Heads of all sizes, RoPE in the projections where whole heads fit a tile and outside where not,
+// biases, cross-attention.
 START_TEST(layers) {
     static const char *const names[] = {
         "layer-bf16-b2-h4-hkv2-n40-d32-m96-causal-biases-ropehalf",
@@ -129,8 +133,8 @@ START_TEST(layers) {
 }
 END_TEST
 
-// Numbers that no term holds, in the middle of tiles: out's 32 x 32 blocks that see them are those of an exact call on
-// linear_lanes, and every other element is finite and right.
+// Numbers that no term holds, in the middle of tiles: out's 32 x 32 blocks that see them are those
+// of an exact call on linear_lanes, and every other element is finite and right.
 static const struct {
     const char *name;
     float x, w; // in place of one element each; 0: stays
@@ -208,7 +212,8 @@ START_TEST(hard_numbers) {
 }
 END_TEST
 
-// Whole rows and columns of small numbers, whose products float32 holds and tiles do not: right to float32's last bits.
+// Whole rows and columns of small numbers, whose products float32 holds and tiles do not: right to
+// float32's last bits.
 START_TEST(small_products) {
     struct test_case t = {.op = CASE_LINEAR, .name = "small", .n_q = 40, .width = 96, .head_dim = 40};
     set_types(&t, 1);
@@ -236,7 +241,8 @@ START_TEST(small_products) {
 }
 END_TEST
 
-// Against float64, where both have the same numbers: split's mean squared error is no larger than that of exact.
+// Against float64, where both have the same numbers: split's mean squared error is no larger than
+// that of exact.
 static double error_of(const double *got, const struct case_data *data) {
     const struct test_case *t = &data->test;
     double error = 0, norm = 0;

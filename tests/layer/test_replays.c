@@ -1,6 +1,6 @@
-// test_replays.c: replays of fused recordings that their callers do not keep apart: each waits for the one before, on any queue and from
-// any thread. Launches of more parts than 32 bits count are fused into several. A queue stays while it is recorded. What replays compute
-// is test_record.c's.
+// test_replays.c: replays of fused recordings that their callers do not keep apart: each waits for
+// the one before, on any queue and from any thread. Launches of more parts than 32 bits count are
+// fused into several. A queue stays while it is recorded. What replays compute is test_record.c's.
 #include "support/harness.h"
 
 #include <math.h>
@@ -37,7 +37,8 @@ static void close_queues(cl_command_queue queues[QUEUES]) {
     for (int n = 0; n < QUEUES; n++) clReleaseCommandQueue(queues[n]);
 }
 
-// Norms that each read what the one before wrote, recorded and fused; the last one's rows are `got` of a call.
+// Norms that each read what the one before wrote, recorded and fused; the last one's rows are `got`
+// of a call.
 typedef struct norms {
     struct guarded x[NORMS + 1];
     clattn_recording *r;
@@ -143,8 +144,8 @@ static cl_ulong time_of(cl_event event, cl_profiling_info what) {
     return time;
 }
 
-// The first replay waits for a gate. The others begin when the one before has ended, by the device's clock. The caller may release
-// the queue of a replay at once.
+// The first replay waits for a gate. The others begin when the one before has ended, by the
+// device's clock. The caller may release the queue of a replay at once.
 START_TEST(behind_the_one_before) {
     cl_command_queue queues[QUEUES];
     cl_event gate = harness_gate(), events[QUEUES];
@@ -170,7 +171,8 @@ START_TEST(behind_the_one_before) {
 }
 END_TEST
 
-// Launches that have 2.2 * 2^30 parts in all. Nothing is run: the sum of their parts alone is looked at.
+// Launches that have 2.2 * 2^30 parts in all. Nothing is run: the sum of their parts alone is
+// looked at.
 START_TEST(more_parts_than_32_bits_count) {
     enum { PARTS = 6200000, LAUNCHES = 360 };
     const int64_t shape[] = {1, PARTS, 1};

@@ -1,6 +1,7 @@
-// test_threads_layer.c: projections, layers and merges of several threads at once, with clattn's own kernels and with
-// CLBlast: on one context, each thread with a queue of its own, and on contexts that come and go beside one another. Leaves
-// out attention alone (test_threads.c) and who waits for whom (test_building.c).
+// test_threads_layer.c: projections, layers and merges of several threads at once, with clattn's
+// own kernels and with CLBlast: on one context, each thread with a queue of its own, and on
+// contexts that come and go beside one another. Leaves out attention alone (test_threads.c) and who
+// waits for whom (test_building.c).
 #include "support/case_assert.h"
 #include "support/harness.h"
 

@@ -1,6 +1,7 @@
-// refused.h: calls that must be refused: tables of them, and what each must leave behind, nothing. A table is
-// an X-list of X(name, word the message must have, what is wrong with the parameters p). Leaves out making
-// the calls. Included by the suites of errors, each of which defines REFUSED_PARAMS first: the type of *p.
+// refused.h: calls that must be refused: tables of them, and what each must leave behind, nothing.
+// A table is an X-list of X(name, word the message must have, what is wrong with the parameters p).
+// Leaves out making the calls. Included by the suites of errors, each of which defines
+// REFUSED_PARAMS first: the type of *p.
 #ifndef CLATTN_TESTS_REFUSED_H
 #define CLATTN_TESTS_REFUSED_H
 
@@ -40,8 +41,9 @@ static inline void refused_assert_nothing(const char *name, cl_event event, cons
     ck_assert_msg(guarded_intact(output, harness()->queue), "%s: a refused call wrote", name);
 }
 
-// A suite of one entry point that prepares and enqueues: the entry points' names, and a function that makes the good call's buffers
-// and params, `all`, of which the last `outputs` are written: void make(struct refused_buffers *buffers, REFUSED_PARAMS *p).
+// A suite of one entry point that prepares and enqueues: the entry points' names, and a function
+// that makes the good call's buffers and params, `all`, of which the last `outputs` are written:
+// void make(struct refused_buffers *buffers, REFUSED_PARAMS *p).
 struct refused_buffers {
     struct guarded all[8];
     int count, outputs;
@@ -52,8 +54,8 @@ static inline void refused_buffers_end(struct refused_buffers *b, const char *re
         refused_assert_nothing(refused, event, &b->all[n]);
     for (int n = 0; n < b->count; n++) guarded_release(&b->all[n]);
 }
-// Define a test of every row of two tables, `invalid` and `invalid_buffers`: what preparing refuses, too, and what it does not
-// look at; and main.
+// Define a test of every row of two tables, `invalid` and `invalid_buffers`: what preparing
+// refuses, too, and what it does not look at; and main.
 #define REFUSED_SUITE(suite_name, make, entry)                                                               \
     static void check_refused(const struct refusal *refusal, bool ahead) {                                   \
         struct refused_buffers b = {.count = 0};                                                             \
@@ -118,7 +120,8 @@ static inline void refused_case_end(struct refused_case *call, const char *name,
     case_free(call->data);
 }
 
-// Define a test of every row of a table: the case `good`, whose parameters are arrays.PART, is spoilt and refused by ENTRY_enqueue.
+// Define a test of every row of a table: the case `good`, whose parameters are arrays.PART, is
+// spoilt and refused by ENTRY_enqueue.
 #define REFUSED_CASES(test, table, good, part, entry, want)                                                  \
     START_TEST(test) {                                                                                       \
         struct refused_case call = refused_case_begin(&(good));                                              \

@@ -1,5 +1,6 @@
-// test_errors.c: every refusal of an attention call: the status, one line of why, and nothing enqueued or
-// written. Leaves out layer, merge and context (test_errors_layer.c, test_errors_handles.c).
+// test_errors.c: every refusal of an attention call: the status, one line of why, and nothing
+// enqueued or written. Leaves out layer, merge and context (test_errors_layer.c,
+// test_errors_handles.c).
 #define REFUSED_PARAMS clattn_attention_params
 #include "refusals/refused.h"
 

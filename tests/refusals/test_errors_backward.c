@@ -1,5 +1,6 @@
-// test_errors_backward.c: every refusal of a call for gradients: the status, one line of why, and nothing enqueued or written. What is
-// wrong with its forward call is test_errors.c's; some stand for it here.
+// test_errors_backward.c: every refusal of a call for gradients: the status, one line of why, and
+// nothing enqueued or written. What is wrong with its forward call is test_errors.c's; some stand
+// for it here.
 #define REFUSED_PARAMS clattn_attention_backward_params
 #include "refusals/refused.h"
 

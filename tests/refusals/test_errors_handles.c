@@ -1,6 +1,7 @@
-// test_errors_handles.c: refusals that are about handles and calls rather than shapes: NULL, foreign contexts
-// and queues, wait lists, workspace, kernels that cannot do a call, merges, and the context itself. Leaves
-// out the options of attention (test_errors.c) and the layer (test_errors_layer.c).
+// test_errors_handles.c: refusals that are about handles and calls rather than shapes: NULL,
+// foreign contexts and queues, wait lists, workspace, kernels that cannot do a call, merges, and
+// the context itself. Leaves out the options of attention (test_errors.c) and the layer
+// (test_errors_layer.c).
 #define REFUSED_PARAMS clattn_merge_params
 #include "refusals/refused.h"
 
@@ -140,7 +141,8 @@ START_TEST(contexts) {
 }
 END_TEST
 
-// A cache folder that cannot be made costs nothing but rebuilding; a fresh context has no error to tell.
+// A cache folder that cannot be made costs nothing but rebuilding; a fresh context has no error to
+// tell.
 START_TEST(fresh_context) {
     clattn_context_params params = {.device = harness()->device, .cache_dir = "/nonexistent/folder/cache"};
     clattn_context *context = NULL;

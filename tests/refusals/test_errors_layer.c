@@ -1,6 +1,6 @@
-// test_errors_layer.c: every refusal of a layer call: the status, one line of why, and nothing enqueued or
-// written. Leaves out attention's own options (test_errors.c), which a layer passes on; two stand for them
-// here.
+// test_errors_layer.c: every refusal of a layer call: the status, one line of why, and nothing
+// enqueued or written. Leaves out attention's own options (test_errors.c), which a layer passes on;
+// two stand for them here.
 #define REFUSED_PARAMS clattn_layer_params
 #include "refusals/refused.h"
 

@@ -1,5 +1,6 @@
-// test_errors_layer_backward.c: every refusal of a call for a layer's gradients: the status, one line of why, and nothing enqueued or
-// written. What is wrong with its forward call is test_errors_layer.c's; some stand for it here.
+// test_errors_layer_backward.c: every refusal of a call for a layer's gradients: the status, one
+// line of why, and nothing enqueued or written. What is wrong with its forward call is
+// test_errors_layer.c's; some stand for it here.
 #define REFUSED_PARAMS clattn_layer_backward_params
 #include "refusals/refused.h"
 

@@ -1,5 +1,5 @@
-// test_errors_linear.c: every refusal of a linear call: the status, one line of why, and nothing enqueued or
-// written.
+// test_errors_linear.c: every refusal of a linear call: the status, one line of why, and nothing
+// enqueued or written.
 #define REFUSED_PARAMS clattn_linear_params
 #include "refusals/refused.h"
 

@@ -1,6 +1,7 @@
-// test_errors_packed.c: packing weights: its refusals, and those of calls that are given what was packed for something else:
-// the status, one line, nothing enqueued; and a device that gains nothing, where packing does nothing. The context's row has
-// weights packed anywhere. Uses the library's internals.
+// test_errors_packed.c: packing weights: its refusals, and those of calls that are given what was
+// packed for something else: the status, one line, nothing enqueued; and a device that gains
+// nothing, where packing does nothing. The context's row has weights packed anywhere. Uses the
+// library's internals.
 #define REFUSED_PARAMS clattn_linear_params
 #include "refusals/refused.h"
 
@@ -150,7 +151,8 @@ START_TEST(refused_packing) {
 }
 END_TEST
 
-// What each type takes: 2 bytes an element and term in blocks of 32 by 32, a line of limits; none where nothing is gained.
+// What each type takes: 2 bytes an element and term in blocks of 32 by 32, a line of limits; none
+// where nothing is gained.
 START_TEST(bytes_of) {
     static const struct {
         clattn_type type;
@@ -207,8 +209,8 @@ START_TEST(nothing_to_pack) {
 }
 END_TEST
 
-// Behind an event, at an offset, and for a call that waits for the packing on an out-of-order queue; the weights may go
-// elsewhere in the meantime: a call reads them packed.
+// Behind an event, at an offset, and for a call that waits for the packing on an out-of-order
+// queue; the weights may go elsewhere in the meantime: a call reads them packed.
 START_TEST(waits_and_reads_packed) {
     struct test_case test = good;
     struct case_arrays a;

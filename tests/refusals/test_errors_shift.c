@@ -1,5 +1,5 @@
-// test_errors_shift.c: every refusal of clattn_shift_enqueue: the status, one line of why, and nothing written. Leaves out
-// what it writes (test_shift.c).
+// test_errors_shift.c: every refusal of clattn_shift_enqueue: the status, one line of why, and
+// nothing written. Leaves out what it writes (test_shift.c).
 #define REFUSED_PARAMS clattn_shift_params
 #include "refusals/refused.h"
 

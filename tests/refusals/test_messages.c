@@ -1,5 +1,5 @@
-// test_messages.c: what the library says and to whom: the log's levels and threads, the last error, words that last.
-// Leaves out what each refusal says (test_errors.c and others).
+// test_messages.c: what the library says and to whom: the log's levels and threads, the last error,
+// words that last. Leaves out what each refusal says (test_errors.c and others).
 #include "support/case_assert.h"
 #include "support/harness.h"
 
@@ -83,7 +83,8 @@ static void *call_in_thread(void *argument) {
     return NULL;
 }
 
-// Every message comes on the thread whose call it is about, builds included; the last error is for all threads.
+// Every message comes on the thread whose call it is about, builds included; the last error is for
+// all threads.
 START_TEST(on_the_calling_thread) {
     struct caller caller = {.received = {{0}}};
     char text[256];
@@ -101,7 +102,8 @@ START_TEST(on_the_calling_thread) {
 }
 END_TEST
 
-// Cut to fit and always terminated, not a byte past its room; the length is that of the whole message.
+// Cut to fit and always terminated, not a byte past its room; the length is that of the whole
+// message.
 START_TEST(last_error_is_cut) {
     clattn_context *c = open_context(NULL, CLATTN_LOG_ERROR);
     char whole[512], text[512];

@@ -1,5 +1,5 @@
-// test_needless.c: what would be without effect is refused by name: fields of clattn_rope without a layout, in every call that has
-// one.
+// test_needless.c: what would be without effect is refused by name: fields of clattn_rope without a
+// layout, in every call that has one.
 #include "support/harness.h"
 #include "support/strided_calls.h"
 
@@ -69,7 +69,8 @@ START_TEST(rope_without_layout) {
 }
 END_TEST
 
-// The fields above are those of the header, and of each struct that has a clattn_rope there is a call.
+// The fields above are those of the header, and of each struct that has a clattn_rope there is a
+// call.
 START_TEST(all_fields_are_asked) {
     static const char *const headers[] = {"rope.h", "append.h", "attention.h", "layer.h"};
     char *text = harness_header("rope.h");
@@ -96,9 +97,9 @@ START_TEST(all_fields_are_asked) {
         strided_close(&c);
     }
     ck_assert_int_eq(structs, 6);
-    ck_assert_int_ge(
-        calls + 1,
-        structs); // a shift without a layout is refused whatever else stands there (test_errors_shift.c)
+    ck_assert_int_ge(calls + 1,
+                     // a shift without a layout is refused whatever else stands there (test_errors_shift.c)
+                     structs);
 }
 END_TEST
 

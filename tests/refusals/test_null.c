@@ -1,5 +1,6 @@
-// test_null.c: NULL in place of each pointer of each public function: a status and, where there is a context, one line; a
-// default where the header allows it; never a crash. Leaves out NULL inside of structs (test_errors.c and others).
+// test_null.c: NULL in place of each pointer of each public function: a status and, where there is
+// a context, one line; a default where the header allows it; never a crash. Leaves out NULL inside
+// of structs (test_errors.c and others).
 #include "support/case_assert.h"
 #include "support/harness.h"
 

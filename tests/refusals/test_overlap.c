@@ -1,4 +1,5 @@
-// test_overlap.c: whether two views share a byte, against marking every byte of both. Needs no device.
+// test_overlap.c: whether two views share a byte, against marking every byte of both. Needs no
+// device.
 #include "attention/call/overlap.h"
 #include "attention/call/tensor.h"
 #include "verification/reference/random.h"

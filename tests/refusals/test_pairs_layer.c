@@ -1,6 +1,7 @@
-// test_pairs_layer.c: of a layer's options - whose keys they are and where they lie, how the batch is packed, what becomes of heads and
-// scores - every two are taken together by a plan, or stand in `refused` and are refused by name, in one line. What such layers
-// compute is other suites' affair (test_layer_cache.c).
+// test_pairs_layer.c: of a layer's options - whose keys they are and where they lie, how the batch
+// is packed, what becomes of heads and scores - every two are taken together by a plan, or stand in
+// `refused` and are refused by name, in one line. What such layers compute is other suites' affair
+// (test_layer_cache.c).
 #include "support/harness.h"
 
 #include <stdio.h>
@@ -8,7 +9,8 @@
 
 enum { BATCH = 2, ROWS = 6, HEADS = 4, KV_HEADS = 2, SIZE = 16, WIDTH = 32, CAPACITY = 10, PAST = 3 };
 
-// Keys that are made of y; or are there; caches that new ones are appended to, dense, in pages, of int8; past rows.
+// Keys that are made of y; or are there; caches that new ones are appended to, dense, in pages, of
+// int8; past rows.
 enum {
     CROSS,
     READY,

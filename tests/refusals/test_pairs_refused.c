@@ -1,6 +1,7 @@
-// test_pairs_refused.c: of the options that say where keys lie and how a batch is packed, every two are taken together by a plan, or
-// stand in pairs_refused (verification/sets/pairs.h) and are refused by name, in one line. An option that is built for another leaves that
-// list, and the covering arrays then have the pair.
+// test_pairs_refused.c: of the options that say where keys lie and how a batch is packed, every two
+// are taken together by a plan, or stand in pairs_refused (verification/sets/pairs.h) and are
+// refused by name, in one line. An option that is built for another leaves that list, and the
+// covering arrays then have the pair.
 #include "support/case_assert.h"
 #include "support/harness.h"
 

@@ -1,6 +1,7 @@
-// test_parameters.c: CLBlast's parameters in tuned rows reach CLBlast: what it compiles has them, for the process from then on,
-// and results are right. The program's own clCreateProgramWithSource stands in front of the loader's and reads the
-// sources. Leaves out what rows are refused for (test_plan.c). POSIX only; without CLBlast there is nothing to see.
+// test_parameters.c: CLBlast's parameters in tuned rows reach CLBlast: what it compiles has them,
+// for the process from then on, and results are right. The program's own clCreateProgramWithSource
+// stands in front of the loader's and reads the sources. Leaves out what rows are refused for
+// (test_plan.c). POSIX only; without CLBlast there is nothing to see.
 #define _GNU_SOURCE
 #include "support/case_assert.h"
 #include "support/harness.h"

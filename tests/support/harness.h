@@ -2,7 +2,7 @@
 // and the main function. Buffers and cases are elsewhere (src/verification, case_assert.h).
 //
 // Environment:
-//   CLATTN_TEST_DEVICE    index, or a part of a device's or platform's name; default: the first device
+//   CLATTN_TEST_DEVICE    index, or part of a device's or platform's name; default: the first device
 //   CLATTN_TEST_CACHE     folder of compiled kernels; unset: none are stored
 //   CLATTN_TEST_ROWS      tuned rows as text, which force kernels: "flash :" is the portable one
 //   CLATTN_TEST_TYPE      bf16, f16: type of float32 cases (case_assert.h); i8: of keys and values
@@ -36,7 +36,8 @@ struct harness {
 // The one harness of the program, started by harness_run or harness_start.
 const struct harness *harness(void);
 
-// The harness' context and queue, on which cases run. If one of its own calls fails, the program ends.
+// The harness' context and queue, on which cases run. If one of its own calls fails, the program
+// ends.
 struct place *harness_place(void);
 // Sets how many elements follow a view in its buffer. With 0 the buffer ends with the view, so that
 // tools see an access one element too far.

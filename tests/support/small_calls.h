@@ -58,7 +58,8 @@ clattn_status small_enqueue(const struct small_call *call, clattn_context *conte
 void small_empty(struct small_call *call);
 void small_spoil(struct small_call *call);
 
-// Returns whether the inputs and the memory around the outputs are unchanged. `written` is a number computed from the results.
+// Returns whether the inputs and the memory around the outputs are unchanged. `written` is a number
+// computed from the results.
 bool small_intact(const struct small_call *call, cl_command_queue queue, double *written);
 
 #endif

@@ -15,8 +15,8 @@ enum use { READ = 1, WRITTEN = 2, BOTH = 3, ANY = 4 };
 
 static const int32_t two_lengths[] = {5, 6}, one_length[] = {1};
 
-// Numbers of I32 tensors are n % 3: valid as pages, positions and rows. Tensors with `given` have
-// the given numbers.
+// Numbers of I32 tensors are n % 3: valid pages, positions and rows. `given` numbers are used as
+// they are.
 static clattn_tensor add_values(struct strided_call *c, const char *field, clattn_tensor *view, int use,
                                 clattn_type type, int rank, const int64_t *shape, const double *given) {
     struct strided_tensor *t = &c->tensor[c->count++];
