@@ -1,9 +1,10 @@
 #!/bin/sh
-# Every device suite over each kernel of devices that are no CPU, suite by suite, on the driver that the environment names
-# (OCL_ICD_VENDORS, CLATTN_TEST_DEVICE): forced by a tuned row, with every size of sub-group that the device was probed for.
+# Every device suite over each kernel of devices that are no CPU, suite by suite, on the driver that
+# the environment names (OCL_ICD_VENDORS, CLATTN_TEST_DEVICE): forced by a tuned row, with every
+# size of sub-group that the device was probed for.
 #   sh tests/families.sh FOLDER [FAMILY[/SUITE]...]   all, or those named; run by hand: a slow compiler takes hours
-# CLATTN_SECONDS ends a suite, 600 by default. Prints a line that begins with "ok", "FAIL" or "SKIP" for each, and at the end
-# what tests/run.sh does; the exit status is 1 when one failed.
+# CLATTN_SECONDS ends a suite, 600 by default. Prints a line that begins with "ok", "FAIL" or "SKIP"
+# for each, and at the end what tests/run.sh does; the exit status is 1 when one failed.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 . tests/steps.sh
@@ -24,7 +25,8 @@ wanted() {
     return 1
 }
 
-# What a suite says of itself.   $1 family, $2 suite, $3 tuned row, $4 what the kernel must have taken, or nothing
+# What a suite says of itself.   $1 family, $2 suite, $3 tuned row, $4 what the kernel must have
+# taken, or nothing
 run() {
     wanted "$1" "$2" || return 0
     start=$(date +%s)

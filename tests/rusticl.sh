@@ -1,10 +1,11 @@
 #!/bin/sh
-# The kernels of devices that are no CPU on Mesa's rusticl over llvmpipe: limits like a GPU's (32 KiB of local memory), another
-# compiler and, since Mesa 25.0, sub-groups of a CPU vector's lanes.
+# The kernels of devices that are no CPU on Mesa's rusticl over llvmpipe: limits like a GPU's (32
+# KiB of local memory), another compiler and, since Mesa 25.0, sub-groups of a CPU vector's lanes.
 #   sh tests/rusticl.sh FOLDER        a case of each kernel that Mesa 22.3 compiles in seconds
 #   sh tests/rusticl.sh FOLDER full   also tests/families.sh: for hours with Mesa 22.3, which takes 13 s of a kernel of tiles or groups, and
 #                                     more than a minute of linear_tiles; Mesa 25.0 probes all engines in 4 s
-# FOLDER is built with tests. Prints a line that begins with "ok" or "FAIL" for each check; 77 where the driver is not.
+# FOLDER is built with tests. Prints a line that begins with "ok" or "FAIL" for each check; 77 where
+# the driver is not.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 . tests/steps.sh

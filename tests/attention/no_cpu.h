@@ -1,14 +1,14 @@
-// no_cpu.h: fixtures for suites that test the device twice: unchanged, and posing as a GPU, so that
-// kernels use work-groups. Defines clGetDeviceInfo, which shadows the loader's. Only the suite's
-// one source file includes this header. It defines _GNU_SOURCE first.
+// no_cpu.h: fixtures of a suite that tests the device as it is, and as a device that is no CPU and
+// runs kernels with work-groups. Its clGetDeviceInfo replaces the loader's. Only the suite's one
+// file includes this header, and defines _GNU_SOURCE first.
 #ifndef CLATTN_TESTS_NO_CPU_H
 #define CLATTN_TESTS_NO_CPU_H
 
 #include "support/harness.h"
 #include "support/next_function.h"
 
-static bool is_gpu;        // true: clGetDeviceInfo reports a GPU
-static clattn_context *on; // the context under test
+static bool is_gpu;        // the device reports that it is a GPU
+static clattn_context *on; // a context of such a device
 
 CL_API_ENTRY cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size,
                                                 void *value, size_t *size_ret) {

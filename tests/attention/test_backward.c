@@ -1,6 +1,6 @@
-// test_backward.c: gradients of attention on the device: the hard cases, identical bits in repeated
-// runs, the plan, a workspace of the caller, a wait list, sizes of zero. Rejected calls are in
-// test_errors_backward.c.
+// test_backward.c: gradients of attention on the device: the hard cases, equal bits in repeated
+// calls, the plan compared with the call, the caller's workspace, a wait list, sizes of zero.
+// Refusals are in test_errors_backward.c.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 #define MOST_HARD 200
 
-static int hard[MOST_HARD], hard_count; // hard cases that are gradients
+static int hard[MOST_HARD], hard_count; // the hard cases of gradients
 
 START_TEST(hard_cases_agree) {
     const struct test_case test = hard_case(hard[_i]);
@@ -18,7 +18,7 @@ START_TEST(hard_cases_agree) {
 }
 END_TEST
 
-// Options with their own code paths in the kernels.
+// Options that kernels implement in their own ways.
 static const char *const again[] = {
     "backward-f32-b2-h4-hkv2-n65-nkv127-d64-causal-dlse-alibi-sinks-headscales",
     "backward-bf16-b2-h6-hkv2-n40-nkv300-d80-full-dlse-biasqk-dropout0.3:7",
@@ -31,7 +31,7 @@ static size_t bytes_of(const struct case_data *data, int gradient) {
     return (size_t)guarded_shape_count(&shape) * sizeof(double);
 }
 
-// Every fourth run uses the out-of-order queue. A shortened suite runs six times.
+// Every fourth time uses the out-of-order queue. A shortened run repeats six times.
 START_TEST(same_bits_many_times) {
     struct case_arrays arrays;
     const int times = harness_every() > 1 ? 6 : 20;
@@ -53,8 +53,8 @@ START_TEST(same_bits_many_times) {
 }
 END_TEST
 
-// Plan, prepare and workspace work without buffers. The call runs in a caller's workspace of
-// exactly the planned size.
+// Plan, prepare and workspace accept the call without buffers, and a workspace of exactly the
+// planned size is enough.
 START_TEST(plans_and_scratch_memory) {
     struct case_arrays arrays;
     clattn_context *context = harness()->context;
@@ -87,8 +87,8 @@ START_TEST(plans_and_scratch_memory) {
 }
 END_TEST
 
-// The expression changes no score of an existing row, but is NaN for the row after the last one.
-// Kernels that read whole vectors or tiles of rows must not add that NaN.
+// The expression changes no score of an existing row, and returns NaN for the row behind the last.
+// A kernel that multiplies whole vectors or tiles of rows must not add it.
 START_TEST(rows_that_are_not_there) {
     struct case_arrays arrays;
     char why[512] = "";
@@ -142,7 +142,7 @@ static cl_mem floats(float value) {
     return buffer;
 }
 
-// Fail unless the first `count` floats have this value and the others are unchanged.
+// The first `count` floats have this value, and the rest is unchanged.
 static void assert_floats(cl_mem buffer, int64_t count, double value, const char *name, int result) {
     float got[ROOM];
     harness_finish(harness()->queue);
@@ -157,8 +157,8 @@ static clattn_tensor dense(cl_mem buffer, int rank, const int64_t *shape) {
     return clattn_tensor_dense(buffer, CLATTN_TYPE_F32, rank, shape);
 }
 
-// Results are in `to`, in the order of GRADIENT_Q. Rows without keys have out 0, and the sink as
-// lse.
+// The results are in `to`, in the order of GRADIENT_Q. A row without keys has an out of 0, and its
+// lse is its sink.
 struct values {
     cl_mem halves, zeros, ones, to[GRADIENTS];
 };
@@ -205,7 +205,7 @@ START_TEST(sizes_of_zero) {
         &p.dq, &p.dk, &p.dv, &p.dbias, &p.dsinks, &p.dalibi_slopes, &p.dhead_scales};
     for (int g = 0; g < GRADIENTS; g++) {
         const bool made = becomes == NO_ROWS || becomes == NO_KEYS;
-        // The sink has all of the weight, so its gradient is the sum of dlse.
+        // The gradient of a sink that has the whole weight is dlse.
         const double value = becomes == NO_KEYS && g == GRADIENT_SINKS ? 0.5 * (double)(n[B] * n[NQ]) : 0;
         assert_floats(x.to[g], made ? guarded_count(results[g]) : 0, value, zeros[_i].name, g);
         clReleaseMemObject(x.to[g]);

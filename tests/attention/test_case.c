@@ -1,9 +1,9 @@
-// test_case.c: the hard cases (verification/sets/hard_cases.h) with every kernel. A row added there
-// runs here, in `verify`, and by its name. Other vector widths are not here: `verify` forces those.
+// test_case.c: the hard cases (verification/sets/hard_cases.h) with every kernel. A new row there
+// is run by this suite, by verify, and by its name. Vectors of other widths are forced by verify
+// only.
 //
-//   build/tests/test_case attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3
-//
-// runs one case. CLATTN_TEST_CASE does the same.
+//   build/tests/test_case attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3    runs one case, as
+//                                                                            CLATTN_TEST_CASE does
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,24 +13,23 @@
 
 static struct test_case named;
 
-// With CLATTN_TEST_CASES=share a case runs with the planner's kernel and one forced kernel, chosen
-// by its index. Compiling every kernel of a case would need minutes.
+// With CLATTN_TEST_CASES=share a case runs with the planner's choice and with one other kernel,
+// which changes from case to case. With all kernels the compilation needs minutes.
 static bool in_share(int index, int kernel) {
     const char *wanted = getenv("CLATTN_TEST_CASES");
     return wanted == NULL || strcmp(wanted, "share") != 0 || kernel == CLATTN_KERNEL_AUTO ||
            kernel == 1 + index % (CLATTN_KERNEL_COUNT - 1);
 }
 
-// The planner's choice supports every case. Unfused supports every case without CASCADE_ALWAYS.
-// Flash and decode may return UNSUPPORTED.
+// Unfused and the planner's choice support every case, except that unfused cannot read a shared
+// past once. Flash and decode may refuse cases that they do not support.
 START_TEST(with_every_kernel) {
     const struct test_case test = hard_case(_i);
     for (int kernel = 0; kernel < CLATTN_KERNEL_COUNT; kernel++) {
         char why[512] = "", name[CASE_NAME_SIZE];
         if (test.kernel != CLATTN_KERNEL_AUTO && kernel != (int)test.kernel) continue;
         if (test.kernel == CLATTN_KERNEL_AUTO && !in_share(_i, kernel)) continue;
-        // in test_backward.c
-        if (test.op == CASE_BACKWARD && kernel != CLATTN_KERNEL_AUTO) continue;
+        if (test.op == CASE_BACKWARD && kernel != CLATTN_KERNEL_AUTO) continue; // test_backward.c
         struct case_data *data = case_make(&test);
         case_retype(data);
         data->test.kernel = (clattn_kernel)kernel;

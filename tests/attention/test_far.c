@@ -1,6 +1,6 @@
-// test_far.c: tensors whose rows or heads are more than 2^32 elements apart. Only the pages that
-// are touched use memory. Every kernel must return the same bits as with dense tensors. If a tensor
-// would exceed the device's largest allocation, it stays dense. POSIX only.
+// test_far.c: tensors whose rows and heads are further apart than 32 bits can count, in sparse
+// memory. Every kernel must return the same bits as for dense tensors. If the device has no buffer
+// that large, the tensor stays dense. POSIX only.
 #define _GNU_SOURCE
 #include "support/harness.h"
 
@@ -12,7 +12,7 @@
 
 enum { MOST_TENSORS = 12 };
 
-// One tensor in two places: dense, and with a huge stride.
+// A tensor twice: dense, and with a huge distance.
 typedef struct pair {
     clattn_tensor near, far;
     size_t near_bytes, far_bytes;
@@ -61,8 +61,8 @@ static void put(unsigned char *to, clattn_type type) {
     if (type == CLATTN_TYPE_BOOL) *to = x != 3;
 }
 
-// Returns the distance in elements between the first and the last element of a far tensor: above
-// 2^32, or above 2^31. Returns 0 if no buffer is large enough.
+// The distance between the first and the last element: past 2^32 elements, or 2^31. 0: no buffer is
+// large enough.
 static int64_t reach_of(clattn_type type) {
     const uint64_t most = clattn_context_capabilities(harness()->context)->max_allocation_bytes;
     for (int power = 32; power >= 31; power--) {
@@ -127,7 +127,7 @@ static const char *const rows[] = {NULL,
                                    "decode_groups : SUBGROUP=1"};
 #define ROWS 6
 
-// `axis` selects the far axis: heads, or rows (and keys).
+// The huge distance is between heads, or between the rows of a head (also keys).
 static void attend(const char *row, int n_q, clattn_type kv, int axis, clattn_kernel kernel) {
     enum { H = 4, KV_HEADS = 2, KEYS = 40, SIZE = 64 };
     const int64_t sq[4] = {1, H, n_q, SIZE}, sk[4] = {1, KV_HEADS, KEYS, SIZE}, sm[4] = {1, 1, n_q, KEYS};
@@ -197,7 +197,7 @@ int main(void) {
     harness_start();
     const bool held = reach_of(CLATTN_TYPE_F16) != 0;
     harness_stop();
-    if (!held) { // no tensor could be far
+    if (!held) { // no tensor would have a larger distance than dense ones have
         printf("skipped: rows that lie 2^31 elements apart need buffers of more than 4 GiB, which this "
                "device has not\n");
         return HARNESS_SKIP;

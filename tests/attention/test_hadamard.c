@@ -1,8 +1,8 @@
-// test_hadamard.c: clattn_hadamard_enqueue, compared with multiplication by the Hadamard matrix in
-// double precision: storage types, layouts, block sizes, in place and out of place. The suite also
-// runs as a GPU, where blocks use work-groups. Attention over a Hadamard-transformed cache must
-// equal these calls around attention on the plain cache. Rejected calls are in
-// test_errors_hadamard.c. Waiting, threads and empty calls are in small_calls.h.
+// test_hadamard.c: clattn_hadamard_enqueue compared with the matrix in float64, by its definition:
+// storage types, layouts, block sizes, in place and out of place, also as a device whose blocks
+// have work-groups. Attention over a Hadamard-transformed cache must equal attention between
+// separate transforms. Elsewhere: refusals (test_errors_hadamard.c), events and threads
+// (small_calls.h), cases with such caches.
 #define _GNU_SOURCE
 #include "support/case_assert.h"
 #include "support/harness.h"
@@ -20,10 +20,10 @@ typedef struct turning {
     clattn_type x, y;
     enum layout layout;
     bool in_place;
-    int size, block, means; // columns, requested block size, effective block size
+    int size, block, means; // columns, the requested block, and its meaning
 } turning;
 
-// y = x H / sqrt(n) for one block.
+// y = x H / sqrt(n), for one block.
 static void multiply(const double *x, int n, double *y) {
     for (int j = 0; j < n; j++) {
         y[j] = 0;
@@ -52,7 +52,7 @@ static void run(const turning *t) {
     double largest = 0;
     for (int64_t n = 0; n < count; n += t->means) multiply(values + n, t->means, expected + n);
     for (int64_t n = 0; n < count; n++) largest = fmax(largest, fabs(expected[n]));
-    // Allows one rounding to y's type, and at most eleven roundings in float32.
+    // One rounding to y's type, and at most eleven in float32.
     for (int64_t n = 0; n < count; n++)
         ck_assert_msg(
             fabs(got[n] - expected[n]) <= storage_roundoff(t->y) * fabs(expected[n]) + 1e-6 * largest,
@@ -87,8 +87,7 @@ START_TEST(blocks) {
 }
 END_TEST
 
-// A large number in a row is spread over its block. Quantised caches use the transform for this
-// purpose.
+// A large number in each row is spread over its block: the purpose of the transform.
 START_TEST(spreads) {
     const struct guarded_shape shape = {CLATTN_TYPE_F32, 4, {1, 1, 1, 64}, LAYOUT_DENSE};
     double values[64] = {[17] = 80}, got[64];
@@ -119,8 +118,7 @@ static void attend(const clattn_attention_params *p) {
                   "%s", harness_log_text());
 }
 
-// The same result with separate calls: transform q, attend, and transform back the rows that were
-// written.
+// The same by separate calls: q before attention, and the written rows of the result after it.
 static void attend_between(clattn_attention_params p, clattn_tensor turned, clattn_tensor out) {
     multiply_rows(p.q, turned, p.kv.k_rotation);
     const int32_t back = p.kv.v_rotation;

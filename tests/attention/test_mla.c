@@ -1,8 +1,8 @@
-// test_mla.c: multi-head latent attention (DeepSeek-V2). In the plain form heads have their own
-// keys [c W_UK, k_rope] and values c W_UV. In the absorbed form queries q_nope W_UK^T and q_rope
-// meet the latents [c, k_rope], v is a view of their first columns, and W_UV follows. Both forms
-// compute the same layer, which the host computes in double precision. The case token `latent`
-// tests the view with every kernel and option in test_case.c and `verify`.
+// test_mla.c: multi-head latent attention (DeepSeek-V2) in two forms, compared with the float64
+// layer of the host. Plain form: each head has keys [c W_UK, k_rope] and values c W_UV. Absorbed
+// form: queries [q_nope W_UK^T, q_rope] meet the latents [c, k_rope], v is a view of their first
+// columns, and W_UV follows. Cases with the token `latent` run the view with every kernel
+// (test_case.c).
 #include "support/case_assert.h"
 #include "support/harness.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The header's letters, and the widths of c, k_rope, q_nope and v.
+// Letters of the header, and the widths of c, k_rope, q_nope and v.
 typedef struct mla {
     int64_t batch, heads, n_q, n_kv, latent, rope, nope, value;
     bool causal;
@@ -55,7 +55,7 @@ static void times_transposed(const double *x, const double *w, int64_t rows, int
     for (int64_t r = 0; r < rows; r++) y[r] = reference_dot(x, w + r * columns, columns);
 }
 
-// Compute the keys and values of each head.
+// Keys and values of each head.
 static void plain_keys(const mla *m, const weights *w, double *k, double *v) {
     const int64_t head = m->nope + m->rope, row = m->latent + m->rope;
     for (int64_t b = 0; b < m->batch; b++)
@@ -78,15 +78,15 @@ static void absorbed_queries(const mla *m, const weights *w, double *to) {
     }
 }
 
-// Score options of both forms. The scale is that of the plain heads, because the absorbed call has
-// a larger head size.
+// The common options of both forms. The scale is that of the plain heads, whose size the absorbed
+// call does not have.
 static clattn_score score_of(const mla *m) {
     return (clattn_score){.scale = (float)(1 / sqrt((double)(m->nope + m->rope))),
                           .causal = m->causal,
                           .alignment = CLATTN_ALIGN_BOTTOM_RIGHT};
 }
 
-// Call attention. `value` is the width of v, which is a view of k if `values` is NULL.
+// One call of the library. `value` is the width of v; v is a view of k if `values` is NULL.
 static double *call(const mla *m, int64_t kv_heads, int64_t head, int64_t value, const double *queries,
                     const double *keys, const double *values, clattn_plan *plan) {
     struct place *place = harness_place();
@@ -147,7 +147,7 @@ static double *run_absorbed(const mla *m, const weights *w, clattn_plan *plan) {
     return out;
 }
 
-// Normalised mean square error: mean square of the difference, divided by that of the right result.
+// The mean square of the difference, divided by that of the right numbers.
 static double nmse(const double *got, const double *right, int64_t count) {
     double error = 0, all = 0;
     for (int64_t n = 0; n < count; n++)
@@ -169,7 +169,7 @@ static void agree(const mla *m, clattn_plan *plan) {
     release(&w);
 }
 
-// Both forms agree, for decode and prefill.
+// Decode, and prefill.
 START_TEST(forms_agree) {
     mla m = {.batch = 2,
              .heads = 24,
@@ -194,7 +194,7 @@ START_TEST(real_sizes) {
     const mla m = {
         .batch = 1, .heads = 16, .n_q = 1, .n_kv = 33, .latent = 512, .rope = 64, .nope = 128, .value = 128};
     agree(&m, &plan);
-    // A kernel that reads a latent row once for many heads reports that values are part of the
+    // The plan of a kernel that reads a latent once for many heads says that values are a part of
     // keys.
     if (strcmp(plan.kernel_name, "decode_rows") == 0)
         ck_assert_msg(strstr(plan.why, "keys and values") != NULL, "%s", plan.why);

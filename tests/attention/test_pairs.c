@@ -1,11 +1,10 @@
 // test_pairs.c: the cases of a covering array (verification/sets/pairs.h) on the device: every two
-// values of every two options, with the kernels of one family. By default a sample with few kernels
-// runs.
+// values of every two options, with the kernels of one family. By default a share with few kernels.
 //
 // Environment:
-//    CLATTN_TEST_PAIRS  "FAMILY": one of pairs_families, with the tuned row of CLATTN_TEST_ROWS;
-//                       "FAMILY all": all its cases; "FAMILY 3/10": every tenth configuration from
-//                       the fourth on; unset: planner
+//   CLATTN_TEST_PAIRS  "FAMILY", one of pairs_families, with the tuned row of CLATTN_TEST_ROWS;
+//                      "FAMILY all"; "FAMILY 3/10": every tenth configuration from the fourth on;
+//                      unset: planner
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,14 +13,15 @@
 #include "verification/sets/pairs.h"
 
 #define SEED 1
-#define SHARE_STEP 16 // the sample has every sixteenth configuration
-#define SHARE_FIRST 4 // from this configuration on
-#define SHARE_ROWS 4  // at most this many rows each (see CLATTN_TEST_EVERY), at least one
+#define SHARE_STEP 16 // a share has every sixteenth configuration,
+#define SHARE_FIRST 4 // from this one on,
+// and at most this many of its rows (fewer with CLATTN_TEST_EVERY), at least one
+#define SHARE_ROWS 4
 
 static struct pairs array;
-static int *chosen, chosen_count; // indices of the rows that run
+static int *chosen, chosen_count; // rows of the array
 
-// Returns true if row n is in the sample.
+// Returns whether row n is in the share.
 static bool in_share(int n) {
     int before = 0;
     if (array.rows[n].configuration % SHARE_STEP != SHARE_FIRST) return false;
@@ -29,7 +29,7 @@ static bool in_share(int n) {
     return before < (harness_every() < SHARE_ROWS ? SHARE_ROWS / harness_every() : 1);
 }
 
-// The array has no case that the family's path does not support, so none may be refused.
+// The array of a family has no cases that its path does not support, so no case may be refused.
 START_TEST(pairs_agree) {
     char why[512] = "", name[CASE_NAME_SIZE];
     const struct test_case test = pairs_case(&array, chosen[_i]);

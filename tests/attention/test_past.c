@@ -1,6 +1,6 @@
-// test_past.c: keys in past rows before the new rows, and in pages: sizes at the edges of both,
-// lengths per item, a shared prefix, invalid page numbers, and rejected calls. In every case unused
-// rows hold NaN (case_kv.h). Speed is not tested. Cases: tests/cases/past.txt.
+// test_past.c: keys in past rows before the new ones, and in pages: sizes at the edges of both,
+// lengths that differ between items, a shared prefix, invalid page numbers, refusals. Unused rows
+// are NaN in every case (case_kv.h). Cases: tests/cases/past.txt.
 #define REFUSED_PARAMS clattn_attention_params
 #include "refusals/refused.h"
 #include "support/case_list.h"
@@ -15,7 +15,7 @@ static struct test_case base(const char *name, int64_t n_kv, int64_t past) {
     return test;
 }
 
-// Multi-head latent attention, where values are the first columns of the keys: in pages, and with a
+// Multi-head latent attention, whose values are the first columns of its keys: in pages, and with a
 // past.
 static struct test_case latent(const char *name, int64_t past) {
     struct test_case test = base(name, 112, past);
@@ -25,7 +25,7 @@ static struct test_case latent(const char *name, int64_t past) {
     return test;
 }
 
-// The new values are part of their keys, but the past values have their own tensor.
+// The new values are a part of their keys, the past values are not.
 START_TEST(past_values_elsewhere) {
     const struct test_case test = latent("past values elsewhere", 71);
     struct case_arrays arrays;
@@ -49,7 +49,7 @@ START_TEST(past_values_elsewhere) {
 }
 END_TEST
 
-// A page number outside the pool reads the first or the last page.
+// A page number outside the pool reads the first or last page.
 START_TEST(pages_that_are_none) {
     static const int32_t wrong[] = {INT32_MIN, -1, INT32_MAX, 1 << 20};
     for (int kernel = 0; kernel < CLATTN_KERNEL_COUNT; kernel++)
@@ -59,7 +59,7 @@ START_TEST(pages_that_are_none) {
             char why[512];
             test.page_size = 16, test.kernel = (clattn_kernel)kernel;
             struct case_data *data = case_make(&test);
-            // No item uses the first page, so the test fills the page with numbers.
+            // The first page belongs to no item, and also has numbers.
             const int32_t pages = (int32_t)(2 * 3 + 1), right = n < 2 ? 0 : pages - 1;
             const int64_t size = 2 * 16 * 32;
             for (int64_t i = 0; i < size; i++)
@@ -75,9 +75,9 @@ START_TEST(pages_that_are_none) {
 }
 END_TEST
 
-// Values that are the first numbers of their keys' rows, as in latent attention. The past values
-// are part of their keys as well, or have their own tensor. Kernels share different reads in each
-// case.
+// Values that are the first numbers of their keys' rows (latents), beside past values that are so
+// too, and past values in a tensor of their own. The kernel reads keys and values once in only one
+// of the two.
 START_TEST(latents_and_a_past) {
     for (int n = 0; n < 2; n++) {
         struct test_case test = base(n ? "latents" : "latents beside past values of their own", 100, 60);
@@ -101,7 +101,7 @@ START_TEST(latents_and_a_past) {
 }
 END_TEST
 
-// Calls that must be refused, each with a one-line message that names the reason.
+// Refusals, each with one line that names the field.
 static const int32_t past_length[] = {5, 60}, too_long[] = {5, 61}, negative[] = {-1, 5},
                      beyond[] = {46, 100};
 #define INVALID_PAST(X)                                                                                      \

@@ -1,6 +1,6 @@
-// test_places.c: where a context can run: on a sub-device (clCreateSubDevices), in the caller's
-// cl_context with several devices, beside other contexts of the same device. Also checks device
-// lists and descriptions. The suite configures PoCL for two devices. Threads are in test_threads.c.
+// test_places.c: places of a context: parts of a device (clCreateSubDevices), the caller's
+// cl_context with several devices, and several contexts on one device. Also the lists and
+// descriptions of devices. PoCL is configured with two devices. Threads are in test_threads.c.
 // POSIX only.
 #include "support/case_assert.h"
 #include "support/harness.h"
@@ -32,7 +32,7 @@ static cl_command_queue open_queue(cl_context opencl, cl_device_id device) {
     return queue;
 }
 
-// Run a case on this context and compare the result with the reference.
+// Run a case on this context and compare.
 static void run_case(clattn_context *c, const char *name, const char *where) {
     struct test_case test;
     struct place place = *harness_place();
@@ -56,8 +56,7 @@ static void run_all(clattn_context *c, const char *where) {
     for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) run_case(c, names[n], where);
 }
 
-// Divide the device into sub-devices of one compute unit each. Returns 0 if the device cannot be
-// divided.
+// Parts of one compute unit each; 0: the device cannot be divided.
 static cl_uint divide(cl_device_id parts[MOST]) {
     const cl_device_partition_property how[] = {CL_DEVICE_PARTITION_EQUALLY, 1, 0};
     cl_device_id all[256];
@@ -74,7 +73,7 @@ static cl_uint divide(cl_device_id parts[MOST]) {
     return count < MOST ? count : MOST;
 }
 
-// clattn's own cl_context keeps the sub-device alive.
+// A context that clattn created keeps the part alive.
 START_TEST(part_of_a_device) {
     cl_device_id parts[MOST];
     clattn_capabilities facts;
@@ -135,10 +134,11 @@ static void share_context(const cl_device_id devices[2], const char *where) {
     const cl_uint before = references(both);
     for (int n = 0; n < 2; n++) on[n] = open_context(devices[n], both);
     const cl_uint held = references(both);
-    ck_assert_uint_gt(held, before); // clattn holds its own references
+    ck_assert_uint_gt(held, before); // clattn has references of its own
     for (int n = 0; n < 2; n++)
         ck_assert(clattn_context_opencl(on[n]) == both && clattn_context_device(on[n]) == devices[n]);
-    ck_assert_uint_eq(references(both), held); // returned handles are not retained
+    // the functions return objects without retaining them
+    ck_assert_uint_eq(references(both), held);
     for (int n = 0; n < 2; n++) {
         cl_command_queue other = open_queue(both, devices[1 - n]);
         assert_other_queue_refused(on[n], other);
@@ -158,7 +158,7 @@ START_TEST(several_devices_in_one_context) {
 }
 END_TEST
 
-// A cl_context without the device is refused, and clattn keeps no reference to either.
+// A cl_context without the device is refused, and no reference to it remains.
 START_TEST(a_context_without_the_device) {
     cl_device_id devices[MOST];
     cl_int code;
@@ -177,7 +177,7 @@ START_TEST(a_context_without_the_device) {
 }
 END_TEST
 
-// Contexts on one device are independent, in whatever order they are destroyed.
+// Contexts on one device are independent, in any order of destruction.
 START_TEST(contexts_side_by_side) {
     clattn_context *c[3];
     char text[64];
@@ -195,8 +195,8 @@ START_TEST(contexts_side_by_side) {
 }
 END_TEST
 
-// Devices are listed in the loader's order. The returned count is the total, and at most the
-// capacity is written.
+// Devices are in the loader's order. The count is the number of all devices, and at most the given
+// number is written.
 START_TEST(device_lists) {
     clattn_device devices[64];
     cl_platform_id platforms[16];
@@ -241,7 +241,7 @@ static void text_is(const char *text, cl_device_info what) {
     ck_assert_str_eq(text, start);
 }
 
-// A description has the values that the driver reports. A context's capabilities are the same.
+// A description contains what the driver reports, and a context has the same.
 START_TEST(capabilities) {
     clattn_capabilities c;
     memset(&c, 0, sizeof c);

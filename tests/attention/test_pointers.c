@@ -1,7 +1,6 @@
-// test_pointers.c: tensors at addresses instead of buffers (clattn_tensor.svm, .usm). The hard
-// cases and one call of each operation must return the results of buffers, and not change bytes
-// around any view. Checks rejected calls and their reasons. If the device lacks a kind of memory,
-// calls with that kind must return UNSUPPORTED.
+// test_pointers.c: tensors at addresses instead of buffers (clattn_tensor.svm, .usm): the hard
+// cases and one call of each operation. Results equal those of buffers, and bytes around every view
+// stay. Also refusals. If the device lacks a kind of memory, the expected result is UNSUPPORTED.
 #include "support/case_assert.h"
 #include "verification/sets/hard_cases.h"
 #include "support/layer_client.h"
@@ -13,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEVICE_SYSTEM_CAPABILITIES 0x4194 // of cl_intel_unified_shared_memory: ordinary host memory
+#define DEVICE_SYSTEM_CAPABILITIES 0x4194 // of cl_intel_unified_shared_memory: host memory
 
 static struct place place_of(enum pointers_kind kind) {
     struct place place = *harness_place();
@@ -39,7 +38,7 @@ static void run(const struct test_case *test, enum pointers_kind kind) {
     case_free(data);
 }
 
-// CLBlast accepts only buffers, so clattn copies the operands.
+// CLBlast accepts only buffers, so its operands are copied.
 static void run_clblast(enum pointers_kind kind) {
     static const char *const names[] = {"linear-f32-b2-h1-n9-d45-m67-full-clblast-biases",
                                         "layer-f32-b2-h4-n9-d16-m48-full-clblast"};
@@ -52,8 +51,7 @@ static void run_clblast(enum pointers_kind kind) {
     }
 }
 
-// Each case runs with one of the available kinds of memory. Packed weights are skipped because they
-// need buffers.
+// Packed weights stay in buffers. Each case uses the next kind of memory that exists.
 START_TEST(cases) {
     const enum pointers_kind kind = (enum pointers_kind)_i;
     int ran = 0, turn = 0, kinds = 0;
@@ -77,8 +75,7 @@ static clattn_tensor *views_of(clattn_attention_params *p, int n) {
     return n == 0 ? &p->q : n == 1 ? &p->kv.k : n == 2 ? &p->kv.v : &p->out;
 }
 
-// Every call that has tensors, with some or all of its views at addresses. The results must equal
-// those with buffers.
+// Every call with tensors, with some or all views at addresses: it writes the same as with buffers.
 static void *to_address(clattn_tensor *view, bool usm, unsigned char values[OPERAND_BYTES]) {
     void *memory = pointers_memory(OPERAND_BYTES);
     harness_expect(
@@ -140,7 +137,7 @@ START_TEST(operations) {
     if (!pointers_have(kind)) return;
     pointers_choose(kind);
     for (size_t n = 0; n < sizeof calls / sizeof calls[0]; n++)
-        for (int part = 0; part < 3; part++) // every other view; the remaining views; all views
+        for (int part = 0; part < 3; part++) // every other view, the ones between, all
             operate(calls[n].operation, calls[n].kernel, kind >= POINTERS_USM_HOST, part % 2,
                     part == 2 ? 1 : 2);
 }
@@ -167,7 +164,7 @@ START_TEST(small) {
 }
 END_TEST
 
-// Weights at an address are packed as weights in a buffer.
+// Weights at an address are packed like those of a buffer.
 START_TEST(packing) {
     const enum pointers_kind kind = (enum pointers_kind)_i;
     static unsigned char values[OPERAND_BYTES], all[2][OPERAND_BYTES];
@@ -208,8 +205,8 @@ enum { H = 2, N = 37, D = 16, COUNT = H * N * D };
 static int failing; // the OpenCL call that fails in attend(); 0: none
 static struct layer_armed armed;
 
-// Attention with one tensor for q, k and v. `in` and `out` have the given kind of memory, `shift`
-// elements into the allocation. Returns the output in `got`.
+// Attention on one tensor, with `in` and `out` in the places of `where`, `shift` elements from the
+// start. Returns its result.
 static clattn_status attend(enum pointers_kind kind, int64_t shift, float got[COUNT]) {
     float values[COUNT + 8] = {0};
     const struct place place = place_of(kind);
@@ -232,8 +229,8 @@ static clattn_status attend(enum pointers_kind kind, int64_t shift, float got[CO
     return status;
 }
 
-// Addresses inside an allocation, at every multiple of the element size. Arguments of one launch
-// must not leak into the next.
+// Addresses inside an allocation, at every multiple of the element. The arguments of one launch
+// have no effect on the next.
 START_TEST(inside) {
     const enum pointers_kind kind = (enum pointers_kind)_i;
     float first[COUNT], got[COUNT];
@@ -304,7 +301,8 @@ START_TEST(refusals) {
 }
 END_TEST
 
-// A device whose USM does not include all host memory. The OpenCL layer reports such a device.
+// A device whose USM is not all host memory: the OpenCL layer reports this for a device where it
+// is.
 START_TEST(foreign) {
     const enum pointers_kind kind = (enum pointers_kind)_i;
     static const cl_bitfield none = 0;
@@ -336,8 +334,8 @@ START_TEST(foreign) {
 }
 END_TEST
 
-// Handles whose lowest bits are set are invalid, since drivers never return such handles. clattn
-// must not mistake them for addresses.
+// Handles with their lowest bits set, which no driver returns, are invalid. They must not be
+// treated as addresses.
 START_TEST(handles) {
     cl_mem buffer[2];
     for (int bit = 1; bit <= 3; bit++) {
@@ -353,8 +351,8 @@ START_TEST(handles) {
 }
 END_TEST
 
-// Each OpenCL call of an enqueue fails once with CL_MEM_OBJECT_ALLOCATION_FAILURE, for which clattn
-// tries no other kernel. Calls that set addresses are included.
+// Each OpenCL call of a call fails once for lack of memory, also the functions for addresses. No
+// fallback to other kernels is possible then.
 START_TEST(faults) {
     const enum pointers_kind kind = (enum pointers_kind)_i;
     const char *const set =
@@ -378,7 +376,7 @@ START_TEST(faults) {
 }
 END_TEST
 
-// clattn_features and the capabilities must agree with what the suite found itself.
+// clattn_features and the capabilities must agree with what the suite finds itself.
 START_TEST(features) {
     clattn_features f;
     ck_assert_int_eq(clattn_features_get(harness()->context, &f), CLATTN_OK);

@@ -1,7 +1,7 @@
-// test_ragged.c: ragged batches: sequences of different lengths, packed one after another. Compares
-// every path and every row-dependent option with the reference of a dense batch with lengths.
-// Arrays are on the host and on the device. Checks rejected calls, and that no value in a device
-// array causes an access outside the tensors. Cases: tests/cases/ragged.txt.
+// test_ragged.c: ragged batches: packed sequences of different lengths, compared with the reference
+// of a dense batch with such lengths, on every path and option that depends on a row's place.
+// Arrays on the host and on the device, refusals, and no access outside the tensors, whatever an
+// array on the device contains. Cases: tests/cases/ragged.txt.
 #include "support/case_list.h"
 #include "support/harness.h"
 
@@ -35,8 +35,7 @@ static struct test_case of_lengths(const char *name, int sequences, const int32_
     return test;
 }
 
-// Single rows among long sequences. Each sequence runs with its best kernel, and the results form
-// one tensor.
+// Single rows among long sequences: each sequence uses the kernel that suits it, in one call.
 START_TEST(prefill_and_decode) {
     static const int32_t q[] = {1, 40, 1, 3, 17, 1}, kv[] = {130, 40, 77, 133, 90, 0};
     struct test_case test = of_lengths("prefill and decode", 6, q, kv);
@@ -56,7 +55,7 @@ START_TEST(prefill_and_decode) {
 }
 END_TEST
 
-// Arrays on the device lead to identical bits.
+// Arrays on the device lead to the same bits.
 START_TEST(both_places_agree) {
     struct test_case test = base("places", CASE_RAGGED_GAPS);
     test.kernel = CLATTN_KERNEL_FLASH;
@@ -76,8 +75,7 @@ START_TEST(both_places_agree) {
 }
 END_TEST
 
-// Invalid arrays on the device: nothing outside the results changes, and the context remains
-// usable.
+// Invalid arrays on the device: nothing outside the results changes, and the context still works.
 START_TEST(wild_arrays) {
     static const int32_t wild[][SEQUENCES + 1] = {{0, 1000000, 3, INT32_MAX, INT32_MIN, 40},
                                                   {-7, -100, 91, 20, 91, 20},
@@ -111,8 +109,8 @@ START_TEST(wild_arrays) {
 }
 END_TEST
 
-// The header's rule for invalid numbers: a sequence starts at its number, clamped to [0, T]. It
-// ends at the next number, but not before its start. Rows of no sequence are not written.
+// The header's rule for invalid numbers: a sequence begins at its number, clamped to 0 and T, and
+// ends at the next number, not before its own start. Rows of no sequence are not written.
 START_TEST(odd_arrays) {
     enum { ROWS = 6, SIZE = 16 };
     static const double odd[] = {4, 1, 99}, plain[] = {0, 0, 5};
@@ -127,7 +125,7 @@ START_TEST(odd_arrays) {
         clattn_attention_params p = {.q = q.view, .kv = {.k = q.view, .v = q.view}, .out = out.view};
         p.sequences = 2, p.max_q = p.max_kv = ROWS;
         p.cu_seqlens_q_device = p.kv.cu_seqlens_kv_device = at.view;
-        if (n) { // the same rows, starting at row 0
+        if (n) { // the same rows, from the first on
             p.q.offset = p.kv.k.offset = p.kv.v.offset = p.out.offset = SIZE;
             p.q.shape[2] = p.kv.k.shape[2] = p.kv.v.shape[2] = p.out.shape[2] = ROWS - 1;
         }
@@ -143,7 +141,7 @@ END_TEST
 
 static const int32_t good_cu[] = {0, 5, 5, 9};
 
-// A call of three sequences, 9 rows in all.
+// A call of three sequences, 9 rows in total.
 static clattn_attention_params good(void) {
     clattn_attention_params p = {.q = clattn_tensor_bshd(NULL, CLATTN_TYPE_F32, 1, 2, 9, 16)};
     p.out = p.kv.k = p.kv.v = p.q;
@@ -181,12 +179,14 @@ START_TEST(arrays_are_refused) {
     p = good(), p.sequences = 0, refused("no sequences", &p, "sequences: is 0 beside cu_seqlens_q");
     p.max_q = 5, refused("no sequences, max_q", &p, "sequences: is 0");
     p.kv.cu_seqlens_kv = NULL, refused("no sequences, dense keys", &p, "sequences: is 0");
-    p = good(), p.sequences = 0, p.q.shape[2] = p.out.shape[2] = 0; // no rows, so no sequences
+    // no rows, therefore no sequences
+    p = good(), p.sequences = 0, p.q.shape[2] = p.out.shape[2] = 0;
     ck_assert_int_eq(clattn_attention_plan(harness()->context, &p, &plan), CLATTN_OK);
 }
 END_TEST
 
-// A mask's axes have the length of the longest sequence, even if lengths let rows see less.
+// The axes of a mask have the length of the longest sequence, independent of q_lengths and
+// kv_lengths.
 START_TEST(masks_are_of_whole_sequences) {
     static const int32_t fewer[] = {4, 0, 3};
     static const int64_t shape[] = {5, 5};
@@ -213,7 +213,7 @@ START_TEST(device_arrays_are_refused) {
     clattn_plan plan;
     ck_assert_int_eq(clattn_attention_plan(harness()->context, &p, &plan), CLATTN_OK);
     clattn_attention_params none = p;
-    none.max_q = none.max_kv = none.sequences = 0; // no row belongs to a sequence
+    none.max_q = none.max_kv = none.sequences = 0; // rows of no sequence
     none.cu_seqlens_q_device.shape[0] = none.kv.cu_seqlens_kv_device.shape[0] = 1;
     ck_assert_int_eq(clattn_attention_plan(harness()->context, &none, &plan), CLATTN_OK);
     p.sequences = 4, refused("length", &p, "cu_seqlens_q_device: has 4 numbers");

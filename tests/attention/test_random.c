@@ -1,9 +1,9 @@
-// test_random.c: random cases (random_case.h), including layers and projections, against the
-// reference. They find what lists of cases miss. A failure prints its case, and each run prints its
-// seed.
+// test_random.c: random cases (random_case.h), also layers and projections, compared with the
+// reference: combinations that no list has. A failure names its case. The suite prints the seed of
+// a run.
 //
 // Environment:
-//    CLATTN_TEST_RANDOM  "SEED CASES"; default "1 120"
+//   CLATTN_TEST_RANDOM  "SEED CASES"; unset: 1 and 120
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 // test_rope.c: RoPE of q and k inside attention: both layouts, partial width, scaling, positions up
-// to 2^24, and positions of rows and keys with a common origin. RoPE inside layers is in
-// test_layer.c. Cases: tests/cases/rope.txt.
+// to 2^24, and equal counting of rows and keys. The layer is in test_layer.c. Cases:
+// tests/cases/rope.txt.
 #include "support/case_list.h"
 #include "support/harness.h"
 
@@ -28,8 +28,7 @@ static double largest_difference(const struct test_case *a, const struct test_ca
     return largest;
 }
 
-// Adding a constant to the positions of rows and keys changes nothing. Adding it only to rows
-// changes the result.
+// Moving rows and keys together changes nothing. Moving only the rows does.
 START_TEST(origin) {
     for (int n = 0; n < 4; n++) {
         struct test_case here = base("origin", n % 2 ? CLATTN_ROPE_HALF : CLATTN_ROPE_INTERLEAVED);

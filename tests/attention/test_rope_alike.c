@@ -1,7 +1,7 @@
-// test_rope_alike.c: RoPE of a key has the same result everywhere: in every projection kernel, with
-// CLBlast, in a small layer in one launch, and in a decoder's steps after a prefill. Each is
-// compared with clattn_rope_enqueue on the same numbers, with every scaling and with a partial
-// width. Weights are unit vectors, so that all projections compute the same input for RoPE.
+// test_rope_alike.c: RoPE of a key is the same wherever it is applied. The places are every kernel
+// of projections, CLBlast's results, a small layer in one launch, and the steps of a decoder after
+// a prefill. Each is compared with clattn_rope_enqueue on the same numbers, with every scaling and
+// partial widths. The weights are unit vectors, so all projections compute the same numbers.
 #include "support/harness.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@
 enum { HEADS = 2, SIZE = 32, WIDTH = HEADS * SIZE, ROWS = 45, PREFILL = 41, POSITION = 1000 };
 #define COUNT ((int64_t)WIDTH * ROWS)
 
-// A kernel, forced by tuned rows, and a row count that it supports.
+// A kernel, forced by tuned rows, and a number of rows that it supports.
 static const struct {
     const char *name, *tuned;
     int64_t rows;
@@ -42,9 +42,8 @@ static const clattn_rope scalings[] = {
     {.scaling = CLATTN_ROPE_SCALING_PAIRS, .pair_factors = case_pair_factors, .attention_factor = 1.25}};
 enum { SCALINGS = sizeof scalings / sizeof scalings[0], WAYS = SCALINGS * 4 };
 
-// 16-bit types run with every scaling and every width, but not with all combinations. Kernels for
-// float16 and bfloat16 differ only in their loads, so float16 runs in one RoPE layout and bfloat16
-// in both.
+// 16-bit types run every scaling and width, but not all combinations. float16 runs one layout: its
+// loads are the only difference to bfloat16, which runs both.
 static int step_of(clattn_type type) {
     return type == CLATTN_TYPE_F32 ? 1 : type == CLATTN_TYPE_BF16 ? 3 : 6;
 }
@@ -58,7 +57,7 @@ static clattn_rope rope_of(int way) {
     return rope;
 }
 
-// x, the identity matrix, and x with RoPE applied, all [HEADS, ROWS, SIZE].
+// x, the matrix that leaves x unchanged, and x after RoPE, all [HEADS, ROWS, SIZE].
 typedef struct numbers {
     struct guarded x, w, turned;
     double *before, *after;
@@ -70,7 +69,7 @@ static void assert_ok(clattn_context *context, clattn_status status) {
     ck_assert_msg(status == CLATTN_OK, "%s: %s", clattn_status_name(status), why);
 }
 
-// View a row of x as all heads of one row.
+// A row of x has all heads of that row.
 static clattn_tensor heads_of(const clattn_tensor *rows) {
     clattn_tensor t = clattn_tensor_bshd(rows->buffer, rows->type, 1, HEADS, rows->shape[1], SIZE);
     t.offset = rows->offset;
@@ -105,9 +104,9 @@ static void release(numbers *n) {
     free(n->before), free(n->after);
 }
 
-// Rows [first, first + rows) of k must match clattn_rope_enqueue. The tolerance is one ulp of the
-// pair and of the storage type. Columns without RoPE must match bit for bit. YaRN's default factor
-// is 1.14 here.
+// Rows [first, first + rows) of k equal the rows RoPE'd by themselves. The tolerance is one ulp of
+// the two numbers of a pair, and of the storage type; bits are equal where RoPE does nothing.
+// YaRN's factor is 1.14 by default.
 static void assert_alike(const char *name, const numbers *n, const double *k, int64_t first, int64_t rows,
                          const clattn_rope *rope) {
     const int width = rope->rotary_dim ? rope->rotary_dim : SIZE;
@@ -139,7 +138,7 @@ static clattn_tensor some_rows(clattn_tensor x, int64_t first, int64_t rows) {
     return x;
 }
 
-// clattn_layer_kv_enqueue with each kernel, and each type that the kernel supports.
+// clattn_layer_kv_enqueue with each kernel and each type that it supports.
 START_TEST(projections) {
     const int kernel = _i % KERNELS;
     const clattn_type type = (clattn_type)(_i / KERNELS);
@@ -181,8 +180,8 @@ START_TEST(projections) {
 }
 END_TEST
 
-// A prefill and the steps of a decoder: with a layer that appends (0: native, 1: CLBlast), or with
-// keys projected beforehand (2).
+// A prefill and the steps of a decoder, by a layer that appends (0: native, 1: CLBlast), or with
+// keys that are computed before (2).
 START_TEST(prefill_and_steps) {
     const int by = _i % 3;
     const clattn_type type = (clattn_type)(_i / 3);
@@ -224,9 +223,8 @@ START_TEST(prefill_and_steps) {
 }
 END_TEST
 
-// A layer of few rows, in one launch if possible. With one key per batch item, the log-sum-exp is
-// the score of the row with itself. Native, and with CLBlast, where attention applies RoPE to the
-// keys.
+// A layer of few rows, in one launch if possible. With one key an item, the log-sum-exp is the
+// score of its row and itself. Native, and with CLBlast, where attention applies RoPE to the keys.
 START_TEST(whole_layers) {
     if (_i == 1 && !harness_has_clblast()) return;
     for (int way = 0; way < WAYS; way++) {
@@ -249,8 +247,10 @@ START_TEST(whole_layers) {
         guarded_read(&lse, harness()->queue, got);
         for (int64_t b = 0; b < p.x.shape[0]; b++)
             for (int64_t h = 0; h < HEADS; h++) {
-                // position 0 for each row: RoPE keeps lengths, except for YaRN's factor
-                double want = 0;
+                double want =
+                    // the place of the first row of any head: RoPE keeps lengths, except for the
+                    // factor
+                    0;
                 for (int d = 0; d < SIZE; d++) want += pow(n.after[(h * ROWS + b) * SIZE + d], 2);
                 ck_assert_msg(fabs(got[b * HEADS + h] - want) <= 1e-5 * want, "item %d, head %d: %g, not %g",
                               (int)b, (int)h, got[b * HEADS + h], want);

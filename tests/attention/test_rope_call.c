@@ -1,7 +1,7 @@
-// test_rope_call.c: clattn_rope_enqueue: out of place and in place, consecutive and explicit
-// positions, M-RoPE sections, the caller's cosines and sines, every storage type, and the angle
-// error at position 1,000,000. Rejected calls are in test_errors_rope.c. RoPE inside attention and
-// layers is in test_rope.c and test_layer_rope.c.
+// test_rope_call.c: clattn_rope_enqueue in place and out of place. It covers counted and explicit
+// positions, M-RoPE's sections, the caller's cosines and sines, every storage type, and the error
+// of the angles at position 1,000,000. Elsewhere: refusals (test_errors_rope.c), RoPE inside
+// attention and layers (test_rope.c, test_layer_rope.c).
 #include "support/case_assert.h"
 #include "support/harness.h"
 
@@ -19,12 +19,14 @@ enum { BATCH = 2, HEADS = 3, ROWS = 9, SIZE = 40, CACHE = 50 };
 
 typedef enum cached { CACHED_NOT, CACHED_POSITIONS, CACHED_ROWS, CACHED_ONE_ITEM } cached;
 
-// A call and the parameters of its expected result.
+// A call, and the data of its expected result.
 typedef struct turning {
     clattn_type x, y;
     enum layout layout;
-    bool in_place, shared;   // shared: one row of positions for all batch items
-    const double *positions; // [1 or 3][BATCH][ROWS], of item 0 if shared; NULL: consecutive
+    bool in_place, shared; // shared: all batch items have one row of positions
+    const double
+        // [1 or 3][BATCH][ROWS], only the first item if shared; NULL: counted
+        *positions;
     cached cached;
     clattn_type cached_type;
     clattn_rope rope;
@@ -103,8 +105,8 @@ static void unbind(bound *b) {
     free(b->sin_values);
 }
 
-// Apply RoPE to the pairs of a row with the caller's cosines and sines. These tests use one axis of
-// positions.
+// Apply the caller's cosine and sine to pair d of a row. Tables are tested with one axis of
+// positions only.
 static void turn_by_cached(const turning *t, const bound *b, int64_t item, int64_t n, double position,
                            double *row) {
     const int pairs = pairs_of(t);
@@ -196,7 +198,7 @@ START_TEST(storage_types) {
 }
 END_TEST
 
-// Consecutive positions, including negative ones.
+// Counted positions, also below 0.
 START_TEST(counted_positions) {
     for (int n = 0; n < 8; n++) {
         turning t = plain(n);
@@ -229,10 +231,10 @@ START_TEST(explicit_positions) {
 }
 END_TEST
 
-// ONNX RotaryEmbedding. Cosines outside [-1, 1] reveal which element was read.
+// ONNX's RotaryEmbedding. The tables have numbers that are no cosines, so that a wrong index shows.
 START_TEST(cached_rows) {
     double positions[3 * BATCH * ROWS];
-    make_positions(positions, -10, CACHE + 10); // positions outside are clamped to the ends
+    make_positions(positions, -10, CACHE + 10); // indices outside read the ends of the tables
     for (int n = 0; n < 20; n++) {
         turning t = plain(n);
         t.cached = (cached)(1 + n / 4 % 3);
@@ -245,7 +247,7 @@ START_TEST(cached_rows) {
 }
 END_TEST
 
-// Prints one line for each scaling: the error of the result against float64. An angle computed in
+// Prints one line each: the error of the RoPE'd numbers relative to float64. An angle computed in
 // plain float32 would be off by 0.03.
 START_TEST(one_million) {
     static const clattn_rope scalings[CLATTN_ROPE_SCALING_COUNT] = {
@@ -276,7 +278,7 @@ START_TEST(one_million) {
 }
 END_TEST
 
-// No work for sizes of zero: B, H and N.
+// A size of 0 means no work, for each of B, H and N.
 START_TEST(sizes_of_zero) {
     for (int axis = 0; axis < 3; axis++) {
         const turning t = plain(axis);

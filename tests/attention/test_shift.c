@@ -1,9 +1,8 @@
-// test_shift.c: clattn_shift_enqueue: keys with RoPE at position p, shifted by delta, must equal
-// keys with RoPE at p + delta, in every storage type. The rest of the cache must not change.
-// Quantised rows are compared with clattn_append_enqueue, which test_append.c compares with the
-// host. The suite also runs as a GPU, through its own clGetDeviceInfo, because rows then use
-// work-groups. Rejected calls are in test_errors_shift.c. Waiting, threads and empty calls are in
-// small_calls.h.
+// test_shift.c: clattn_shift_enqueue. Keys RoPE'd at p and shifted by delta equal keys RoPE'd at p
+// + delta, in every storage type. Nothing else of the cache changes. Quantised rows are compared
+// with clattn_append_enqueue, which test_append.c compares with the host. The suite's own
+// clGetDeviceInfo also makes the device one with work-groups. Elsewhere: refusals
+// (test_errors_shift.c), events and threads (small_calls.h).
 #define _GNU_SOURCE
 #include "support/case_assert.h"
 #include "support/harness.h"
@@ -25,11 +24,11 @@ typedef struct shifting {
     clattn_rope rope;
     int32_t delta, deltas[BATCH], lengths[BATCH];
     bool has_deltas, has_lengths;
-    bool recorded; // record the call and replay it twice
+    bool recorded; // and replayed, twice
     int32_t rotation;
 } shifting;
 
-// Keys before and after the shift: without RoPE, their positions, and the contents of the cache.
+// Keys before RoPE, their positions, and the contents of the cache.
 typedef struct keys {
     double *plain, positions[BATCH * ROWS], *before, *after, scales_before[LINES], scales_after[LINES];
     struct guarded cache, scales;
@@ -53,7 +52,7 @@ static void bind_cache(const shifting *s, struct guarded *cache, struct guarded 
     free(zeros);
 }
 
-// Append float32 rows at these positions [BATCH][ROWS] to the cache.
+// Append float32 rows at these positions [BATCH][ROWS].
 static void append(const clattn_rope *rope, int32_t rotation, const double *rows, const double *positions,
                    const struct guarded *cache, const struct guarded *scales) {
     const struct guarded_shape of_rows = {CLATTN_TYPE_F32, 4, {BATCH, HEADS, ROWS, SIZE}, LAYOUT_DENSE},
@@ -70,7 +69,7 @@ static void append(const clattn_rope *rope, int32_t rotation, const double *rows
     guarded_release(&at);
 }
 
-// Read the cache as numbers, rounded as the device rounds them, and its scales.
+// The cache's numbers, rounded like on the device, and its scales.
 static void read_cache(const struct guarded *cache, const struct guarded *scales, double *numbers,
                        double *of_rows) {
     ck_assert_msg(guarded_read(cache, harness()->queue, numbers), "bytes around the cache changed");
@@ -106,7 +105,7 @@ static clattn_shift_params params_of(const shifting *s, const keys *k) {
     return p;
 }
 
-// Returns the type's rounding step at the largest number in a pair after RoPE, for inputs up to 2.
+// The step of the type at the largest number of a RoPE'd pair, for numbers up to 2.
 static double step_of(clattn_type type) {
     const double most = 2 * 1.4143;
     switch (type) {
@@ -126,7 +125,7 @@ static double step_of(clattn_type type) {
     }
 }
 
-// RoPE at p, rounded, then RoPE by delta, rounded, must equal RoPE at p + delta.
+// Rows RoPE'd at p, rounded, shifted by delta and rounded equal rows RoPE'd at p + delta.
 // Hadamard-transformed numbers are up to three times as large.
 static void check_positions(const shifting *s, const keys *k, const char *what) {
     const double bound = (s->rotation ? 3 : 1) * ((s->recorded ? 3.5 : 2.5) * step_of(s->type) + 2e-6);
@@ -143,15 +142,14 @@ static void check_positions(const shifting *s, const keys *k, const char *what) 
     }
 }
 
-// Shifted rows have the bits of appended rows. Other rows, and blocks after the rotary width R,
-// keep their bits.
+// Shifted rows have the bits of appended rows. Other rows, and blocks behind R, keep their bits.
 static void check_numbers(const shifting *s, const keys *k, const char *what) {
     const int width = s->rope.rotary_dim ? s->rope.rotary_dim : SIZE, of_block = clattn_type_numbers(s->type);
     double deltas[BATCH * ROWS], *want = reference_alloc(COUNT), of_rows[LINES];
     struct guarded cache, scales;
     clattn_rope rope = s->rope;
     if (rope.scaling == CLATTN_ROPE_SCALING_YARN || rope.scaling == CLATTN_ROPE_SCALING_PAIRS)
-        rope.attention_factor = 1; // already applied to the keys
+        rope.attention_factor = 1; // the keys already contain the factor
     for (int n = 0; n < BATCH * ROWS; n++)
         deltas[n] = (double)delta_of(s, n / ROWS * HEADS * ROWS + n % ROWS);
     bind_cache(s, &cache, &scales);
@@ -216,8 +214,8 @@ static shifting plain(clattn_type type, int n) {
                       .rope = {.layout = n % 2 ? CLATTN_ROPE_HALF : CLATTN_ROPE_INTERLEAVED}};
 }
 
-// Rotary widths that end at a block, inside a block, or whose halves meet inside a block. A
-// shortened suite runs each width in one layout.
+// Widths that end with a block, inside a block, and whose halves meet inside a block. A shortened
+// run has each width in one layout.
 START_TEST(storage_types) {
     static const int widths[] = {0, 64, 32, 40, 10};
     for (int n = 0; n < 10; n++) {
@@ -229,8 +227,8 @@ START_TEST(storage_types) {
 }
 END_TEST
 
-// Each item has its own delta and row count. Rows with a delta of 0, and rows past the count, keep
-// every bit.
+// Each item has its own delta and number of rows. Items with a delta of 0, and rows past the
+// number, keep every bit.
 START_TEST(items) {
     static const int32_t deltas[][BATCH] = {{-5, 17}, {0, -16777216}, {-4096, 0}},
                          lengths[][BATCH] = {{ROWS, 3}, {0, ROWS - 1}, {1, ROWS}};
@@ -246,8 +244,8 @@ START_TEST(items) {
 }
 END_TEST
 
-// Rows of a Hadamard-transformed cache are transformed back, RoPE'd and transformed again: whole
-// rows, and a width that ends inside a block.
+// Rows of a Hadamard-transformed cache: whole rows, and a RoPE'd part that ends inside a block. The
+// shift must undo the transform, apply RoPE, and transform again.
 START_TEST(rotated) {
     static const int32_t rotations[] = {32, 2, 16, 8};
     for (int n = _i % 2; n < 4; n += 2) {
@@ -260,7 +258,7 @@ START_TEST(rotated) {
 }
 END_TEST
 
-// Returns true if byte `at` of the cache's buffer belongs to a number that the shift changes.
+// Returns whether byte `at` of the cache's buffer is part of a shifted row.
 static bool is_turned(const shifting *s, const clattn_tensor *k, int64_t at) {
     const int64_t element = at / (int64_t)clattn_type_size(s->type), numbers = clattn_type_numbers(s->type);
     for (int line = 0; line < LINES; line++) {
@@ -282,9 +280,8 @@ static void fill(const struct guarded *tensor, uint8_t byte) {
     free(bytes);
 }
 
-// Bytes that clattn itself never writes, so that re-quantising changes them. Unshifted elements
-// must keep these bytes, and shifted elements must not. Elements of rows are not contiguous in this
-// layout.
+// Bytes that the library itself would never store, so that quantising them again changes them. All
+// bytes outside the shifted rows stay, the others change. The elements of rows are spaced apart.
 START_TEST(other_bytes) {
     static const int32_t deltas[][BATCH] = {{0, 0}, {0, -9}, {700, 0}};
     for (int n = 0; n < 4; n++) {
@@ -319,7 +316,7 @@ START_TEST(recorded) {
 }
 END_TEST
 
-// Every scaling, since angles are linear in the position. YaRN's factor must not be applied twice.
+// Every scaling whose angles are linear in the position. YaRN's factor is not applied twice.
 START_TEST(scalings) {
     static const clattn_rope all[CLATTN_ROPE_SCALING_COUNT] = {
         {.base = 500000},
@@ -340,7 +337,7 @@ START_TEST(scalings) {
 }
 END_TEST
 
-// Rows of zeros stay zeros. A row whose scale is NaN is read as NaN, and its neighbours are not.
+// Rows of zeros stay zeros. A row whose scale is NaN is read as NaN, its neighbours are not.
 START_TEST(hostile_scales) {
     const clattn_type type = (clattn_type[]){CLATTN_TYPE_I8, CLATTN_TYPE_F8E4M3, CLATTN_TYPE_F8E5M2}[_i];
     const struct guarded_shape k = {type, 4, {1, 1, 4, 32}, LAYOUT_DENSE},
@@ -382,7 +379,7 @@ START_TEST(tells) {
 }
 END_TEST
 
-// As a CPU each row is one work-item. As a GPU rows use work-groups.
+// With one work-item a row, and with work-groups.
 int main(void) {
     Suite *suite = suite_create("shift");
     TCase *group = harness_add(suite, "as the device is", (const TTest *const[]){scalings, tells, NULL}),

@@ -1,7 +1,7 @@
-// test_weights.c: kernels for devices without vector lanes read 16-bit weights as stored. No
-// converted copy is made, and q, k and v of few rows are one launch. On CPUs a whole small layer is
-// one launch. The program's own clEnqueueNDRangeKernel shadows the loader's and counts launches by
-// kernel. Numerical results are in test_linear.c and test_layer.c. POSIX only.
+// test_weights.c: the number of launches. Devices without vector lanes read 16-bit weights
+// directly, without a converted copy, and project q, k and v of few rows in one launch. On CPUs a
+// whole small layer is one launch. The program's own clEnqueueNDRangeKernel replaces the loader's
+// and counts launches by kernel. The numbers are in test_linear.c and test_layer.c. POSIX only.
 #define _GNU_SOURCE
 #include "support/case_assert.h"
 #include "support/harness.h"
@@ -30,8 +30,8 @@ CL_API_ENTRY cl_int CL_API_CALL clEnqueueNDRangeKernel(cl_command_queue queue, c
     return real(queue, kernel, dims, offset, global, local, count, list, event);
 }
 
-// Run a layer or a projection `times` times on a context with these tuned rows. Counts the launches
-// and stores the plan's reason.
+// Run a layer or a projection `times` times on a context with these rows. Counts its launches, and
+// keeps the text of its plan.
 static char plan_why[256];
 static void run_often(const char *rows, const char *name, int times) {
     struct test_case test;
@@ -42,7 +42,7 @@ static void run_often(const char *rows, const char *name, int times) {
     place.context = harness_open((clattn_context_params){.context = harness()->opencl, .tuned_rows = rows});
     struct case_data *data = case_make(&test);
     memset(&launched, 0, sizeof launched);
-    for (int n = 0; n < times; n++) { // each run has its own memory
+    for (int n = 0; n < times; n++) { // each into memory of its own
         clattn_plan plan = {0};
         case_bind(data, &place, &arrays);
         const clattn_status status = case_enqueue(place.context, place.queue, &arrays, NULL);
@@ -83,8 +83,8 @@ START_TEST(many_rows) {
 }
 END_TEST
 
-// CLBlast supports only float32, so the same layer converts its four matrices. This proves that the
-// suite sees conversions.
+// CLBlast supports only float32: with it the same layer converts its four matrices, and the suite
+// must see that.
 START_TEST(conversions_are_seen) {
     if (!harness_has_clblast()) return;
     run("clblast :\n", many[_i]);
@@ -93,8 +93,7 @@ START_TEST(conversions_are_seen) {
 }
 END_TEST
 
-// On devices whose kernels use vector lanes. Three runs, because a launch must reset its counters
-// for the next.
+// Kernels for lanes. Three times, because a launch must reset its counters for the next one.
 static const char *const small[] = {
     "layer-f32-b2-h4-n10-d16-m64-full-biases",
     "layer-f32-b1-h4-hkv2-n37-d16-m50-causal-weights-softcap2-maskqk-biasqk-sinks-ropehalf",
@@ -111,8 +110,8 @@ START_TEST(one_launch) {
 }
 END_TEST
 
-// Layers with an operation between the steps, unwritten rows, or mixed types are launched step by
-// step.
+// A layer with a step between, with rows that are not written, or with different types, has one
+// launch a step.
 static const char *const large[] = {
     "layer-f32-b2-h4-n10-d16-m64-full-gateheads", "layer-f32-b2-h4-n9-d16-m64-full-qlen9:5",
     "layer-f32-b2-h4-n9-d16-m64-full-matrixbf16", "layer-f32-b1-h4-n70-d16-m64-full",

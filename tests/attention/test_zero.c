@@ -1,6 +1,6 @@
-// test_zero.c: each size letter of every call set to zero, and the outcome: no work, empty rows, or
-// a refusal. The plan's outcome must be the call's. test_promises.c combines sizes of zero with
-// random options.
+// test_zero.c: a size of zero for every letter in every call: the call does nothing, has empty
+// rows, or is refused. Plan and call must agree. Sizes of zero with random options are in
+// test_promises.c.
 #include "support/case_assert.h"
 #include "support/harness.h"
 
@@ -8,12 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-// NOTHING: nothing is written and the event completes. EMPTY_ROWS: every row sees no key. REFUSED:
-// with a message that has the given word.
+// Nothing is written and the event completes; every row sees no key; or the call is refused with
+// this word.
 enum outcome { NOTHING, EMPTY_ROWS, REFUSED };
 
 enum { B, H, HKV, NQ, NKV, D, DV, LETTERS };
-enum { ROOM = 1 << 12 }; // floats in every buffer
+enum { ROOM = 1 << 12 }; // floats of every buffer
 static const char *const letters[LETTERS] = {"B", "H", "Hkv", "Nq", "Nkv", "D", "Dv"};
 
 static cl_mem input, output, more_output, like_output;
@@ -39,7 +39,7 @@ static void teardown(void) {
     clReleaseMemObject(more_output), clReleaseMemObject(like_output);
 }
 
-// Fail unless the first `count` floats have one value and the rest of the buffer is unchanged.
+// Fail unless the first `count` floats have one value, and the rest of the buffer is unchanged.
 static void assert_floats(cl_mem buffer, int count, double value, const char *name) {
     static float got[ROOM];
     harness_finish(harness()->queue);
@@ -68,7 +68,7 @@ static void assert_status(const char *name, clattn_status status, enum outcome o
     ck_assert_msg(strstr(why, word), "%s: no '%s' in: %s", name, word, why);
 }
 
-// The event of an accepted call completes, whatever the call did.
+// The event of a call completes in every case.
 static void assert_event(const char *name, cl_event event, enum outcome outcome) {
     ck_assert_msg((event == NULL) == (outcome == REFUSED), "%s: %s", name, event ? "an event" : "no event");
     if (!event) return;
@@ -101,7 +101,7 @@ static const struct {
                   {1u << B | 1u << D, REFUSED, "q: head size 0"}};
 #define ATTENTIONS ((int)(sizeof attentions / sizeof attentions[0]))
 
-// With each kernel, and with RoPE, whose rotated copies are then empty.
+// With each kernel, and with RoPE, whose copies of q and k are then empty.
 START_TEST(attention) {
     const int row = _i % ATTENTIONS, rope = _i / ATTENTIONS % 2;
     int64_t n[LETTERS] = {2, 4, 2, 3, 5, 8, 8};
@@ -150,7 +150,7 @@ static const struct {
               {"D", LAYER_D, REFUSED, "wq: 0 rows"},
               {"Dv", LAYER_DV, REFUSED, "wv: 0 rows"},
               {"H", LAYER_H, REFUSED, "heads: 0"},
-              {"Hkv", LAYER_HKV, NOTHING, ""}}; // its default is H
+              {"Hkv", LAYER_HKV, NOTHING, ""}}; // the default: the number of heads
 #define LAYERS ((int)(sizeof layers / sizeof layers[0]))
 
 static clattn_layer_params layer_of(const int64_t n[10]) {
@@ -201,7 +201,7 @@ END_TEST
 
 static const struct {
     const char *name;
-    int letter; // one of B, N, K, M
+    int letter; // of B, N, K, M
     enum outcome outcome;
     const char *word;
 } linears[] = {{"B", 0, NOTHING, ""},
@@ -229,7 +229,8 @@ START_TEST(linear) {
 }
 END_TEST
 
-// B, H or Nq of 0: no work. Dv of 0: no values, but lse is merged.
+// With B, H or Nq of 0 nothing happens. With Dv of 0 there are no numbers except lse, which is
+// merged.
 START_TEST(merge) {
     int64_t n[4] = {2, 4, 3, 8};
     cl_event event = NULL;

@@ -1,7 +1,8 @@
 #!/bin/sh
-# A zoo of drivers: programs and suites run on the layer as each driver of tests/cl_layer/drivers (cl_layer_driver.h). Every result is
-# right, or there is a status with a line that says why; nothing goes past a limit that the driver named, and each line of its file was
-# played. A report of a driver that does something else becomes a line of such a file.
+# A zoo of drivers: programs and suites run on the layer as each driver of tests/cl_layer/drivers
+# (cl_layer_driver.h). Every result is right, or there is a status with a line that says why;
+# nothing goes past a limit that the driver named, and each line of its file was played. A report of
+# a driver that does something else becomes a line of such a file.
 #   check_drivers.sh BUILD          those of `few`, on a share of the cases
 #   check_drivers.sh BUILD all      all of them
 #   check_drivers.sh BUILD NAME     one, as with all
@@ -36,7 +37,8 @@ run_cases() {
     run_unrecorded
     said "decode, recorded" env CLATTN_TEST_RECORDED=1 "$build/tests/test_case" "$decode"
 }
-# A recorded launch that fails when it is replayed is a status, and no call of its own that could be planned again.
+# A recorded launch that fails when it is replayed is a status, and no call of its own that could be
+# planned again.
 run_unrecorded() {
     for case in $cases; do verify "$case"; done
     [ "$what" = few ] || for case in $all_cases; do verify "$case"; done

@@ -1,7 +1,8 @@
 #!/bin/sh
-# The layer of the device suites: it wraps every OpenCL entry point that the library, CLBlast or a suite imports, since a
-# call that it does not know could neither fail nor be counted; and a program that leaves an object or releases one twice
-# fails through it. What it is told to build with is built with.
+# The layer of the device suites: it wraps every OpenCL entry point that the library, CLBlast or a
+# suite imports, since a call that it does not know could neither fail nor be counted; and a program
+# that leaves an object or releases one twice fails through it. What it is told to build with is
+# built with.
 #   check_layer.sh BUILD
 set -eu
 build=$(cd "$1" && pwd)

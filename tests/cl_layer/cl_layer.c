@@ -1,6 +1,6 @@
-// cl_layer.c: an OpenCL layer (OPENCL_LAYERS names the built library) that counts objects and lets calls fail: a wrapper
-// around every entry point that the library, CLBlast or a test reaches. tests/cl_layer/check_layer.sh compares the list with what
-// they import. See cl_layer.h.
+// cl_layer.c: an OpenCL layer (OPENCL_LAYERS names the built library) that counts objects and lets
+// calls fail: a wrapper around every entry point that the library, CLBlast or a test reaches.
+// tests/cl_layer/check_layer.sh compares the list with what they import. See cl_layer.h.
 #define _GNU_SOURCE // memmem
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl_layer.h>
@@ -29,8 +29,8 @@ static bool use_waits(cl_uint count, const cl_event *waits, const char *call) {
 static _Atomic cl_event
     to_fail; // handed out in place of a command's own, with a reference that is no program's
 
-// Events that may wait for one that fails, held until the program has finished its queues and arms anew or says so: PoCL
-// 3.1 tells an event that failed of the end of others, also when it is freed.
+// Events that may wait for one that fails, held until the program has finished its queues and arms
+// anew or says so: PoCL 3.1 tells an event that failed of the end of others, also when it is freed.
 static bool holding;
 #define MOST_BEHIND 256
 static cl_event behind[MOST_BEHIND];
@@ -109,8 +109,8 @@ static cl_int took_event(cl_int code, const cl_event *event, const char *call) {
         if (code != 0) return code;                                                                          \
         return layer_object_retained(kind, object, #name) ? next->name(object) : CL_INVALID_VALUE;           \
     }
-// A release that fails was done nevertheless: there is nothing a caller could do about it. What is not there never
-// reaches the driver, which may crash on it.
+// A release that fails was done nevertheless: there is nothing a caller could do about it. What is
+// not there never reaches the driver, which may crash on it.
 #define RELEASES(kind, type, name)                                                                           \
     static cl_int CL_API_CALL layer_##name(type object) {                                                    \
         const int code = layer_fault(#name, false);                                                          \

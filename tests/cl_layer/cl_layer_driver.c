@@ -55,7 +55,8 @@ static const struct answer_word {
 };
 enum { ANSWERS = sizeof answer_words / sizeof answer_words[0] };
 
-// With what follows each: k the name of a kernel, or "*", n a number, c an OpenCL error, w a word of the list.
+// With what follows each: k the name of a kernel, or "*", n a number, c an OpenCL error, w a word
+// of the list.
 enum fault {
     NO_BUILD,
     SLOW_BUILD,
@@ -192,7 +193,8 @@ static void read_line(char *text, int number) {
     line_count++;
 }
 
-// What was played is told whatever the program says of itself. Two processes may write at once: one write each.
+// What was played is told whatever the program says of itself. Two processes may write at once: one
+// write each.
 static void report(int status, void *unused) {
     char text[MOST_LINES * 32];
     int length = 0;
@@ -284,7 +286,8 @@ static bool has_kernel(const struct _cl_icd_dispatch *next, cl_program program, 
         size <= 1 || (source = malloc(size)) == NULL)
         return found;
     snprintf(wanted, sizeof wanted, "void %s(", name);
-    snprintf(named, sizeof named, " %s\n", name); // a macro that ends a line: "#define KERNEL decode_tiles"
+    // a macro that ends a line: "#define KERNEL decode_tiles"
+    snprintf(named, sizeof named, " %s\n", name);
     if (next->clGetProgramInfo(program, CL_PROGRAM_SOURCE, size, source, NULL) == CL_SUCCESS)
         found = strstr(source, wanted) != NULL || strstr(source, named) != NULL;
     free(source);
@@ -372,7 +375,8 @@ int layer_driver_launch(const struct _cl_icd_dispatch *next, struct _cl_kernel *
     return play(l, 0);
 }
 
-// Compilers may have macros of these names, so that functions are defined with them before the names change.
+// Compilers may have macros of these names, so that functions are defined with them before the
+// names change.
 #define OVERLOADED "static __attribute__((overloadable)) "
 #define FLUSH_IN(n, space)                                                                                   \
     OVERLOADED "float" #n " layer_load" #n "(size_t i, const " space " half *p) {"                           \

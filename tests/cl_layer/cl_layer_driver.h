@@ -1,11 +1,13 @@
-// cl_layer_driver.h: the layer as another driver. CLATTN_LAYER_DRIVER names a text file (tests/cl_layer/drivers), whose lines are
+// cl_layer_driver.h: the layer as another driver. CLATTN_LAYER_DRIVER names a text file
+// (tests/cl_layer/drivers), whose lines are
 //   answer WORD VALUE ...   what the device, or its platform, says of itself; limits that it names hold
 //   fault WORD ...          what it does wrong
 //   run NAME ...            for check_drivers.sh, which runs programs on it
 //   # a comment, also behind a line
-// cl_layer_driver.c lists the words. An unknown one ends the process with the file's name and line. How often each line was played is
-// appended to the file that CLATTN_LAYER_PLAYED names, as "LINE COUNT". Where the program goes past a limit that the driver named, the
-// call fails and so does the process.
+// cl_layer_driver.c lists the words. An unknown one ends the process with the file's name and line.
+// How often each line was played is appended to the file that CLATTN_LAYER_PLAYED names, as "LINE
+// COUNT". Where the program goes past a limit that the driver named, the call fails and so does the
+// process.
 #ifndef CLATTN_TESTS_CL_LAYER_DRIVER_H
 #define CLATTN_TESTS_CL_LAYER_DRIVER_H
 
@@ -20,7 +22,8 @@ struct _cl_device_id;
 // Reads the file, once, before anything else.
 void layer_driver_begin(void);
 
-// Whether the driver answers this question of a device, of a platform, or of a compiled kernel, which then has the answer.
+// Whether the driver answers this question of a device, of a platform, or of a compiled kernel,
+// which then has the answer.
 bool layer_driver_answer(bool of_platform, unsigned what, const void **bytes, size_t *count);
 void layer_driver_kernel_answer(unsigned what, void *to);
 // The type that the real driver is asked for; 0: the driver has no device of this one.

@@ -1,4 +1,5 @@
-// cl_layer_inside.h: what the files of the layer know of one another. The wrappers are cl_layer.c's.
+// cl_layer_inside.h: what the files of the layer know of one another. The wrappers are
+// cl_layer.c's.
 #ifndef CLATTN_TESTS_CL_LAYER_INSIDE_H
 #define CLATTN_TESTS_CL_LAYER_INSIDE_H
 
@@ -21,7 +22,8 @@ void layer_object_counts(struct layer_counts *counts);
 // Tell on stderr what was counted; a program that would have succeeded fails when anything is left.
 void layer_object_report_at_exit(void);
 
-// cl_layer_faults.c: the code that this call must fail with, LAYER_FAILED_EVENT only where `command`; else 0.
+// cl_layer_faults.c: the code that this call must fail with, LAYER_FAILED_EVENT only where
+// `command`; else 0.
 int layer_fault(const char *call, bool command);
 void layer_fault_arm(int nth, int code);
 struct layer_armed layer_fault_disarm(void);

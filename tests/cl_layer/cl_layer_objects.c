@@ -1,5 +1,6 @@
-// cl_layer_objects.c: every OpenCL object that a program holds, with the references that it took. An object's last
-// release removes it before the driver is asked, which may then give its address to the next.
+// cl_layer_objects.c: every OpenCL object that a program holds, with the references that it took.
+// An object's last release removes it before the driver is asked, which may then give its address
+// to the next.
 #define _DEFAULT_SOURCE // on_exit: only there is the exit status known
 #include "cl_layer/cl_layer_inside.h"
 

@@ -1,5 +1,6 @@
-// cl_layer_options.c: see cl_layer_options.h. CLATTN_LAYER_OPTIONS of the environment is added for what is built from source: by it
-// tests/look_again.sh has kernels compiled without optimising. The library's probes are left as they are: plans depend on their rates.
+// cl_layer_options.c: see cl_layer_options.h. CLATTN_LAYER_OPTIONS of the environment is added for
+// what is built from source: by it tests/look_again.sh has kernels compiled without optimising. The
+// library's probes are left as they are: plans depend on their rates.
 #define _POSIX_C_SOURCE 200809L
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl_icd.h>

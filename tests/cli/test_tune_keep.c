@@ -1,5 +1,5 @@
-// Fails when clattn tune says or keeps something wrong of a row: made-up runs, a machine that is noisy among them, in place of a bench.
-// Pure C.
+// Fails when clattn tune says or keeps something wrong of a row: made-up runs, a machine that is
+// noisy among them, in place of a bench. Pure C.
 #include "support/run_suite.h"
 #include "support/temporary_folder.h"
 

@@ -1,11 +1,13 @@
 #!/bin/sh
-# The fuzzers (fuzz_*.c) under libFuzzer, AddressSanitizer and UBSan, two at a time: the program's readers and its command
-# line, the cache's entries, and the API on an OpenCL device.
+# The fuzzers (fuzz_*.c) under libFuzzer, AddressSanitizer and UBSan, two at a time: the program's
+# readers and its command line, the cache's entries, and the API on an OpenCL device.
 #   sh tests/fuzz/check_fuzzers.sh [SECONDS] [TARGET...]     20 seconds each by default, of all
-# A fuzzer first runs its seeds, tests/fuzz/seeds/TARGET, alone; each whose name begins with "good" must be accepted. Then
-# it runs for its time. One line for each says executions, how many were accepted, and the lines of the files under test
-# that were reached, against a floor. An input that ends a fuzzer stays in build/fuzz/TARGET and is named. A run of up to a
-# minute begins as all such runs do, so that a change is judged by nearly the same inputs everywhere; a longer one goes its own way.
+# A fuzzer first runs its seeds, tests/fuzz/seeds/TARGET, alone; each whose name begins with "good"
+# must be accepted. Then it runs for its time. One line for each says executions, how many were
+# accepted, and the lines of the files under test that were reached, against a floor. An input that
+# ends a fuzzer stays in build/fuzz/TARGET and is named. A run of up to a minute begins as all such
+# runs do, so that a change is judged by nearly the same inputs everywhere; a longer one goes its
+# own way.
 set -u
 top=$(pwd)
 . tests/driver.sh
@@ -51,7 +53,8 @@ build() {
     done
     objects='' rules=$work/rules
     : >"$rules"
-    # The kernels first: they are megabytes of numbers, which keep one core busy while the other compiles the rest.
+    # The kernels first: they are megabytes of numbers, which keep one core busy while the other
+    # compiles the rest.
     for source in "$work/kernels.c" $(find src -name '*.c') tests/fuzz/fuzz.c tests/fuzz/fuzz_tool.c tests/fuzz/fuzz_device.c \
         tests/fuzz/fuzz_values.c tests/fuzz/fuzz_call*.c; do
         case $source in
@@ -100,7 +103,8 @@ tell_crash() {
     fail "$1: stopped on ${found:-an input that was not kept}; its log is $2"
 }
 
-# One run, and once more where the leak checker itself gave up (look_again.sh), with no finding.   $1 log, then the command
+# One run, and once more where the leak checker itself gave up (look_again.sh), with no finding.
+# $1 log, then the command
 fuzz() {
     said=$1
     shift
@@ -130,8 +134,8 @@ run() {
     [ "$1" = mods ] && grep -ohE '"[A-Za-z_0-9]+"' "$top"/src/lib/attention/mods/mod_words.c >"$place/dictionary" &&
         set -- "$@" -dict="$place/dictionary"
     [ "$1" = options ] && make_dictionary >"$place/dictionary" && set -- "$@" -dict="$place/dictionary"
-    # Leaks are looked for at the end: drivers keep memory after each run. A call takes many bytes. In one
-    # order, so that the kernels of the seeds are the same in both runs.
+    # Leaks are looked for at the end: drivers keep memory after each run. A call takes many bytes.
+    # In one order, so that the kernels of the seeds are the same in both runs.
     [ "$1" = api ] && set -- "$@" -detect_leaks=0 -len_control=0 -shuffle=0
     [ "$seconds" -le 60 ] && set -- "$@" -seed=1
     # A long run may compile more of them.
@@ -169,7 +173,8 @@ make_dictionary() {
 }
 
 if [ "${1:-}" = --one ]; then
-    # There are two places and an odd number of fuzzers: in a short run the slowest takes what is left.
+    # There are two places and an odd number of fuzzers: in a short run the slowest takes what is
+    # left.
     [ "$2" = api ] && [ "$seconds" -le 60 ] && seconds=$((2 * seconds))
     run "$2"
     exit

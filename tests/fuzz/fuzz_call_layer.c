@@ -237,7 +237,8 @@ bool fuzz_linear(fuzz_bytes *b) {
     const fuzz_sizes l = fuzz_letters(b);
     const int64_t n = l.n_q, k = l.n_kv, m = l.d;
     const clattn_type x = fuzz_float_type(b), of_w = fuzz_below(b, 3) ? x : fuzz_float_type(b);
-    // What follows it, and whether w lies in blocks, by its sizes, so that seeds keep their meaning.
+    // What follows it, and whether w lies in blocks, by its sizes, so that seeds keep their
+    // meaning.
     const uint64_t un = (uint64_t)n, um = (uint64_t)m;
     const unsigned follows = (unsigned)((3 * un + 5 * (uint64_t)k + um) % 8);
     const bool in_blocks = k % 32 == 0 && k > 0 && (un + um) % 3 == 0;

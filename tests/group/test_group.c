@@ -1,6 +1,6 @@
-// test_group.c: a group of devices gives what one gives, for every option and however the work is dealt; by two platforms where there
-// are two. Leaves out the planner alone (test_group_deal.c), what the header promises besides (test_group_promises.c), and failures
-// (test_group_faults.c).
+// test_group.c: a group of devices gives what one gives, for every option and however the work is
+// dealt; by two platforms where there are two. Leaves out the planner alone (test_group_deal.c),
+// what the header promises besides (test_group_promises.c), and failures (test_group_faults.c).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "verification/sets/pairs.h"
 #include "group/group_fixture.h"
 
-// ------------------------------------------------------------------------------------------ every option
+// ----------------------------------------------------------------------------- every option
 
 #define SEED 1
 #define LEAST 4 // calls of each way to deal
@@ -22,7 +22,8 @@ static struct pairs arrays[ARRAYS];
 static struct chosen { int array, row; } * chosen;
 static int chosen_count;
 
-// What can be dealt of a case: nothing, heads, rows besides, keys besides (clattn_group_attention_params).
+// What can be dealt of a case: nothing, heads, rows besides, keys besides
+// (clattn_group_attention_params).
 enum { WHOLE, HEADS, ROWS, KEYS, CLASSES };
 static const int most[ARRAYS][CLASSES] = {{1, 2, 2, 1}, {1, 2, 0, 4}};
 
@@ -79,7 +80,8 @@ static bool open_arrays(bool all) {
     return chosen_count > 0;
 }
 
-// The covering array has few whose keys can be dealt: what counts keys and rows from the first, in every way.
+// The covering array has few whose keys can be dealt: what counts keys and rows from the first, in
+// every way.
 static const char *const keys_cases[] = {
     "attend-f32-b2-h4-hkv2-n70-nkv300-d16-causal-lse-softcap5-window40:9-alibi-sinks",
     "attend-f32-b2-h4-hkv2-n70-nkv300-d16-full-lse-maskbhqk-bias1hqk-qlen70:9-kvlen300:70",
@@ -101,7 +103,8 @@ START_TEST(keys_agree) {
     struct case_data *data = group_case(keys_cases[_i]);
     struct test_case test = data->test;
     group_assert_deals(group_of(2), &test);
-    test.layout = LAYOUT_SCATTERED; // each tensor lies somehow, with other last strides where it may
+    // each tensor lies somehow, with other last strides where it may
+    test.layout = LAYOUT_SCATTERED;
     group_assert_deals(group_of(2), &test);
     case_free(data);
 }

@@ -1,5 +1,6 @@
-// test_group_deal.c: how a group deals a call, without a device: every unit goes to somebody and to nobody else, in proportion to the
-// rates, along the axis that keeps all busy; pieces are whole units.
+// test_group_deal.c: how a group deals a call, without a device: every unit goes to somebody and to
+// nobody else, in proportion to the rates, along the axis that keeps all busy; pieces are whole
+// units.
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,8 @@ static deal_axis choose(const deal_problem *p, clattn_deal wanted, const double 
     return axis;
 }
 
-// Boxes of all units, counted: each element of [B, H, rows, keys] of a small problem is in one of them.
+// Boxes of all units, counted: each element of [B, H, rows, keys] of a small problem is in one of
+// them.
 static void assert_covers(const deal_problem *p, const deal_axis *axis, const int64_t *cuts, int count) {
     const int64_t *n = p->size, all = n[0] * n[1] * n[2] * n[3];
     unsigned char *seen = calloc((size_t)all, 1);
@@ -137,7 +139,8 @@ START_TEST(axes) {
 }
 END_TEST
 
-// Halves cover the box, down to one unit of what may be cut, and keep a key/value head's rows together as long as they can.
+// Halves cover the box, down to one unit of what may be cut, and keep a key/value head's rows
+// together as long as they can.
 START_TEST(halves) {
     const deal_problem p = problem_of(3, 8, 4, 70, 200);
     box stack[1024] = {cla_deal_whole(&p)};

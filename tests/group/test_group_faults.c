@@ -1,5 +1,6 @@
-// test_group_faults.c: every OpenCL call under a group's call fails in turn (the layer, cl_layer.h): the other device takes the work
-// over, once, and it is reported; where all fail there is an error, and the caller's memory is as it was.
+// test_group_faults.c: every OpenCL call under a group's call fails in turn (the layer,
+// cl_layer.h): the other device takes the work over, once, and it is reported; where all fail there
+// is an error, and the caller's memory is as it was.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,8 @@
 #define GRADIENTS_CASE "backward-f32-b1-h2-n40-nkv300-d16-causal"
 static const clattn_deal deals[] = {CLATTN_DEAL_ROWS, CLATTN_DEAL_KEYS, CLATTN_DEAL_HEADS, CLATTN_DEAL_ROWS};
 #define OF_ATTENTION 3 // of those
-// None is a kernel's fault: of such a failure the member would do its share by another kernel (clattn_context_unfit).
+// None is a kernel's fault: of such a failure the member would do its share by another kernel
+// (clattn_context_unfit).
 static const int codes[] = {CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_INVALID_MEM_OBJECT,
                             CL_INVALID_EVENT_WAIT_LIST, LAYER_FAILED_EVENT};
 #define CODES ((int)(sizeof codes / sizeof codes[0]))

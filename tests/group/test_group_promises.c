@@ -1,5 +1,6 @@
-// test_group_promises.c: what group.h promises besides right results: the same bits of the same shares, memory that is kept to,
-// plans, reports, refusals that write nothing, cancelling, and threads. Leaves out failures (test_group_faults.c).
+// test_group_promises.c: what group.h promises besides right results: the same bits of the same
+// shares, memory that is kept to, plans, reports, refusals that write nothing, cancelling, and
+// threads. Leaves out failures (test_group_faults.c).
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +33,8 @@ START_TEST(same_bits) {
 }
 END_TEST
 
-// Shares, pieces and bytes are those that the plan says; they add up to all of the work; by shares the largest gets the most.
+// Shares, pieces and bytes are those that the plan says; they add up to all of the work; by shares
+// the largest gets the most.
 START_TEST(reports) {
     struct case_data *data = group_case(_i < 4 ? CASE : GRADIENTS_CASE);
     const clattn_deal deal = deals[_i % 4];
@@ -253,7 +255,8 @@ START_TEST(gradients_refused) {
 }
 END_TEST
 
-// No rows, no keys, neither, nothing at all: what is a sum is 0 then, but for sinks of rows that have no key.
+// No rows, no keys, neither, nothing at all: what is a sum is 0 then, but for sinks of rows that
+// have no key.
 START_TEST(gradients_of_nothing) {
     for (int n = 0; n < 4; n++) {
         const int64_t b = n == 3 ? 0 : 1, rows = n == 0 || n == 2 ? 0 : 3, keys = n == 1 || n == 2 ? 0 : 5;
@@ -420,7 +423,8 @@ START_TEST(threads) {
 }
 END_TEST
 
-// What the caches of a case hold after one device's call, or after a group's without its query rows; the caller frees them.
+// What the caches of a case hold after one device's call, or after a group's without its query
+// rows; the caller frees them.
 static double *fill_caches(struct case_data *data, clattn_deal deal, bool rows, size_t *count) {
     struct case_arrays arrays;
     struct case_group host;
@@ -447,7 +451,8 @@ static double *fill_caches(struct case_data *data, clattn_deal deal, bool rows, 
     return all;
 }
 
-// New rows are written where no query row is there to look at them, too, however the call was to be dealt.
+// New rows are written where no query row is there to look at them, too, however the call was to be
+// dealt.
 START_TEST(new_rows_alone) {
     static const char *const names[] = {"attend-f32-b2-h4-hkv2-n3-nkv37-d16-causal-append3",
                                         "attend-f16-b2-h4-hkv2-n3-nkv37-d16-causal-kvi8-kvlen37:9-append3",

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Each kernel compiles alone, as clang's OpenCL C 1.2, with its default knobs and with others, without a warning.
+# Each kernel compiles alone, as clang's OpenCL C 1.2, with its default knobs and with others,
+# without a warning.
 #   $1 N: one text in N, 1 by default
 set -eu
 clang=$(command -v clang || command -v clang-14) || { echo "no clang"; exit 77; }
@@ -7,9 +8,9 @@ knobs=$(mktemp -d)
 trap 'rm -rf "$knobs"' EXIT
 mkdir "$knobs/base"
 python3 cl/embed.py --knobs "$knobs/base/knobs.clh"
-# What is only parsed is written down here, the knobs as macros before the kernel, and parsed at the end: clang takes longer to start than
-# for a kernel.   $1 lint, or refuse for knobs that a kernel cannot do, which must not build into a wrong one; $2 options; then knobs,
-# more options and kernels
+# What is only parsed is written down here, the knobs as macros before the kernel, and parsed at the
+# end: clang takes longer to start than for a kernel.   $1 lint, or refuse for knobs that a kernel
+# cannot do, which must not build into a wrong one; $2 options; then knobs, more options and kernels
 texts=0 share=${1:-1}
 put() {
     put_place=$knobs/$1 put_options=$2 put_macros="// $*
@@ -37,7 +38,8 @@ lint() { put lint "$spir" "$@"; }
 # Inline assembly of x86 is linted for x86.
 lint_x86() { put lint "-cl-std=CL1.2 -target x86_64-linux-gnu -mavx512f -mavx512bw -Wno-psabi" "$@"; }
 refuse() { put refuse "$spir" "$@"; }
-# All texts of a folder, a process for a hundred of them: clang's own, whose arguments the driver says.   $1 folder, named by the options
+# All texts of a folder, a process for a hundred of them: clang's own, whose arguments the driver
+# says.   $1 folder, named by the options
 parse() {
     # shellcheck disable=SC2086
     eval "set -- \"\$1\" $("$clang" -### -x cl ${1##*/} -Xclang -finclude-default-header -fsyntax-only -Wall -Wno-unused-function -Werror -Icl -I"$knobs" \
@@ -57,15 +59,16 @@ parse_all() {
         done
     done
 }
-# Unoptimised, every helper is linked by its name: one that is `inline` alone has no definition to link with. OpenCL's own
-# functions have mangled names, LLVM's a prefix.
+# Unoptimised, every helper is linked by its name: one that is `inline` alone has no definition to
+# link with. OpenCL's own functions have mangled names, LLVM's a prefix.
 link() {
     code=$("$clang" -x cl -cl-std=CL1.2 -target "$1" -Xclang -cl-ext=+cl_khr_fp16 -Xclang -finclude-default-header -Wno-everything -O0 \
         -emit-llvm -S -o - \
         -Icl -I"$knobs" "$2") || exit 1
     undefined=$(echo "$code" | sed -n 's/^declare .*@\([A-Za-z0-9_.]*\)(.*/\1/p' | grep -v -e '^_Z' -e '^llvm[.]' || true)
     [ -z "$undefined" ] || { echo "$2 for $1: no definition of" $undefined; exit 1; }
-    # A CPU without the instruction has a function for each lane (lanes.clh); decode_groups is for devices that are no CPU.
+    # A CPU without the instruction has a function for each lane (lanes.clh); decode_groups is for
+    # devices that are no CPU.
     case $1:$2 in
     *:cl/tiles/decode_groups.cl | nvptx*) ;;
     *) ! echo "$code" | grep -q '^declare .*@_Z3fma' ||
@@ -106,7 +109,8 @@ for how in "-DTYPE_KV=4 -DSCALE_GROUP=1" "-DTYPE_KV=11 -DSCALE_GROUP=32 -DTYPE_S
     # shellcheck disable=SC2086
     for way in 1 2; do lint_x86 $how -DDOT_I8=$way cl/linear/linear_lanes.cl; done
 done
-# Tiles of AMX are not run here: their text must become the instructions of a CPU that has them, none with a vector in an operand.
+# Tiles of AMX are not run here: their text must become the instructions of a CPU that has them,
+# none with a vector in an operand.
 for kernel in probe_amx flash_matrix backward_matrix; do
     lint_x86 -march=sapphirerapids -DMATRIX_ENGINE=2 -DSCORE_OPS=15 -DHEAD_DIM=77 cl/*/$kernel.cl
     tiles=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 \
@@ -128,7 +132,8 @@ for kernel in "probe_amx 0" "flash_matrix 4"; do
         { echo "$1 over int8: fewer products of tiles"; exit 1; }
     [ "$2" != 0 ] || ! echo "$tiles" | grep -q tdpbf16ps || { echo "$1: products of bfloat16 in a probe of bytes"; exit 1; }
 done
-# A compiler that is not known to take inline assembly gets none, whatever its CPU has (src/lib/device/defects.c).
+# A compiler that is not known to take inline assembly gets none, whatever its CPU has
+# (src/lib/device/defects.c).
 for kernel in lanes/decode_lanes lanes/flash_lanes linear/linear_few_lanes matrix/flash_matrix; do
     for told in "-DNO_ASSEMBLY 0" "-DLANES=16 1"; do
         "$clang" -E -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids ${told% *} -DLANES=16 -DTYPE_Q=1 -DTYPE_KV=1 \
@@ -137,7 +142,8 @@ for kernel in lanes/decode_lanes lanes/flash_lanes linear/linear_few_lanes matri
             { echo "$kernel, ${told% *}: inline assembly is not as it should be"; exit 1; }
     done
 done
-# Explicit positions, of one axis and of three; cosines and sines of the caller's; keys of int8 that are turned.
+# Explicit positions, of one axis and of three; cosines and sines of the caller's; keys of int8 that
+# are turned.
 for positions in 1 2 3; do
     lint -DPOSITIONS=$positions cl/steps/rope.cl
     lint -DPOSITIONS=$positions -DCACHED=1 -DTYPE_BIAS=1 cl/steps/rope.cl
@@ -162,7 +168,8 @@ for terms in "4 -DTYPE_Q=2 -DTYPE_KV=2" "12 -DTYPE_Q=2" "12 -DTYPE_KV=2" "24"; d
     [ "$found" -ge "${terms%% *}" ] && [ $((found % ${terms%% *})) -eq 0 ] ||
         { echo "linear_matrix $options: $found products of tiles"; exit 1; }
 done
-# SSE has no fused instruction, AVX2 has: what is there stands in the machine code, and never a call.
+# SSE has no fused instruction, AVX2 has: what is there stands in the machine code, and never a
+# call.
 for level in "v2 mulps" "v3 vfmadd"; do
     found=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=x86-64-${level% *} -Wno-everything -Xclang \
         -finclude-default-header -O2 -S -o - \
@@ -183,7 +190,8 @@ lint cl/probes/probe_tiles.cl
 for lanes in 4 8 16; do lint -DLANES=$lanes cl/probes/probe_lanes.cl; done
 refuse -DKEY_BLOCK=3 cl/probes/probe_lanes.cl
 refuse -DLANES=8 -DHEAD_DIM_V=7 cl/probes/probe_lanes.cl
-# Kernels by what they have: all; those of attention, which keys and options of a score reach; and of those the ones of any type.
+# Kernels by what they have: all; those of attention, which keys and options of a score reach; and
+# of those the ones of any type.
 found() { [ "$(echo "$2" | wc -w)" -ge "$1" ] || { echo "found too few kernels to check: $2"; exit 1; }; }
 kernels=$(ls cl/*/*.cl | grep -v probe_)
 attention=$(grep -lE '(FUSED|SCORE|KV_KEY)_ARGUMENTS' cl/*/*.cl | grep -v -e /layer_ -e /block_mask -e /matrix_pack)
@@ -208,7 +216,8 @@ done
 for kernel in cl/portable/scores.cl $any_type; do
     for type in 4 6 7; do lint -DTYPE_KV=$type -DHEAD_DIM=77 -DHEAD_DIM_V=33 "$kernel"; done
 done
-# Scales of groups, of 16 bits, with zero points, and numbers of 4 bits; of whole 32 numbers, and where there are scales.
+# Scales of groups, of 16 bits, with zero points, and numbers of 4 bits; of whole 32 numbers, and
+# where there are scales.
 for kernel in $any_type; do
     lint -DTYPE_KV=11 -DSCALE_GROUP=32 -DSCALE_GROUP_V=64 -DTYPE_SCALE=1 "$kernel"
     lint -DTYPE_KV=4 -DTYPE_V=12 -DSCALE_GROUP=1 -DSCALE_GROUP_V=32 -DTYPE_SCALE=2 -DZEROS=2 -DPAST=1 "$kernel"
@@ -257,8 +266,8 @@ for refused in -DTYPE_Q=1 -DTYPE_KV=0 -DTYPE_OUT=1 -DLANES=8 -DROW_VECTORS=3 -DT
     -DPAGED=1 -DWEIGHTS=1; do
     refuse $refused cl/matrix/backward_matrix.cl
 done
-# Its products of two by two tiles, those of scores, of dV and dK, and of dQ: as many loads of operands as products, and those of sums
-# outside of the loop over steps.
+# Its products of two by two tiles, those of scores, of dV and dK, and of dQ: as many loads of
+# operands as products, and those of sums outside of the loop over steps.
 found=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 -S -o - \
     -Wno-pass-failed -DMATRIX_ENGINE=2 -DDOT_BF16=1 -DROW_VECTORS=4 -DKEY_BLOCK=4 -DTILE_KV=256 -Icl -I"$knobs" cl/matrix/backward_matrix.cl)
 products=$(echo "$found" | grep -c tdpbf16ps)
@@ -342,7 +351,8 @@ for kernel in decode_rows convert linear_rows linear_lanes ragged; do refuse -DR
     echo 1) cl/*/$kernel.cl; done
 refuse -DTYPE_KV=1 cl/matrix/flash_matrix.cl
 refuse -DTYPE_KV=1 cl/matrix/matrix_pack.cl
-# Over int8: every type of queries and results, ways to find a row, options; no other types, and no scales of groups.
+# Over int8: every type of queries and results, ways to find a row, options; no other types, and no
+# scales of groups.
 for type in 0 1 2; do
     for place in PAST PAGED RAGGED; do
         lint -D$place=1 -DTYPE_KV=4 -DTYPE_Q=$type -DTYPE_OUT=$type -DSCORE_OPS=1167 -DDROPOUT=1 -DHEAD_DIM=77 -DHEAD_DIM_V=33 \
@@ -371,8 +381,8 @@ refuse -DREDUCTION_TILE=1056 cl/linear/linear_matrix.cl
 refuse -DHEAD_DIM=257 cl/matrix/flash_matrix.cl
 refuse -DTILE_KV=48 cl/matrix/flash_matrix.cl
 refuse -DMATRIX_ENGINE=3 cl/matrix/flash_matrix.cl
-# Fragments, on the emulation; and as PTX, whose products are then there: for a tile of 64 keys and heads of 64 or 128 numbers 64 or 128 in
-# a warp of 16 rows.
+# Fragments, on the emulation; and as PTX, whose products are then there: for a tile of 64 keys and
+# heads of 64 or 128 numbers 64 or 128 in a warp of 16 rows.
 fragments=cl/fragments/flash_fragments.cl
 for type in 1 2; do
     for place in DROPOUT PAST PAGED RAGGED; do
@@ -414,7 +424,8 @@ for refused in "-DTYPE_Q=0" "-DTYPE_Q=0 -DTYPE_KV=0 -DTERMS=2" "-DTYPE_Q=1 -DTYP
     # shellcheck disable=SC2086
     refuse $refused $fragments
 done
-# Projections: 64 products of a warp for a chunk of 32 numbers, in the loop over whole chunks and in that over others.
+# Projections: 64 products of a warp for a chunk of 32 numbers, in the loop over whole chunks and in
+# that over others.
 fragments=cl/linear/linear_fragments.cl
 for type in 1 2; do
     for engine in 3 5 6 7 8 9; do

@@ -1,11 +1,13 @@
 #!/bin/sh
-# Every kernel on small cases under Oclgrind, which sees reads and writes out of bounds, data races and barriers that
-# not all work-items reach. Its exit status is 0 even then: the log must be empty.   $1 build folder; $2 some: each family has one
-# in 32 of the cases, in turns, projections one in 6, matrix engines and gradients one in 8
+# Every kernel on small cases under Oclgrind, which sees reads and writes out of bounds, data races
+# and barriers that not all work-items reach. Its exit status is 0 even then: the log must be empty.
+# $1 build folder; $2 some: each family has one in 32 of the cases, in turns, projections one in 6,
+# matrix engines and gradients one in 8
 set -eu
 command -v oclgrind >/dev/null || { echo "no oclgrind"; exit 77; }
-# Unoptimised: it then sees every access as written, and does not meet a hint that clang's inliner leaves where a function
-# returned a struct (llvm.experimental.noalias.scope.decl), which Oclgrind 21.10 does not know.
+# Unoptimised: it then sees every access as written, and does not meet a hint that clang's inliner
+# leaves where a function returned a struct (llvm.experimental.noalias.scope.decl), which Oclgrind
+# 21.10 does not know.
 export OCLGRIND_BUILD_OPTIONS=-cl-opt-disable
 log=$(mktemp)
 status=0
@@ -20,7 +22,8 @@ grind() {
         status=1
     fi
 }
-# The rows of tests/families.def, those of one run together: Oclgrind calls itself a CPU, so that lanes kernels run there, too.
+# The rows of tests/families.def, those of one run together: Oclgrind calls itself a CPU, so that
+# lanes kernels run there, too.
 table=tests/families.def
 runs=$(sed -n 's/^OCLGRIND("\([^"][^"]*\)", "\([^"]*\)".*/\1 \2/p' $table | sort -u)
 [ "$(echo "$runs" | wc -l)" -ge 10 ] || { echo "found too few runs"; exit 1; }

@@ -1,5 +1,6 @@
-// test_codes.c: every finite code of float8, and subnormal float16 numbers of either sign, come out as what they are: one key, whose
-// value is the result. On a driver that flushes them (cl_layer/drivers/mali.driver) they do so, too.
+// test_codes.c: every finite code of float8, and subnormal float16 numbers of either sign, come out
+// as what they are: one key, whose value is the result. On a driver that flushes them
+// (cl_layer/drivers/mali.driver) they do so, too.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
-// test_oclgrind.c: one small case of every kernel path, for running under Oclgrind, which sees races,
-// divergent barriers and one element too far where a CPU driver sees nothing. Buffers end with their views
-// for that. Leaves out everything that needs more than some thousand multiplications a case. Run it with
-// OCLGRIND_LOG set to a file and require that file to stay empty: Oclgrind's own exit status is 0 whatever it
-// finds.
+// test_oclgrind.c: one small case of every kernel path, for running under Oclgrind, which sees
+// races, divergent barriers and one element too far where a CPU driver sees nothing. Buffers end
+// with their views for that. Leaves out everything that needs more than some thousand
+// multiplications a case. Run it with OCLGRIND_LOG set to a file and require that file to stay
+// empty: Oclgrind's own exit status is 0 whatever it finds.
 #include "support/harness.h"
 #include "support/case_list.h"
 #include "verification/reference/random.h"
@@ -71,7 +71,8 @@ START_TEST(sums_of_weights) {
 }
 END_TEST
 
-// Keys of float32, of int8, and of blocks of which one has columns that turn and others; one item's stay.
+// Keys of float32, of int8, and of blocks of which one has columns that turn and others; one item's
+// stay.
 START_TEST(shifted_keys) {
     static const clattn_type types[] = {CLATTN_TYPE_F32, CLATTN_TYPE_I8, CLATTN_TYPE_Q4_0};
     static const int32_t deltas[] = {-3, 0}, lengths[] = {2, 3};
@@ -124,8 +125,8 @@ START_TEST(merge) {
 }
 END_TEST
 
-// With a row that names linear_matrix: packed by the caller and by the call, one product and several, RoPE, numbers that go to
-// multiply-adds, no element too far.
+// With a row that names linear_matrix: packed by the caller and by the call, one product and
+// several, RoPE, numbers that go to multiply-adds, no element too far.
 START_TEST(on_tiles) {
     static const char *const names[] = {
         "linear-bf16-b2-h1-n5-d20-m9-full-biases",
@@ -151,7 +152,8 @@ START_TEST(on_tiles) {
 }
 END_TEST
 
-// With a row that names linear_fragments: tails of rows, columns and the reduction, RoPE, and rows that are not aligned.
+// With a row that names linear_fragments: tails of rows, columns and the reduction, RoPE, and rows
+// that are not aligned.
 START_TEST(on_fragments) {
     static const char *const names[] = {"linear-bf16-b2-h1-n5-d20-m9-full-biases",
                                         "linear-f16-b1-h1-n33-d72-m34-full",

@@ -1,6 +1,7 @@
-// test_small_numbers.c: kernels that multiply integers, at the ends of float32's range: queries, values and x too small for integers,
-// beside scales that make up for it, and scales of keys that are large. Results, log-sum-exp and projections are those of float64. Leaves
-// out numbers that are not finite (cases/integers.txt).
+// test_small_numbers.c: kernels that multiply integers, at the ends of float32's range: queries,
+// values and x too small for integers, beside scales that make up for it, and scales of keys that
+// are large. Results, log-sum-exp and projections are those of float64. Leaves out numbers that are
+// not finite (cases/integers.txt).
 #include "support/harness.h"
 
 #include <math.h>
@@ -12,8 +13,8 @@
 
 enum { HEADS = 2, KEYS = 70, SIZE = 64, MOST_ROWS = 40, OUT = 48 };
 
-// Powers of two: what queries, scales of keys, and scales of values are multiplied by. Scores and weights stay as they are but in the
-// last two, whose scores have one largest key.
+// Powers of two: what queries, scales of keys, and scales of values are multiplied by. Scores and
+// weights stay as they are but in the last two, whose scores have one largest key.
 static const int powers[][3] = {{0, 0, 0},         {-60, 60, 0}, {-97, 97, 0},   {-104, 104, 0},
                                 {-122, 120, 0},    {0, 0, -100}, {0, 0, -108},   {0, 0, -118},
                                 {-110, 110, -110}, {0, 96, 0},   {-40, 40, -104}};

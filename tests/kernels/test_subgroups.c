@@ -1,5 +1,6 @@
-// test_subgroups.c: kernels with sub-groups of each size that the device has, in each of its spellings and where no size can be
-// asked for: the plan says that they are used, and results agree with the reference. The probes are test_probe.c's.
+// test_subgroups.c: kernels with sub-groups of each size that the device has, in each of its
+// spellings and where no size can be asked for: the plan says that they are used, and results agree
+// with the reference. The probes are test_probe.c's.
 #include "support/case_assert.h"
 #include "support/harness.h"
 
@@ -10,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-// Partial sums of a score that meet in a sub-group, half there and half in local memory, and of rows that are not aligned; a
-// pass of two rows, with much of what can hide a key.
+// Partial sums of a score that meet in a sub-group, half there and half in local memory, and of
+// rows that are not aligned; a pass of two rows, with much of what can hide a key.
 static const char *const cases[] = {
     "decode-f32-b1-h4-hkv1-n1-nkv150-d128-full-decode-lse",
     "decode-f16-b1-h2-hkv1-n1-nkv150-d96-full-decode-lse-splits2",
@@ -77,8 +78,8 @@ START_TEST(each_size_and_spelling) {
 }
 END_TEST
 
-// A kernel without sub-groups asks for the size whose work-items have the most registers, where one can be asked for: what
-// devices that are no CPU get, executed on one that is.
+// A kernel without sub-groups asks for the size whose work-items have the most registers, where one
+// can be asked for: what devices that are no CPU get, executed on one that is.
 #define COMPILED_SIZE 0x410A // CL_KERNEL_COMPILE_SUB_GROUP_SIZE_INTEL
 typedef cl_int CL_API_CALL sub_group_info(cl_kernel, cl_device_id, cl_uint, size_t, const void *, size_t,
                                           void *, size_t *);

@@ -1,5 +1,6 @@
-// test_tiles.c: the kernels of AMX as they are, on a CPU that need not have it: tile_trap.h does what its instructions
-// should. The probe proves the engine, the planner takes it, results are right. Uses the library's internals.
+// test_tiles.c: the kernels of AMX as they are, on a CPU that need not have it: tile_trap.h does
+// what its instructions should. The probe proves the engine, the planner takes it, results are
+// right. Uses the library's internals.
 #include "args/args.h"
 #include "support/case_assert.h"
 #include "probe/probe.h"
@@ -10,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Whole tiles, tails of every kind, grouped heads, options, ranges of keys, NaN that is hidden and that is seen.
+// Whole tiles, tails of every kind, grouped heads, options, ranges of keys, NaN that is hidden and
+// that is seen.
 static const char *const cases[] = {
     "attend-bf16-b1-h1-n32-nkv64-d64-full-flash-lse",
     "attend-bf16-b2-h4-hkv2-n40-nkv70-d41-dv23-causal-flash-lse-alibi",
@@ -23,7 +25,8 @@ static const char *const cases[] = {
 };
 #define CASES ((int)(sizeof cases / sizeof cases[0]))
 
-// Over int8: the same, every type of queries, scales that are no numbers, rows in pages, behind a past and of sequences.
+// Over int8: the same, every type of queries, scales that are no numbers, rows in pages, behind a
+// past and of sequences.
 static const char *const integers[] = {
     "attend-bf16-b1-h1-n32-nkv64-d64-full-flash-kvi8-lse",
     "attend-bf16-b2-h4-hkv2-n40-nkv70-d41-dv23-causal-flash-kvi8-lse-alibi",
@@ -48,7 +51,8 @@ static const char *const gradients[] = {
 };
 #define GRADIENT_CASES ((int)(sizeof gradients / sizeof gradients[0]))
 
-// Projections: one product, six, three of either side; tails of rows, columns and reduction; heads that are split and turned.
+// Projections: one product, six, three of either side; tails of rows, columns and reduction; heads
+// that are split and turned.
 static const char *const projections[] = {
     "linear-bf16-b2-h1-n18-d45-m70-full-biases",
     "linear-bf16-b1-h1-n33-d64-m64-full-packed",
@@ -88,7 +92,8 @@ START_TEST(probed) {
 }
 END_TEST
 
-// A CPU without tiles of bytes says so, and this probe does not apply; what the trap does is right, and fast is not asked.
+// A CPU without tiles of bytes says so, and this probe does not apply; what the trap does is right,
+// and fast is not asked.
 static void prove_bytes(clattn_context *of) {
     probe_rate rates[PROBE_COUNT] = {{0}};
     bool answered = false;
@@ -224,8 +229,9 @@ START_TEST(slow) {
 }
 END_TEST
 
-// One thread alone computes: the compiler inside PoCL catches illegal instructions, too, and gives the handler that was there
-// back on the first one; until then another thread's would end the process.
+// One thread alone computes: the compiler inside PoCL catches illegal instructions, too, and gives
+// the handler that was there back on the first one; until then another thread's would end the
+// process.
 int main(void) {
     const TTest *const first[] = {probed, bytes_probed, slow, small_products, NULL};
     Suite *suite = suite_create("tiles");

@@ -20,7 +20,8 @@ static _Thread_local struct {
 } engine;
 static atomic_long products, byte_products;
 
-// An instruction: Intel's Software Developer's Manual, volume 2, sections 2.1.5 (ModR/M, SIB) and 2.3.5 (VEX).
+// An instruction: Intel's Software Developer's Manual, volume 2, sections 2.1.5 (ModR/M, SIB) and
+// 2.3.5 (VEX).
 typedef struct instruction {
     int opcode, prefix, reg, rm, third; // prefix: 0 none, 2 F3, 3 F2; third: VEX.vvvv
     bool memory;
@@ -92,7 +93,8 @@ static float number(const unsigned char *row, int n) {
     return flushed(x);
 }
 
-// TDPBF16PS: even and odd numbers in sums of their own, which are then added. Products are exact in float64.
+// TDPBF16PS: even and odd numbers in sums of their own, which are then added. Products are exact in
+// float64.
 static void multiply(int c, int a, int b) {
     static _Thread_local double x[ROWS][2 * ROWS], y[ROWS][2 * ROWS];
     for (int r = 0; r < ROWS; r++)
@@ -153,7 +155,8 @@ static bool execute(const instruction *i) {
     return true;
 }
 
-// What is no tile instruction, or a wrong one, is executed again, and ends the process as it would have.
+// What is no tile instruction, or a wrong one, is executed again, and ends the process as it would
+// have.
 static void on_illegal(int signal_number, siginfo_t *info, void *context) {
     ucontext_t *u = context;
     instruction i = {0};

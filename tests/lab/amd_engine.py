@@ -1,7 +1,9 @@
-"""What instructions of memory and of matrix engines do on AMD's chips, by name; and `known`, all instructions of amd_machine.py.
+"""What instructions of memory and of matrix engines do on AMD's chips, by name; and `known`, all
+instructions of amd_machine.py.
 
-The layouts of the engines' operands: AMD, RDNA 3 and RDNA 4 instruction set architecture, "Wave Matrix Multiply Accumulate", and AMD's matrix
-instruction calculator for v_mfma_f32_32x32x8; apart from the macros of the kernels.
+The layouts of the engines' operands: AMD, RDNA 3 and RDNA 4 instruction set architecture, "Wave
+Matrix Multiply Accumulate", and AMD's matrix instruction calculator for v_mfma_f32_32x32x8; apart
+from the macros of the kernels.
 """
 import re
 
@@ -40,7 +42,8 @@ LOCAL = r"(?:(2|_2addr)(st64|_stride64)?)?_(b\d+|u16)(_d16)?(_hi)?$"
 
 
 def local_access(ins, pattern):
-    """(words of an access, 0 for a half; offsets; whether a load keeps the other half; whether it is the upper half)"""
+    """(words of an access, 0 for a half; offsets; whether a load keeps the other half; whether it
+    is the upper half)"""
     two, far, kind, keeps, high = form(ins, pattern)
     count = 0 if kind in ("u16", "b16") else WORDS[kind]
     offsets = [offset_of(ins, f"offset{k}", 4 * count * (64 if far else 1)) for k in (0, 1)] if two else [offset_of(ins)]
@@ -110,7 +113,8 @@ def exchange(ins):
     return do
 
 
-# Global memory. The runtime of clang's target lets it be at any place: an access that is no word's is here one of halves of words.
+# Global memory. The runtime of clang's target lets it be at any place: an access that is no word's
+# is here one of halves of words.
 def load_words(w, at, count):
     each = 2 if (at % np.uint64(4)).any() else 4
     return np.concatenate([w.buffers.load(at + np.uint64(k), each, "global memory") for k in range(0, 4 * count, each)], axis=1).view(np.uint32)
@@ -177,11 +181,13 @@ def numbers(w, place, count, kind, flushes):
 
 
 def matrix(ins):
-    """The product of a left operand of 32 rows (of 16) and a right one of as many columns, over 8 numbers (16), and what is added."""
+    """The product of a left operand of 32 rows (of 16) and a right one of as many columns, over 8
+    numbers (16), and what is added."""
     mfma, kind = ins.name.startswith("v_mfma"), "bf16" if "bf16" in ins.name else "f16"
     side, step, sums = (32, 8, 16) if mfma else (16, 16, 8)
     each = {"gfx11": 16, "gfx12": 8}.get(ins.chip[:5], 4)
-    # CDNA 2 makes 0 of subnormal numbers, of those that come and of those that go [PyTorch, "Numerical accuracy", on MI200].
+    # CDNA 2 makes 0 of subnormal numbers, of those that come and of those that go [PyTorch,
+    # "Numerical accuracy", on MI200].
     flushes = mfma and ins.chip == "gfx90a"
     out, left, right = vectors(ins, 0, sums), vectors(ins, 1, each // 2), vectors(ins, 2, each // 2)
     adds = register_of(ins.words[3]) and vectors(ins, 3, sums)

@@ -1,11 +1,14 @@
-"""Runs a kernel as clang compiles it for an AMD chip, from the text of its assembly: one work-group after the other, the waves of a group in
-turns from barrier to barrier. A register of work-items is a numpy vector of a wave's.
+"""Runs a kernel as clang compiles it for an AMD chip, from the text of its assembly: one work-group
+after the other, the waves of a group in turns from barrier to barrier. A register of work-items is
+a numpy vector of a wave's.
 
-What the kernel is started with stands in its descriptor and metadata ([LLVM] "User Guide for AMDGPU Backend": "Initial Kernel Execution State",
-"Code Object V5 Metadata"). What instructions do stands in amd_scalars.py, amd_vectors.py and amd_engine.py, written from AMD's guides to
-the instruction sets of CDNA 2, CDNA 3, RDNA 3 and RDNA 4: an instruction, or a word of one, that is in none is an error. Memory is
-ptx_memory.py's: no access outside of buffers, and none to local memory that another wave touched since the last barrier. Registers that
-were not written hold what no kernel can want. Waits, and what orders caches, are nothing here, where all is done at once.
+What the kernel is started with stands in its descriptor and metadata ([LLVM] "User Guide for AMDGPU
+Backend": "Initial Kernel Execution State", "Code Object V5 Metadata"). What instructions do stands
+in amd_scalars.py, amd_vectors.py and amd_engine.py, written from AMD's guides to the instruction
+sets of CDNA 2, CDNA 3, RDNA 3 and RDNA 4: an instruction, or a word of one, that is in none is an
+error. Memory is ptx_memory.py's: no access outside of buffers, and none to local memory that
+another wave touched since the last barrier. Registers that were not written hold what no kernel can
+want. Waits, and what orders caches, are nothing here, where all is done at once.
 """
 import re
 
@@ -47,7 +50,8 @@ def constant(word):
 
 
 class Instruction:
-    """A name, its operands and its notes, such as offset:16. Who makes something of a note takes it away: one that is left is not known."""
+    """A name, its operands and its notes, such as offset:16. Who makes something of a note takes it
+    away: one that is left is not known."""
 
     def __init__(self, text, chip):
         self.chip, self.notes = chip, {}
@@ -115,7 +119,8 @@ CONDITIONS = {"s_branch": lambda w: True, "s_cbranch_scc0": lambda w: not w.scc,
 
 
 class Kernel:
-    """What the text of an assembly says of a kernel. known: (text, chip) makes an instruction a function of a wave."""
+    """What the text of an assembly says of a kernel. known: (text, chip) makes an instruction a
+    function of a wave."""
 
     def __init__(self, text, name, chip, known):
         self.name, self.chip = name, chip

@@ -1,4 +1,6 @@
-"""What scalar instructions of AMD's chips do, by name, and scalar loads: functions of a wave (amd_machine.py). Numbers are Python's."""
+"""What scalar instructions of AMD's chips do, by name, and scalar loads: functions of a wave
+(amd_machine.py). Numbers are Python's.
+"""
 import re
 
 import numpy as np
@@ -49,7 +51,8 @@ def to_unsigned(x):
     return 0 if np.isnan(x) else int(min(max(float(x), 0.0), float(WORD)))
 
 
-# Each: bits of the result and of the operands, what is made of these, and what the condition becomes: of (result, operands), or nothing.
+# Each: bits of the result and of the operands, what is made of these, and what the condition
+# becomes: of (result, operands), or nothing.
 def nonzero(z, *_):
     return z != 0
 

@@ -1,6 +1,8 @@
-"""What vector instructions of AMD's chips do, by name: functions of a wave (amd_machine.py), over its work-items at once.
+"""What vector instructions of AMD's chips do, by name: functions of a wave (amd_machine.py), over
+its work-items at once.
 
-Approximations are exact here, and rounded to float32; where a chip makes 0 of subnormal numbers, so do they.
+Approximations are exact here, and rounded to float32; where a chip makes 0 of subnormal numbers, so
+do they.
 """
 import re
 
@@ -15,7 +17,8 @@ from ptx_text import PtxError
 LOW = np.uint64(0xffffffff)
 
 
-# Operands. Kinds: u and i of 32 bits, f of float32, h of float16 in the lower half, w the lower half itself, U and I of 64 bits.
+# Operands. Kinds: u and i of 32 bits, f of float32, h of float16 in the lower half, w the lower
+# half itself, U and I of 64 bits.
 def raw(word):
     """32 bits of each work-item."""
     found = register_of(word)
@@ -89,8 +92,9 @@ def as_bits(x):
 
 
 def target(ins, result, n=0):
-    """A function of a wave and a value. Results: of 32 bits or 64 (U); a float16 (h) or integer (w) of 16, beside which CDNA has 0 and RDNA
-    what was there; a float16 beside which that is on both (k)."""
+    """A function of a wave and a value. Results: of 32 bits or 64 (U); a float16 (h) or integer (w)
+    of 16, beside which CDNA has 0 and RDNA what was there; a float16 beside which that is on both
+    (k)."""
     place = ins.place(n, "v")
     if result == "U":
         def put(w, x):
@@ -271,7 +275,8 @@ COMPARES = {"lt": lambda x, y: x < y, "eq": lambda x, y: x == y, "le": lambda x,
 
 
 def in_class(x, classes):
-    """Of -inf, -normal, -subnormal, -0, and again from 0 to inf the bits 2 to 9; bits 0 and 1 are of NaN."""
+    """Of -inf, -normal, -subnormal, -0, and again from 0 to inf the bits 2 to 9; bits 0 and 1 are
+    of NaN."""
     size, negative = np.abs(x), np.signbit(x)
     bit = np.where(size == 0, 0, np.where(size < np.float32(2.0 ** -126), 1, np.where(np.isinf(x), 3, 2)))
     bit = np.where(negative, 5 - bit, 6 + bit).astype(np.uint32)
@@ -300,7 +305,8 @@ def exponent(x):
 
 
 def scale_for_division(ins):
-    """Where neither number nor their quotient is near an end of what float32 holds the number stays as it is."""
+    """Where neither number nor their quotient is near an end of what float32 holds the number stays
+    as it is."""
     put, out, x, d, n = target(ins, "f"), place_of_bits(ins.words[1]), *(source(a, "f") for a in ins.words[2:])
 
     def do(w):
@@ -393,7 +399,8 @@ def write_lane(ins):
 
 
 def permute_rows(ins):
-    """Each takes the word of a work-item of the other sixteen of its 32, whose number stands in four bits of 64."""
+    """Each takes the word of a work-item of the other sixteen of its 32, whose number stands in
+    four bits of 64."""
     put, n, low, high = target(ins, "u"), ins.place(1, "v"), number(ins.words[2], 1), number(ins.words[3], 1)
     from_all = choices(ins, "op_sel", 2, 0)[0] == 1
 
@@ -453,7 +460,8 @@ def one(ins):
 
 
 def vector_or_scalar(text, chip, others):
-    """The function of an instruction; others: patterns of names, and who makes the functions of those."""
+    """The function of an instruction; others: patterns of names, and who makes the functions of
+    those."""
     if " :: " in text:
         return both(text.split(" :: "), chip)
     ins = Instruction(text, chip)

@@ -1,8 +1,9 @@
 #!/bin/sh
-# Every kernel through the compilers of devices that are not here, with the knobs that the planner picks for them: one line
-# a target. See offline.py.   $1 build folder; --record writes the record and the table anew; names of targets: these alone
-# The compilers come from Debian and PyPI into the build folder (about 80 MB to load) and change nothing of the system, where
-# other drivers and another libclc may stand. CLATTN_INSTALL=off loads nothing. What is not to be had is skipped.
+# Every kernel through the compilers of devices that are not here, with the knobs that the planner
+# picks for them: one line a target. See offline.py.   $1 build folder; --record writes the record
+# and the table anew; names of targets: these alone The compilers come from Debian and PyPI into the
+# build folder (about 80 MB to load) and change nothing of the system, where other drivers and
+# another libclc may stand. CLATTN_INSTALL=off loads nothing. What is not to be had is skipped.
 set -u
 build=$(cd "$1" && pwd) || exit 2
 shift

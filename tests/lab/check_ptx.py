@@ -1,11 +1,13 @@
-"""NVIDIA's kernels without a GPU: clang makes PTX of them, and ptx_machine.py runs it, instruction by instruction, as the manual says.
-Intel's likewise: what is theirs alone, a sub-group's product, is an instruction among PTX's that does what the extension says.
+"""NVIDIA's kernels without a GPU: clang makes PTX of them, and ptx_machine.py runs it, instruction
+by instruction, as the manual says. Intel's likewise: what is theirs alone, a sub-group's product,
+is an instruction among PTX's that does what the extension says.
 
     python3 tests/lab/check_ptx.py [--names PATTERN]
 
-probe_fragments and probe_wgmma: numbers of which no row or column is like another, exact. flash_fragments and linear_fragments:
-attention and projections within the error budget of budget.c beside double precision, with numpy. Then each thing that the layouts need
-is broken, and must be seen. A line for each that fails; exit status 77 where clang or numpy is not there.
+probe_fragments and probe_wgmma: numbers of which no row or column is like another, exact.
+flash_fragments and linear_fragments: attention and projections within the error budget of budget.c
+beside double precision, with numpy. Then each thing that the layouts need is broken, and must be
+seen. A line for each that fails; exit status 77 where clang or numpy is not there.
 """
 import argparse
 import glob
@@ -28,7 +30,8 @@ except ImportError:
     sys.exit(77)
 import embed  # noqa: E402
 import ptx_text  # noqa: E402
-from fragment_calls import BF16, F16, F32, I8, PROBE_ITEMS, Call, Probe, Product, Wrong, changed, probe_number, stored  # noqa: E402
+# noqa: E402
+from fragment_calls import BF16, F16, F32, I8, PROBE_ITEMS, Call, Probe, Product, Wrong, changed, probe_number, stored
 from ptx_dpas import DPAS  # noqa: E402
 from ptx_machine import launch  # noqa: E402
 from ptx_memory import Buffers  # noqa: E402
@@ -45,8 +48,8 @@ MMA, WGMMA, DPAS_8, DPAS_16 = 3, 4, 8, 9  # MATRIX_ENGINE
 
 
 class Ptx:
-    """A device: clang, and the machine. `change`, a pattern and what stands in its place, may alter a kernel's text first; apart: see
-    ptx_machine.Machine."""
+    """A device: clang, and the machine. `change`, a pattern and what stands in its place, may alter
+    a kernel's text first; apart: see ptx_machine.Machine."""
     engine, rows, items, preludes, options = MMA, 16, 32, ("ptx_prelude",), ""
 
     def __init__(self, clang, folder, change=None, apart=False):
@@ -134,7 +137,8 @@ def probe_wgmma(kind):
     return lambda device: check_probe_wgmma(kind, device)
 
 
-# Tails of rows and keys, of a head that is no whole line and of one that is; rows that see nothing; infinities that few rows see.
+# Tails of rows and keys, of a head that is no whole line and of one that is; rows that see nothing;
+# infinities that few rows see.
 CASES = {
     "probe f16": probe(F16),
     "probe bf16": probe(BF16),
@@ -182,7 +186,8 @@ CASES = {
                                  strange=[(0, 3, 5, np.inf), (0, 17, 70, np.nan), (0, 4, 1, 2.0 ** 60)]),
 }
 
-# What is broken, in which case, and how: a pattern of the kernel's text, what stands in its place, and what must be said of it.
+# What is broken, in which case, and how: a pattern of the kernel's text, what stands in its place,
+# and what must be said of it.
 NUMBERS, BARRIER, FENCE, WAIT = "nmse|another product|^[STO] = ", "since the last barrier", "fence.* behind it", "not (yet )?waited for"
 BROKEN = {
     "address of ldmatrix": ("probe f16", r"FRAGMENT_LANE % 8 \+ FRAGMENT_LANE / 16 \* 8",

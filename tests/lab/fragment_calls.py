@@ -1,5 +1,6 @@
-"""Calls of kernels with a matrix engine, small ones: tensors, arguments, what is right in double precision, and whether a result is within
-the error budget of budget.c. Who executes them is a device of check_ptx.py or of offline_execute.py, with
+"""Calls of kernels with a matrix engine, small ones: tensors, arguments, what is right in double
+precision, and whether a result is within the error budget of budget.c. Who executes them is a
+device of check_ptx.py or of offline_execute.py, with
 
     engine, rows, items      MATRIX_ENGINE, the query rows of a fragment, the work-items of a warp
     run(kernel, options, items, groups, arguments, buffers)     compiles and runs it, with so many work-items of a group and groups
@@ -15,7 +16,8 @@ from ptx_plain import from_bf16, to_bf16
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 F32, F16, BF16, I8 = 0, 1, 2, 4
-NMSE = {F32: 1e-12, F16: 1e-6, BF16: 5e-5}  # of float32 a tenth of the budget: without one of its products it would still be kept
+# of float32 a tenth of the budget: without one of its products it would still be kept
+NMSE = {F32: 1e-12, F16: 1e-6, BF16: 5e-5}
 LSE = 2e-5  # as of float32 results
 
 
@@ -59,7 +61,8 @@ def struct_of_args(of="attention_args"):
 
 
 class Tensor:
-    """[B, H, N, D] of 16 or 32 bits, or of bytes, with rows that are longer, whose rest holds NaN; the last row ends the buffer."""
+    """[B, H, N, D] of 16 or 32 bits, or of bytes, with rows that are longer, whose rest holds NaN;
+    the last row ends the buffer."""
 
     def __init__(self, values, kind, room):
         b, h, n, d = values.shape
@@ -78,8 +81,8 @@ class Tensor:
 
 
 class Call:
-    """An attention call: what is asked, and what is right. `causal`: how many keys stand before that of row 0; `window`: how many of
-    them, at most, a row sees before its own."""
+    """An attention call: what is asked, and what is right. `causal`: how many keys stand before
+    that of row 0; `window`: how many of them, at most, a row sees before its own."""
 
     def __init__(self, kind, dim, dim_v, rows, keys, options, groups=(4, 1), kv_heads=1, causal=None, strange=None, room=8, batch=1,
                  heads=2, engine=None, cache=None, kernel="flash_fragments", window=None, values=None):
@@ -109,7 +112,8 @@ class Call:
         return (before >= 0) & (self.window is None or before <= self.window)
 
     def right(self, rounds):
-        """(out, lse) in double; with `rounds` the probabilities and the result as an unfused computation stores them."""
+        """(out, lse) in double; with `rounds` the probabilities and the result as an unfused
+        computation stores them."""
         group, seen = self.heads // self.kv_heads, self.seen()
         k, v = np.repeat(self.k, group, 1), np.repeat(self.v, group, 1)
         scores = np.where(seen, self.q @ k.swapaxes(2, 3) / np.sqrt(self.q.shape[3]), -np.inf)
@@ -120,7 +124,8 @@ class Call:
         p = rounded(p, self.kind) if rounds else p
         strange = ~np.isfinite(v)
         out = p @ np.where(strange, 0, v)
-        for b, h, key, d in zip(*np.nonzero(strange)):  # a row that does not see them is not touched by them
+        # a row that does not see them is not touched by them
+        for b, h, key, d in zip(*np.nonzero(strange)):
             out[b, h, seen[:, key], d] += v[b, h, key, d]
         lse = np.where(total > 0, most + np.log(np.where(total > 0, total, 1)), -np.inf)[..., 0]
         return (rounded(out, self.kind) if rounds else out), lse
@@ -156,7 +161,8 @@ class Call:
         lse_view = (0, self.heads * self.rows, self.rows, 1, 0)
         order = "q k k_scale v v_scale out lse" if self.cache else "q k v out lse"
         places.update({f"{x}_scale": buffers.place(self.scales[x].ravel()) for x in "kv"} if self.cache else {})
-        addresses = struct.pack(f"<{len(order.split()) + 1}Q", *(places[x] for x in order.split()), 0)  # without a table
+        # without a table
+        addresses = struct.pack(f"<{len(order.split()) + 1}Q", *(places[x] for x in order.split()), 0)
         share, heads = (self.heads // self.kv_heads, self.kv_heads) if self.kernel.startswith("decode") else (1, self.heads)
         each = 1 if self.kernel == "decode_groups" else device.rows * self.vectors * self.warps
         tiles = -(-self.rows * share // each)
@@ -177,8 +183,8 @@ class Call:
 
 
 class Product:
-    """A projection: rows of two batch items, x W^T + bias. `kind_w` is W's type where it is another than x's; `strange`: numbers of x;
-    `tiny`: how far below others those of the second item are."""
+    """A projection: rows of two batch items, x W^T + bias. `kind_w` is W's type where it is another
+    than x's; `strange`: numbers of x; `tiny`: how far below others those of the second item are."""
 
     def __init__(self, kind, rows, columns, reduction, options, vectors=2, tile=32, room=8, kind_w=None, strange=None, tiny=None,
                  warps=(2, 2)):
@@ -217,12 +223,14 @@ class Product:
         got = y.values(buffers.content(places[3], y.bits.dtype))
         if out != F32:
             return within_budget(got, ref, rounded(ref, out), out), None
-        each = [(row // rows, 0, row % rows) for row in range(2 * rows)]  # by itself: a huge one would hide the others
+        # by itself: a huge one would hide the others
+        each = [(row // rows, 0, row % rows) for row in range(2 * rows)]
         return max(within_budget(got[at], ref[at], ref[at], F32) for at in each), None
 
 
 def within_budget(got, ref, plain, kind):
-    """As budget.c: the mean squared error, which is returned, and the largest beside that of a plain computation."""
+    """As budget.c: the mean squared error, which is returned, and the largest beside that of a
+    plain computation."""
     finite = np.isfinite(ref)
     if not np.array_equal(np.isnan(got), np.isnan(ref)) or not np.array_equal(got[np.isinf(ref)], ref[np.isinf(ref)]):
         raise Wrong("a NaN or an infinity is not where it should be")

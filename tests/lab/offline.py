@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Compile every kernel for devices that are not here, with the knobs that the planner picks for them.
+"""Compile every kernel for devices that are not here, with the knobs that the planner picks for
+them.
 
     offline.py TOOLS PLANS [--record] [TARGET ...]
 
-TOOLS   the folder that check_offline.sh filled          PLANS   the program that prints plans, tests/plan/plans.c
-A line that begins with "ok", "FAIL" or "SKIP" for each target. A kernel fails that does not compile, that keeps more bytes
-of registers or private arrays in memory than offline_record.tsv says, that takes more local memory than its plan, in whose
-products the share of multiply-adds has fallen by more than a point, or that decodes and reads K and V other than once. AMD's kernels
-with a matrix engine are executed by the rules of the chip (offline_execute.py): a target fails where one of them makes another result
-than it should.
---record writes the record anew, and with it bench/results/offline.md. Last comes the model of offline_model.py.
+TOOLS   the folder that check_offline.sh filled          PLANS   the program that prints plans,
+tests/plan/plans.c A line that begins with "ok", "FAIL" or "SKIP" for each target. A kernel fails
+that does not compile, that keeps more bytes of registers or private arrays in memory than
+offline_record.tsv says, that takes more local memory than its plan, in whose products the share of
+multiply-adds has fallen by more than a point, or that decodes and reads K and V other than once.
+AMD's kernels with a matrix engine are executed by the rules of the chip (offline_execute.py): a
+target fails where one of them makes another result than it should. --record writes the record anew,
+and with it bench/results/offline.md. Last comes the model of offline_model.py.
 """
 import concurrent.futures
 import glob
@@ -34,7 +36,8 @@ RECORD, TABLE = f"{TESTS}/offline_record.tsv", f"{TOP}/bench/results/offline.md"
 DEVICES = {"sm_80": ["a100"], "sm_90": ["h100"], "sm_90a": ["h100"], "sm_120": ["rtx4060"], "gfx90a": ["mi300x"], "gfx942": ["mi300x"],
            "gfx1100": ["rx7900xtx"], "gfx1201": ["rx7900xtx"], "dg2": ["arc-a770"], "pvc": ["max-1100"],
            "spirv": ["adreno830", "mali-g720", "apple-m2", "iris-xe", "small", "embedded"]}
-# Targets that compile all plans; the others take those of these problems and projections. And whose gradients all targets compile.
+# Targets that compile all plans; the others take those of these problems and projections. And whose
+# gradients all targets compile.
 ALL = ("sm_90", "sm_90a", "gfx942", "spirv")
 SOME = set("""prefill-d64 prefill-d128 prefill-d64-f16 prefill-d128-f16 prefill-d64-bf16 prefill-d128-bf16 prefill-d128-i8 every-op
 decode-d64 decode-d128 decode-d128-f16 decode-d128-bf16 decode-d128-i8 decode-mqa weights-f16 token token-f16 token-bf16 few-f16 bert
@@ -77,7 +80,8 @@ def products_of(result):
 
 
 def share_of(loop):
-    """Of the instructions that a unit executes: waits are none on NVIDIA, and take no unit's time on AMD."""
+    """Of the instructions that a unit executes: waits are none on NVIDIA, and take no unit's time
+    on AMD."""
     return 100.0 * loop.fma / (loop.instructions - loop.waits)
 
 
@@ -173,7 +177,8 @@ def executed(compiler, folder, target):
 
 
 def run_target(target, tools, folder, program, record, recording):
-    """(plans and results, faults, compiler, whether the record is of the same, errors of what was executed)"""
+    """(plans and results, faults, compiler, whether the record is of the same, errors of what was
+    executed)"""
     compiler = TARGETS[target](tools, target)
     try:
         version = compiler.version()
@@ -246,7 +251,8 @@ def section_of(target, results, version):
 
 
 def old_sections():
-    """Those of the table as it is, by their first word: of targets that are not compiled now they stay."""
+    """Those of the table as it is, by their first word: of targets that are not compiled now they
+    stay."""
     if not os.path.exists(TABLE):
         return {}
     with open(TABLE, encoding="utf-8") as f:

@@ -1,9 +1,10 @@
-"""Compilers of devices that are not here. Each takes the text of a kernel, its options and the work-items of a group, and
-returns what became of it.
+"""Compilers of devices that are not here. Each takes the text of a kernel, its options and the
+work-items of a group, and returns what became of it.
 
-NVIDIA: clang 14 with libclc makes PTX, ptxas the code, nvdisasm its text; for a target whose name ends with "a" what the kernels hide
-in comments of the PTX is shown first, as src/lib/program/binary.c does. AMD: clang 19 with ROCm's device library.
-Intel: ocloc. SPIR-V: clang 14, llvm-spirv and spirv-val.
+NVIDIA: clang 14 with libclc makes PTX, ptxas the code, nvdisasm its text; for a target whose name
+ends with "a" what the kernels hide in comments of the PTX is shown first, as
+src/lib/program/binary.c does. AMD: clang 19 with ROCm's device library. Intel: ocloc. SPIR-V: clang
+14, llvm-spirv and spirv-val.
 """
 import glob
 import os
@@ -13,9 +14,9 @@ from collections import namedtuple
 
 from offline_loops import AMD, INTEL, SASS, instructions, loops_of
 
-# registers of a work-item (of a thread on Intel's); scratch: bytes of registers that were spilled and of private arrays
-# that stayed in memory; local: bytes; code: its instructions; loops: see offline_loops; note: a word on what the compiler
-# chose.
+# registers of a work-item (of a thread on Intel's); scratch: bytes of registers that were spilled
+# and of private arrays that stayed in memory; local: bytes; code: its instructions; loops: see
+# offline_loops; note: a word on what the compiler chose.
 Result = namedtuple("Result", "registers scratch local code loops note")
 
 
@@ -33,7 +34,8 @@ def result_of(registers, scratch, local, text, kernel, language, note=""):
 
 
 class Tools:
-    """What check_offline.sh has put into one folder: root/ of Debian packages, python/ of PyPI's."""
+    """What check_offline.sh has put into one folder: root/ of Debian packages, python/ of PyPI's.
+    """
 
     def __init__(self, folder):
         self.folder = folder
@@ -94,7 +96,8 @@ class Nvidia:
 
     def compile(self, folder, kernel, text, options, group):
         write(folder, "a.cl", self.PRELUDE + text)
-        # clang 14 offers vload_half here with the extension alone, and drops the size of the work-group.
+        # clang 14 offers vload_half here with the extension alone, and drops the size of the
+        # work-group.
         self.tools.run([self.clang, *OPENCL, "-target", "nvptx64-nvidia-cuda", "-Xclang", "-target-cpu", "-Xclang", "sm_80", "-Xclang",
                         "-cl-ext=+cl_khr_fp16", *link(self.library), *options.split(), "-S", "-o", "a.ptx", "a.cl"], folder)
         ptx = open(f"{folder}/a.ptx", encoding="utf-8").read()
@@ -118,7 +121,8 @@ class Nvidia:
 
 class Amd:
     LANGUAGE = AMD
-    # Its device library in Debian 12 is older than the newest chips: they take a relative's constants.
+    # Its device library in Debian 12 is older than the newest chips: they take a relative's
+    # constants.
     ISA = {"gfx90a": ("90a", "on"), "gfx942": ("90a", "on"), "gfx1100": ("1030", "off"), "gfx1201": ("1030", "off")}
 
     def __init__(self, tools, name):
@@ -146,10 +150,13 @@ class Amd:
 
 
 class Intel:
-    LANGUAGE = None  # its loads are messages, and its compiler takes them apart: how many a key costs is not told by any rule here
+    # its loads are messages, and its compiler takes them apart: how many a key costs is not told by
+    # any rule here
+    LANGUAGE = None
     # What its driver defines for every extension of the chip, and ocloc here does not.
     EXTENSIONS = " -Dcl_intel_subgroup_local_block_io=1"
-    FEATURES = " -cl-ext=+__opencl_c_images,+__opencl_c_read_write_images"  # without which it does not read its own header for chips without images
+    # without which it does not read its own header for chips without images
+    FEATURES = " -cl-ext=+__opencl_c_images,+__opencl_c_read_write_images"
 
     def __init__(self, tools, name):
         self.tools, self.name = tools, name

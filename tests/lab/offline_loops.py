@@ -1,23 +1,26 @@
-"""The loops of a compiled kernel: how many of their instructions are multiply-adds, how many read local memory, how many
-bytes of global memory a work-item reads. For NVIDIA's SASS (nvdisasm), AMD's assembly (clang -S) and Intel's (IGC's dump).
+"""The loops of a compiled kernel: how many of their instructions are multiply-adds, how many read
+local memory, how many bytes of global memory a work-item reads. For NVIDIA's SASS (nvdisasm), AMD's
+assembly (clang -S) and Intel's (IGC's dump).
 
-A loop is what lies between a label and a branch back to it. Only those count that hold no other: the products of an
-attention kernel are those with the most multiply-adds. A packed or dual multiply-add is one instruction. Waits are what
-holds an instruction back until another one's result is there: instructions on AMD, which take no unit's time, and bits of
-the instruction that waits on NVIDIA.
+A loop is what lies between a label and a branch back to it. Only those count that hold no other:
+the products of an attention kernel are those with the most multiply-adds. A packed or dual
+multiply-add is one instruction. Waits are what holds an instruction back until another one's result
+is there: instructions on AMD, which take no unit's time, and bits of the instruction that waits on
+NVIDIA.
 """
 import math
 import re
 from collections import namedtuple
 
-# Of one loop: instructions, waits among them, multiply-adds, multiply-adds that these do for a lane, local reads, global
-# bytes.
+# Of one loop: instructions, waits among them, multiply-adds, multiply-adds that these do for a
+# lane, local reads, global bytes.
 Loop = namedtuple("Loop", "instructions waits fma products local_reads global_bytes")
 # Of one instruction: labels before it, its condition, name, operands and comments.
 Instruction = namedtuple("Instruction", "labels condition name rest")
-# How a compiler writes code: what begins a section, which may be a kernel's (None: there is one kernel), a label, an
-# instruction (its condition or None, its name, the rest), the name of a branch; and a function that tells an
-# instruction's kind and how many or how much of it is for a lane.
+# How a compiler writes code: what begins a section, which may be a kernel's (None: there is one
+# kernel), a label, an instruction (its condition or None, its name, the rest), the name of a
+# branch; and a function that tells an instruction's kind and how many or how much of it is for a
+# lane.
 Language = namedtuple("Language", "section label instruction branch kind")
 ENGINES = "HG?MMA|v_wmma|v_mfma|dpas"  # instructions of matrix engines
 NOTHING, MULTIPLY_ADD, LOCAL_READ, GLOBAL_READ, WAIT = range(5)
@@ -105,7 +108,8 @@ def all_spans(code, language):
 
 
 def spans(code, language):
-    """Of each loop that holds no other its instructions; and of one that does, but has a matrix engine's products, those outside of others."""
+    """Of each loop that holds no other its instructions; and of one that does, but has a matrix
+    engine's products, those outside of others."""
     every = all_spans(code, language)
     for a, b in every:
         inner = [(c, d) for c, d in every if (c, d) != (a, b) and a <= c and d <= b]

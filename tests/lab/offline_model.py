@@ -1,12 +1,15 @@
-"""A model of the time of flash_fragments on devices that are not here: from its compiled code and figures of the devices that vendors
-publish. It is a model: nothing here was run, but for what MEASURED says.
+"""A model of the time of flash_fragments on devices that are not here: from its compiled code and
+figures of the devices that vendors publish. It is a model: nothing here was run, but for what
+MEASURED says.
 
-Of a tile of keys a warp has some work (work_of counts it in the code): multiply-adds of the engine, exponentials, other
-instructions, bytes to and from local memory with what bank conflicts add, bytes from the cache. Each costs cycles of a unit of its
-own, and a warp waits for one after the other, while the other warps of its scheduler use the other units. With n warps a tile costs
+Of a tile of keys a warp has some work (work_of counts it in the code): multiply-adds of the engine,
+exponentials, other instructions, bytes to and from local memory with what bank conflicts add, bytes
+from the cache. Each costs cycles of a unit of its own, and a warp waits for one after the other,
+while the other warps of its scheduler use the other units. With n warps a tile costs
     the busiest unit's cycles + those of all others / n.
-No rate is fitted to a measured time, but the sum's form was chosen with those times at hand; and FlashAttention-3, whose warps multiply
-one tile while they weigh another, has n twice. faults() compares it with measured times, and offline.py shows the error with the results.
+No rate is fitted to a measured time, but the sum's form was chosen with those times at hand; and
+FlashAttention-3, whose warps multiply one tile while they weigh another, has n twice. faults()
+compares it with measured times, and offline.py shows the error with the results.
 """
 import math
 import os
@@ -15,10 +18,12 @@ from collections import Counter, namedtuple
 
 from offline_loops import AMD, INTEL, SASS, all_spans
 
-# --- Devices: a row a target. Rates are of a clock; a "unit" is a multiprocessor, a CU or a Xe core, with `schedulers` of its own.
-# flops: the engine's, of a unit (a multiply-add is two); of_sync: what part of them an instruction reaches that a warp waits for.
-# cycles: of an instruction of a warp on its pipe, by class; None: on the pipe that all share. local, cache: bytes a unit. registers: of
-# 32 bits for each lane of a scheduler, that warps share in steps; local_bytes: of a unit, and what a group takes besides its own.
+# of a clock; a "unit" is a multiprocessor, a CU or a Xe core, with `schedulers` of its own. flops:
+# the engine's, of a unit (a multiply-add is two); of_sync: what part of them an instruction reaches
+# that a warp waits for. cycles: of an instruction of a warp on its pipe, by class; None: on the
+# pipe that all share. local, cache: bytes a unit. registers: of 32 bits for each lane of a
+# scheduler, that warps share in steps; local_bytes: of a unit, and what a group takes besides its
+# own.
 Device = namedtuple("Device", "name units clock schedulers lanes flops of_sync cycles local cache memory registers step local_bytes extra "
                     "warps source")
 NVIDIA_8_0 = {"exp": ("exp", 8), "float": ("float", 2), "alu": ("alu", 2), "issue": 1}
@@ -56,7 +61,9 @@ DEVICES = {
                   "Intel Data Center GPU Max 1100: 56 Xe cores of 8 vector engines, 1550 MHz; oneAPI GPU Optimization Guide, Xe-HPC: "
                   "4096 operations of f16 a clock a Xe core, 4 threads of 256 registers, 128 KiB and 512 bytes a clock of local memory"),
 }
-LATENCY = 2000  # clocks, assumed, from a group's start to its first tile and from its last to its end, while nothing else of it runs
+# clocks, assumed, from a group's start to its first tile and from its last to its end, while
+# nothing else of it runs
+LATENCY = 2000
 HEADS, ROWS = 128, 4096  # four times 32 heads
 
 # --- Counting. Classes of instructions, by name; a pattern of "" takes what is left.
@@ -71,7 +78,8 @@ NAMES = {
     INTEL: [("engine", "dpasw?"), ("exp", "math"), ("copy", r"load\.ugm"), ("local", r"load\.slm|store\.slm|send\.dc"),
             ("float", "FLOAT"), ("extreme", "sel"), ("alu", "(?!sync|send|goto|join|jmpi|while)")],
 }
-Work = namedtuple("Work", "flops local_bytes copy_bytes " + " ".join(CLASSES))  # of a warp and a round of a loop
+# of a warp and a round of a loop
+Work = namedtuple("Work", "flops local_bytes copy_bytes " + " ".join(CLASSES))
 
 
 def class_of(i, language):
@@ -119,7 +127,8 @@ def copy_bytes_of(i, language, lanes):
 
 
 def passes(places, size):
-    """How many times as long as without conflicts lanes read `size` bytes each from their places, as many at once as fill 32 banks."""
+    """How many times as long as without conflicts lanes read `size` bytes each from their places,
+    as many at once as fill 32 banks."""
     at_once, worst = 128 // size, 0
     for first in range(0, len(places), at_once):
         banks = Counter(p // 4 % 32 for start in places[first:first + at_once] for p in range(start, start + size, 4))
@@ -128,7 +137,8 @@ def passes(places, size):
 
 
 def conflicts_of(engine, head):
-    """Of a warp's read of keys, by FRAGMENT_PLACE and FRAGMENTS_PITCH: of mma.sync, WMMA, MFMA; the others are read as they lie."""
+    """Of a warp's read of keys, by FRAGMENT_PLACE and FRAGMENTS_PITCH: of mma.sync, WMMA, MFMA; the
+    others are read as they lie."""
     pitch = -(-head // 64) * 128 if engine == 3 else -(-head // 16) * 32 + 16
     if engine == 3:
         return passes([row * pitch + 16 * (row % 8) for row in range(8)], 16)
@@ -144,7 +154,8 @@ def work_of(code, language, lanes, conflicts=1):
 
 
 def main_loop(code, language):
-    """The shortest loop with products and at least half as many exponentials as the loop with the most, without loops in it."""
+    """The shortest loop with products and at least half as many exponentials as the loop with the
+    most, without loops in it."""
     loops, every = [], all_spans(code, language)
     for first, last in every:
         inner = [x for x in every if x != (first, last) and first <= x[0] and x[1] <= last]
@@ -157,7 +168,8 @@ def main_loop(code, language):
 
 
 def ways(code, language):
-    """Of a loop's code, its stretches without a branch: (first, end, those that may come next, -1: the next round)."""
+    """Of a loop's code, its stretches without a branch: (first, end, those that may come next, -1:
+    the next round)."""
     branch = [bool(re.match(language.branch, i.name)) for i in code]
     starts = [n for n, i in enumerate(code) if n == 0 or i.labels or branch[n - 1]]
     place = {label: b for b, n in enumerate(starts) for label in code[n].labels}
@@ -171,7 +183,8 @@ def ways(code, language):
 
 
 def common_way(code, language):
-    """The instructions of a round in which no key is masked: the shortest way that leaves out no product, exponential and copy."""
+    """The instructions of a round in which no key is masked: the shortest way that leaves out no
+    product, exponential and copy."""
     stretches = list(ways(code, language))
     best = {-1: (0, [])}
     for b in range(len(stretches) - 1, -1, -1):
@@ -183,8 +196,9 @@ def common_way(code, language):
 
 
 # --- The model.
-# A kernel: what a warp does in a round, and in one with a mask; the query rows of a warp and the keys of a round; warps of a group,
-# of which some only copy, registers and local bytes; in how many ways a warp's own work overlaps.
+# A kernel: what a warp does in a round, and in one with a mask; the query rows of a warp and the
+# keys of a round; warps of a group, of which some only copy, registers and local bytes; in how many
+# ways a warp's own work overlaps.
 Kernel = namedtuple("Kernel", "name target head work masked rows keys warps registers local overlaps", defaults=[1])
 
 
@@ -197,8 +211,9 @@ def groups_of(device, kernel):
 
 
 def costs_of(device, kernel, work):
-    """Cycles of each unit for a round of a warp, by name; local memory and the cache are shared by the unit's schedulers. Copies
-    are on their way while a warp does something else: no warp waits for the cache but where it is the busiest."""
+    """Cycles of each unit for a round of a warp, by name; local memory and the cache are shared by
+    the unit's schedulers. Copies are on their way while a warp does something else: no warp waits
+    for the cache but where it is the busiest."""
     pipes = Counter()
     for c in ("exp", "float", "extreme", "convert", "alu"):
         pipe, cycles = device.cycles[c if c in device.cycles else "alu"]
@@ -240,7 +255,7 @@ def seconds_of(device, kernel, causal, heads=HEADS, rows=ROWS):
     return seconds, flops / seconds / 1e12, flops / seconds / peak, max(costs, key=costs.get), groups
 
 
-# --- Published kernels, whose compiled code offline_published.py opened, and what was measured of them.
+# d kernels, whose compiled code offline_published.py opened, and what was measured of them.
 PUBLISHED = f"{os.path.dirname(os.path.abspath(__file__))}/offline_published.tsv"
 
 
@@ -317,7 +332,8 @@ def away(kernels, devices):
             f"{row[6]} measured" for row, now in measured(kernels, devices) if not 1 / FACTOR < now / row[6] < FACTOR]
 
 
-# Rates that a device's row may have wrong, each made so much slower that a measured time must say so; what is seldom the busiest, more.
+# Rates that a device's row may have wrong, each made so much slower that a measured time must say
+# so; what is seldom the busiest, more.
 def slower(what, device):
     cycles = {**device.cycles, what: (device.cycles[what][0], 16 * device.cycles[what][1])} if what in device.cycles else None
     return device._replace(cycles=cycles) if cycles else device._replace(**{what: SLOWER[what](getattr(device, what))})
@@ -382,7 +398,8 @@ def error_lines(done, old):
 
 
 def sections(done, old):
-    """What offline.md says: {target: results} are new, the rest is as it was in the sections `old`."""
+    """What offline.md says: {target: results} are new, the rest is as it was in the sections `old`.
+    """
     known, packages = published()
     shares = old.get("Expected", "").splitlines(True)
     words = ["\n## Expected shares of the engines' peaks, by a model\n\nflash_fragments of float16, 4 x 32 heads of 4096 rows and keys, by "

@@ -2,15 +2,18 @@
 
 decode_groups: the formula at the top of cl/tiles/decode_groups.cl.
 
-A work-item reads eight numbers of four keys, in loads of 16 bytes (of int8 of 8), and then the same of V. On NVIDIA's chips
-the way through the code that loads the most, each loop once, must load that and nothing more, however the compiler has
-arranged whole blocks, the last keys and loads under a condition. AMD's run all ways one after the other under masks: there
-the stretches without a branch that load the most must be two, of that size. Loads that stand twice, in parts, or for keys that
-nobody asked for make another number. Times the work-items of a group it is what the keys of a block cost.
+A work-item reads eight numbers of four keys, in loads of 16 bytes (of int8 of 8), and then the same
+of V. On NVIDIA's chips the way through the code that loads the most, each loop once, must load that
+and nothing more, however the compiler has arranged whole blocks, the last keys and loads under a
+condition. AMD's run all ways one after the other under masks: there the stretches without a branch
+that load the most must be two, of that size. Loads that stand twice, in parts, or for keys that
+nobody asked for make another number. Times the work-items of a group it is what the keys of a block
+cost.
 
-flash_tiles: what a work-item brings into local memory for a chunk of the first product and a slice of the second, in loads of 16
-bytes (of int8 of 8): counted are these alone, so that narrower ones make another number, too. backward_tiles: the same of both
-products of a score, and of a slice of each result.
+flash_tiles: what a work-item brings into local memory for a chunk of the first product and a slice
+of the second, in loads of 16 bytes (of int8 of 8): counted are these alone, so that narrower ones
+make another number, too. backward_tiles: the same of both products of a score, and of a slice of
+each result.
 """
 import re
 
@@ -26,7 +29,8 @@ def knob(options, name, default=0):
 
 
 def blocks_of(code, language, least):
-    """(bytes that loads of `least` and more have in each stretch without a branch, numbers of those that may come next)"""
+    """(bytes that loads of `least` and more have in each stretch without a branch, numbers of those
+    that may come next)"""
     starts = [n for n, i in enumerate(code) if n == 0 or i.labels or re.match(language.branch, code[n - 1].name)]
     place = {label: b for b, n in enumerate(starts) for label in code[n].labels}
     weights, ways = [], {}
@@ -79,7 +83,8 @@ def most_on_a_way(weights, ways, start):
 
 
 def counted_in(code, language, least, stretches):
-    """Bytes that loads of `least` and more have on the way with the most, or in as many stretches with the most."""
+    """Bytes that loads of `least` and more have on the way with the most, or in as many stretches
+    with the most."""
     weights, ways = blocks_of(code, language, least)
     if language is SASS:
         return most_on_a_way(weights, ways, 0)
@@ -96,7 +101,8 @@ def decode_reads(code, language, options):
 
 
 def tiles_reads(code, language, options):
-    """(bytes that a work-item reads for a chunk and a slice: counted, by the formula), or None where rows end within a piece."""
+    """(bytes that a work-item reads for a chunk and a slice: counted, by the formula), or None
+    where rows end within a piece."""
     wide, chunk, width = (knob(options, x, 64) for x in ("WIDE", "CHUNK", "HEAD_DIM_V"))
     rows, columns = (knob(options, x) for x in ("GROUP_ROWS", "GROUP_COLUMNS"))
     group, micro, piece = rows * columns, knob(options, "MICRO_ROWS"), 4 * wide
@@ -112,7 +118,8 @@ def tiles_reads(code, language, options):
 
 
 def gradient_reads(code, language, options):
-    """The same of backward_tiles: a chunk of both products, and a slice of each result; where rows end with chunks and slices."""
+    """The same of backward_tiles: a chunk of both products, and a slice of each result; where rows
+    end with chunks and slices."""
     wide, chunk, d, dv = knob(options, "WIDE"), knob(options, "CHUNK"), knob(options, "HEAD_DIM"), knob(options, "HEAD_DIM_V")
     rows, columns, keys = (knob(options, x) for x in ("GROUP_ROWS", "GROUP_COLUMNS", "OF_KEYS"))
     group, own, piece = rows * columns, knob(options, "MICRO_ROWS") * rows, 4 * wide

@@ -1,8 +1,11 @@
-"""Runs a kernel of ptx_text.py: a whole work-group at once, each register a numpy vector of its work-items.
+"""Runs a kernel of ptx_text.py: a whole work-group at once, each register a numpy vector of its
+work-items.
 
-A work-item has an instruction of its own to go on with; those that are at the lowest one go first, so that ways that parted meet again
-where they join. At an instruction of a whole warp or warpgroup they wait for the others of it, and at a barrier for all that have not
-ended. What instructions do stands in ptx_plain.py, ptx_warps.py and ptx_warpgroups.py, by name: one that is in none is an error.
+A work-item has an instruction of its own to go on with; those that are at the lowest one go first,
+so that ways that parted meet again where they join. At an instruction of a whole warp or warpgroup
+they wait for the others of it, and at a barrier for all that have not ended. What instructions do
+stands in ptx_plain.py, ptx_warps.py and ptx_warpgroups.py, by name: one that is in none is an
+error.
 """
 import numpy as np
 
@@ -19,7 +22,8 @@ np.seterr(all="ignore")
 
 
 class Machine:
-    """groups: how many work-groups there are, in three dimensions; apart: each warp runs alone from barrier to barrier, the last first."""
+    """groups: how many work-groups there are, in three dimensions; apart: each warp runs alone from
+    barrier to barrier, the last first."""
 
     def __init__(self, kernel, instructions, lanes, groups, arguments, buffers, apart=False):
         self.kernel, self.lanes, self.buffers = kernel, lanes, buffers
@@ -39,12 +43,14 @@ class Machine:
         self.special = {k: v.astype(np.uint32) for k, v in self.special.items()}
         self.units = [self.warp == w for w in reversed(range(lanes // WARP))] if apart else [np.ones(lanes, bool)]
         self.asynchronous = {}  # what instructions that end later keep: ptx_warps.py
-        self.watch = None       # called with (what an instruction touches, its text, mask) before it, where it is set
+        # called with (what an instruction touches, its text, mask) before it, where it is set
+        self.watch = None
         self.code = [self._compile(x, instructions) for x in kernel.code]
 
     # Operands, for those who make the instructions.
     def reader(self, operand, kind):
-        """A function of nothing that gives an operand's values in a type of TYPES; of a wider register its lower bits."""
+        """A function of nothing that gives an operand's values in a type of TYPES; of a wider
+        register its lower bits."""
         dtype = TYPES[kind]
         if operand.kind == REGISTER:
             name, width, negated = operand.value, self.bits_of[operand.value], operand.offset
@@ -84,7 +90,8 @@ class Machine:
         raise PtxError(f"no variable {name}")
 
     def writer(self, operand):
-        """A function of (values, mask) that puts values into a register, a narrower type widened by its sign."""
+        """A function of (values, mask) that puts values into a register, a narrower type widened by
+        its sign."""
         if operand.kind == SINK:
             return lambda values, mask: None
         if operand.kind != REGISTER:
@@ -124,8 +131,8 @@ class Machine:
             raise PtxError(f"{what}: some work-items of {'a warp' if warps == 1 else 'a warpgroup'} take part, and not all")
         return parts.all(1)
 
-    # Instructions become functions of a mask, which is None where all work-items take part, or one of these. TOGETHER is a number: of the
-    # warps whose work-items do it together.
+    # Instructions become functions of a mask, which is None where all work-items take part, or one
+    # of these. TOGETHER is a number: of the warps whose work-items do it together.
     BRANCH, END, BARRIER = "branch", "end", "barrier"
     TOGETHER = {"shfl": 1, "mma": 1, "ldmatrix": 1, "wgmma": 4}
 
@@ -201,7 +208,8 @@ class Machine:
         self.waiting[at] = self.waiting.get(at, False) | mask
 
     def _gather(self, at, warps, mask):
-        """Those of a mask whose warps, or groups of so many warps, are here as a whole; the others wait for the rest of theirs."""
+        """Those of a mask whose warps, or groups of so many warps, are here as a whole; the others
+        wait for the rest of theirs."""
         mask = mask | self.parts.pop(at, False)
         whole = np.repeat(mask.reshape(-1, WARP * warps).all(1), WARP * warps)
         if (mask & ~whole).any():

@@ -1,14 +1,17 @@
-"""Memory as the kernels of ptx_machine.py see it: global buffers, the shared memory of a work-group, the local one of its work-items.
+"""Memory as the kernels of ptx_machine.py see it: global buffers, the shared memory of a
+work-group, the local one of its work-items.
 
-Each access is checked: it lies within one buffer or variable, and is aligned to its size ([PTX ISA] "Addresses as Operands").
-Of shared memory two neighbouring bytes are one place, and each place knows since the last barrier which warps wrote and read it:
-what another warp wrote or read is not to be touched before both met at a barrier. Same words written twice are no race.
+Each access is checked: it lies within one buffer or variable, and is aligned to its size ([PTX ISA]
+"Addresses as Operands"). Of shared memory two neighbouring bytes are one place, and each place
+knows since the last barrier which warps wrote and read it: what another warp wrote or read is not
+to be touched before both met at a barrier. Same words written twice are no race.
 """
 import numpy as np
 
 from ptx_text import PtxError
 
-# Windows of generic addresses ([PTX ISA] "Generic Addressing"): shared and local memory in two of their own, buffers 64 GiB apart.
+# Windows of generic addresses ([PTX ISA] "Generic Addressing"): shared and local memory in two of
+# their own, buffers 64 GiB apart.
 SHARED_WINDOW, LOCAL_WINDOW, BUFFER_SHIFT = 1 << 33, 1 << 34, 36
 SEVERAL = 99  # readers of a place, in place of the one warp's number
 
@@ -19,7 +22,8 @@ def aligned(addresses, size, what):
 
 
 class Buffers:
-    """Global memory: numpy arrays, each at an address of its own. A kernel reads and writes copies."""
+    """Global memory: numpy arrays, each at an address of its own. A kernel reads and writes copies.
+    """
 
     def __init__(self):
         self.sizes, self.bytes = [], []
@@ -35,7 +39,8 @@ class Buffers:
         return self.bytes[n][:self.sizes[n]].view(dtype)
 
     def _each(self, addresses, size, what):
-        """(bytes of a buffer, offsets, which of the addresses) for each buffer that is addressed."""
+        """(bytes of a buffer, offsets, which of the addresses) for each buffer that is addressed.
+        """
         aligned(addresses, size, what)
         numbers, offsets = (addresses >> np.uint64(BUFFER_SHIFT)).astype(np.int64) - 1, addresses & np.uint64((1 << BUFFER_SHIFT) - 1)
         for n in np.unique(numbers):
@@ -59,7 +64,8 @@ class Buffers:
 
 
 class Shared:
-    """Variables lie aligned as they say and no better, with a gap between any two. What nobody wrote is a NaN in any type."""
+    """Variables lie aligned as they say and no better, with a gap between any two. What nobody
+    wrote is a NaN in any type."""
 
     def __init__(self, variables):
         self.places, at = {}, 1024
@@ -138,7 +144,8 @@ class Shared:
         self.flying[self._units(addresses, rows.shape[1], what)] = False
         self.store(addresses, rows, warps, threads, what)
 
-    # What the async proxy reads ([PTX ISA] "Async proxy"): written before, and behind a fence of the writer's.
+    # What the async proxy reads ([PTX ISA] "Async proxy"): written before, and behind a fence of
+    # the writer's.
     def fence(self, threads):
         """fence.proxy.async by these work-items."""
         self.unfenced[np.isin(self.unfenced, threads + 1)] = 0

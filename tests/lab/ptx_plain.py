@@ -1,6 +1,7 @@
-"""What the instructions of one work-item do, by their whole names. [PTX ISA], chapter "Instruction Set": "Integer Arithmetic
-Instructions", "Floating Point Instructions", "Comparison and Selection Instructions", "Logic and Shift Instructions", "Data
-Movement and Conversion Instructions". Approximations are exact here, and rounded to float32.
+"""What the instructions of one work-item do, by their whole names. [PTX ISA], chapter "Instruction
+Set": "Integer Arithmetic Instructions", "Floating Point Instructions", "Comparison and Selection
+Instructions", "Logic and Shift Instructions", "Data Movement and Conversion Instructions".
+Approximations are exact here, and rounded to float32.
 """
 import numpy as np
 
@@ -14,7 +15,8 @@ SIGNED, BITS = [f"s{b}" for b in (16, 32, 64)], [f"b{b}" for b in (16, 32, 64)]
 
 
 def computes(names, sources, what):
-    """`names` with a type behind each: one result of operands of the types `sources`, where None is the name's."""
+    """`names` with a type behind each: one result of operands of the types `sources`, where None is
+    the name's."""
     for name in names:
         kind = name.split(".")[-1]
         PLAIN[name] = lambda m, ins, kind=kind: apply(m, ins, [s or kind for s in sources], what)
@@ -48,7 +50,8 @@ def divide(a, b):
 
 
 def field(a, begin, count):
-    """`count` bits from bit `begin` on; of a signed number the last one of them is the sign ([PTX ISA] "bfe")."""
+    """`count` bits from bit `begin` on; of a signed number the last one of them is the sign ([PTX
+    ISA] "bfe")."""
     begin, count = begin.astype(np.int64) & 255, np.minimum(count.astype(np.int64) & 255, 32)
     x = a.astype(np.int64) >> np.minimum(begin, 63) & (1 << count) - 1
     negative = (a.dtype.kind == "i") & (count > 0) & (x >> np.maximum(count - 1, 0) & 1 == 1)
@@ -82,7 +85,8 @@ def extract(a, at, count):
 
 
 def extract_signed(a, at, count):
-    """bfe of signed numbers: the field's highest bit is its sign, or that of a where the field goes on above it."""
+    """bfe of signed numbers: the field's highest bit is its sign, or that of a where the field goes
+    on above it."""
     at, count = at & np.uint32(0xff), np.minimum(count & np.uint32(0xff), 63)
     above = (np.uint32(64) - count).astype(np.int64) % 64
     field = right(a.astype(np.int64), at)
@@ -90,7 +94,8 @@ def extract_signed(a, at, count):
 
 
 def multiply_add_odd(a, b, c):
-    """The product is exact in double, and the sum there is rounded to odd, so that it is as if exact where float32 rounds it."""
+    """The product is exact in double, and the sum there is rounded to odd, so that it is as if
+    exact where float32 rounds it."""
     p, c = a.astype(np.float64) * b, c.astype(np.float64)
     s = p + c
     back = s - p

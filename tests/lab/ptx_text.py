@@ -1,7 +1,8 @@
-"""The text of a PTX kernel, taken apart: its parameters, registers, shared and local variables, and instructions.
+"""The text of a PTX kernel, taken apart: its parameters, registers, shared and local variables, and
+instructions.
 
-What is read is what clang writes for one kernel: [PTX ISA] "Directives", "Source Format" and "Instruction Operands". A statement
-that is none of these is an error that names it.
+What is read is what clang writes for one kernel: [PTX ISA] "Directives", "Source Format" and
+"Instruction Operands". A statement that is none of these is an error that names it.
 """
 import re
 from collections import namedtuple
@@ -11,15 +12,17 @@ class PtxError(Exception):
     """What a kernel may not do, or what is not known here."""
 
 
-# name: with all its modifiers; guard: None or (whether it is negated, register); operands: as operand_of makes them; text: for messages
+# name: with all its modifiers; guard: None or (whether it is negated, register); operands: as
+# operand_of makes them; text: for messages
 Instruction = namedtuple("Instruction", "name guard operands text")
-# registers: {name: bits, 1 of a predicate}; params: {name: (offset, bytes)}; shared and local: {name: (alignment, bytes)};
-# code: the instructions; labels: {name: index of an instruction}
+# registers: {name: bits, 1 of a predicate}; params: {name: (offset, bytes)}; shared and local:
+# {name: (alignment, bytes)}; code: the instructions; labels: {name: index of an instruction}
 Kernel = namedtuple("Kernel", "name registers params param_bytes shared local code labels")
 
 # Kinds of operands.
 REGISTER, NUMBER, FLOAT, SYMBOL, SPECIAL, ADDRESS, VECTOR, SINK = "register number float symbol special address vector sink".split()
-Operand = namedtuple("Operand", "kind value offset", defaults=(0,))  # a predicate as operand may be negated: offset is then 1
+# a predicate as operand may be negated: offset is then 1
+Operand = namedtuple("Operand", "kind value offset", defaults=(0,))
 
 SIZES = {"pred": 1, **{f"{kind}{bits}": bits for kind in "bsuf" for bits in (8, 16, 32, 64)}}
 SPECIALS = re.compile(r"%(n?tid|n?ctaid)\.[xyz]$|%(laneid|warpid)$")
@@ -112,7 +115,8 @@ def variables_of(statements):
 
 
 def params_of(text):
-    """({name: (offset, bytes)}, all bytes): parameters lie one behind the other, each aligned as it says, or as large as it is."""
+    """({name: (offset, bytes)}, all bytes): parameters lie one behind the other, each aligned as it
+    says, or as large as it is."""
     places, at = {}, 0
     for one in split_list(text):
         align, kind, name, count = re.match(

@@ -1,9 +1,12 @@
-"""What the instructions of a warpgroup do, four warps together (compute capability 9.0). [PTX ISA], "Asynchronous Warpgroup Level Matrix
-Instructions": "Register Fragments", "Shared Memory Matrix Layout", "Strides", "Canonical Layouts", "Matrix Descriptor Format",
-"wgmma.fence", "wgmma.mma_async", "wgmma.commit_group", "wgmma.wait_group"; and "membar, fence" for fence.proxy.async.
+"""What the instructions of a warpgroup do, four warps together (compute capability 9.0). [PTX ISA],
+"Asynchronous Warpgroup Level Matrix Instructions": "Register Fragments", "Shared Memory Matrix
+Layout", "Strides", "Canonical Layouts", "Matrix Descriptor Format", "wgmma.fence",
+"wgmma.mma_async", "wgmma.commit_group", "wgmma.wait_group"; and "membar, fence" for
+fence.proxy.async.
 
-A product is begun by wgmma.mma_async and is in its registers when its group was waited for. Until then nobody touches its registers, nor
-writes what it reads of shared memory; and what other instructions touched before has a wgmma.fence behind it.
+A product is begun by wgmma.mma_async and is in its registers when its group was waited for. Until
+then nobody touches its registers, nor writes what it reads of shared memory; and what other
+instructions touched before has a wgmma.fence behind it.
 """
 import numpy as np
 
@@ -19,7 +22,8 @@ T = 8  # numbers of 16 bits in 16 bytes
 
 
 class Descriptor:
-    """[PTX ISA] "Matrix Descriptor Format": start, leading and stride byte offset are bits 4 to 17 of addresses."""
+    """[PTX ISA] "Matrix Descriptor Format": start, leading and stride byte offset are bits 4 to 17
+    of addresses."""
 
     def __init__(self, bits):
         self.start, self.leading, self.stride = ((bits >> at & 0x3fff) << 4 for at in (0, 16, 32))
@@ -30,11 +34,12 @@ class Descriptor:
             raise PtxError(f"descriptor {bits:#x}: patterns that begin elsewhere (base offset) are not known here")
 
     def places(self, rows, columns, turned):
-        """Addresses of a matrix of rows (M or N) and columns (K) of 16 bits: [PTX ISA] "Canonical Layouts", the table, in bytes.
+        """Addresses of a matrix of rows (M or N) and columns (K) of 16 bits: [PTX ISA] "Canonical
+        Layouts", the table, in bytes.
 
-        Not turned (K-major)  ((8, m), (T, 2 k)) : ((pieces T, stride), (1, T)), without a swizzle (.., (1, leading))
-        turned (MN-major)     ((T, pieces, m), (8, k)) : ((1, T, leading), (pieces T, stride)), without ((1, T, stride), (T, leading))
-        """
+        Not turned (K-major)  ((8, m), (T, 2 k)) : ((pieces T, stride), (1, T)), without a swizzle
+        (.., (1, leading)) turned (MN-major)     ((T, pieces, m), (8, k)) : ((1, T, leading),
+        (pieces T, stride)), without ((1, T, stride), (T, leading))"""
         n, k = np.arange(rows)[:, None], np.arange(columns)[None, :]
         pieces = PIECES[self.mode]
         if not turned:
@@ -44,8 +49,9 @@ class Descriptor:
         else:
             at = n % T * 2 + n // T * self.stride + k % 8 * 16 + k // 8 * self.leading
         at = self.start + at
-        # Swizzle<b, 4, 3>: bits 4 .. of the address are exchanged by bits 7 ..: by those of the whole address, so that a matrix may begin
-        # inside of a pattern (inferred: the manual has base offset 0 where patterns begin at multiples of their size).
+        # Swizzle<b, 4, 3>: bits 4 .. of the address are exchanged by bits 7 ..: by those of the
+        # whole address, so that a matrix may begin inside of a pattern (inferred: the manual has
+        # base offset 0 where patterns begin at multiples of their size).
         return at ^ (at >> 7 & pieces - 1) << 4
 
 
@@ -55,7 +61,8 @@ def uniform(values, what):
     return values[0]
 
 
-# What is on its way, of a machine's warpgroup: products of groups that were not waited for, and registers that need a fence.
+# What is on its way, of a machine's warpgroup: products of groups that were not waited for, and
+# registers that need a fence.
 class Begun:
     def __init__(self, registers):
         self.groups, self.open = [], []
@@ -66,7 +73,8 @@ class Begun:
 
 
 def begun_of(m):
-    """Of each warpgroup; from the first such instruction on each other one is watched. Those before it make all registers stale."""
+    """Of each warpgroup; from the first such instruction on each other one is watched. Those before
+    it make all registers stale."""
     if "wgmma" not in m.asynchronous:
         m.asynchronous["wgmma"] = [Begun(m.bits_of) for _ in range(m.lanes // GROUP_ITEMS)]
         m.watch = lambda ins, mask: watch(m, ins, mask)
@@ -135,7 +143,8 @@ class Product:
 
 
 def multiply(m, ins, shape, kind):
-    """d = scale_a a scale_b b + d, or without d where scale_d is false. imm: scale_a, scale_b, and whether b is turned. a is in registers."""
+    """d = scale_a a scale_b b + d, or without d where scale_d is false. imm: scale_a, scale_b, and
+    whether b is turned. a is in registers."""
     to, left, right, adds, *flags = ins.operands
     to = operands_of(to)
     if m.lanes % GROUP_ITEMS:

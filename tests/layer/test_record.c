@@ -1,6 +1,6 @@
-// test_record.c: recorded and replayed calls (record.h). Nothing runs during recording. A replay
-// returns the call's bits for the current inputs and lengths, also with fused launches. The suites
-// pairs_recorded and layers_recorded record all options.
+// test_record.c: recorded and replayed calls (record.h). Nothing runs while calls are recorded. A
+// replay returns the bits of the call with the present inputs and lengths, also when fused. The
+// suites pairs_recorded and layers_recorded test all options.
 #include "support/case_assert.h"
 #include "support/harness.h"
 #include "support/layer_client.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A case for each source of memory and launches, from tables of rows to projections by CLBlast.
+// One case for each source of memory and launches, from tables of rows to projections by CLBlast.
 static const char *const names[] = {
     "attend-f32-b2-h4-hkv2-n20-nkv33-d32-causal-flash-lse-alibi-sinks-qlen-kvlen-ropehalf",
     "attend-f32-b2-h4-hkv2-n9-nkv33-d32-causal-unfused-lse-qlen",
@@ -45,7 +45,7 @@ static bool is_pocl(void) {
     return strstr(clattn_context_capabilities(harness()->context)->platform, "Portable Computing Language");
 }
 
-// On PoCL a case becomes one launch. On other drivers the log may say that launches stay apart.
+// On PoCL a fused case has one launch. On other drivers the log may say why nothing changed.
 static void fuse(clattn_recording *r, const char *name) {
     const size_t before = clattn_recording_launches(r);
     expect(clattn_recording_fuse(r), name);
@@ -56,7 +56,8 @@ static void fuse(clattn_recording *r, const char *name) {
     ck_assert(clattn_recording_fuse(r) == CLATTN_OK && clattn_recording_launches(r) == after);
 }
 
-// Compare `out` of a call with two replays. Intel's compiler changes the bits of fused code.
+// Compare `out` of a case as a call with two replays, on a queue of either kind. Intel's compiler
+// generates other code for fused kernels.
 static void same_bits(const char *name, cl_command_queue recorded, cl_command_queue queue, bool fuses) {
     struct case_arrays called, kept;
     char why[512] = "";
@@ -88,7 +89,7 @@ static void same_bits(const char *name, cl_command_queue recorded, cl_command_qu
 START_TEST(cases_give_the_same_bits) {
     cl_command_queue queue = harness()->queue, other = harness()->out_of_order;
     same_bits(names[_i], queue, queue, false);
-    const bool fuses = _i == 1 || _i == 3 || _i == 5 || _i == 6; // each compiles for a second
+    const bool fuses = _i == 1 || _i == 3 || _i == 5 || _i == 6; // each needs a second to compile
     if (fuses) same_bits(names[_i], queue, queue, true);
     if (other == NULL) return;
     same_bits(names[_i], other, other, false);
@@ -117,8 +118,8 @@ START_TEST(small_calls_give_the_same_bits) {
 END_TEST
 
 // Steps of a decoder: two sequences that append to caches of different lengths. The layer in
-// `steps[0]` is called in each step, `steps[1]` is recorded once. x and kv_lengths_device change in
-// their buffers.
+// `steps[0]` is called each time, the layer in `steps[1]` was recorded once. Only buffers change: x
+// and kv_lengths_device.
 enum { SEQUENCES = 2, STEPS = 5, WIDTH = 48, CAPACITY = 24, HEADS = 4, SIZE = 16 };
 
 struct step {
@@ -167,7 +168,7 @@ static void step_close(struct step *s) {
 }
 
 static void write(const struct guarded *to, const void *from, size_t bytes) {
-    const size_t at = (size_t)to->view.offset * 4; // for float32 and i32
+    const size_t at = (size_t)to->view.offset * 4; // of float32 and i32
     harness_expect(
         clEnqueueWriteBuffer(harness()->queue, to->view.buffer, CL_TRUE, at, bytes, from, 0, NULL, NULL),
         "clEnqueueWriteBuffer");
@@ -184,7 +185,7 @@ static void make_matrices(struct guarded matrices[4]) {
     }
 }
 
-// The second run uses a fused recording.
+// The second iteration uses a fused recording.
 START_TEST(steps_of_a_decoder) {
     double *zeros = calloc(SEQUENCES * HEADS * CAPACITY * SIZE, sizeof *zeros);
     struct guarded matrices[4];
@@ -217,8 +218,8 @@ START_TEST(steps_of_a_decoder) {
 }
 END_TEST
 
-// Each projection reads the previous result and has its own matrix: too many buffers for one
-// launch.
+// Each projection reads the result of the previous one, with a matrix of its own. Together they
+// have more buffers than one launch can have.
 START_TEST(more_buffers_than_a_launch_takes) {
     enum { PROJECTIONS = 60, SIDE = 8 };
     struct guarded x[PROJECTIONS + 1], w[PROJECTIONS];
@@ -252,7 +253,8 @@ START_TEST(more_buffers_than_a_launch_takes) {
 }
 END_TEST
 
-// Invalid arrays change neither a cache's neighbours nor rows of no sequence.
+// With any contents of the arrays, neighbours of the caches and unused rows stay. A row without
+// keys sees nothing.
 START_TEST(wild_places) {
     static const int32_t wild[][2][SEQUENCES + 1] = {
         {{0, 1, 2}, {-5, 1 << 30}}, {{7, -2, 1 << 30}, {3, 3}},
@@ -279,8 +281,8 @@ START_TEST(wild_places) {
         int64_t written = 0;
         for (int64_t at = 0; at < SEQUENCES * HEADS / 2 * CAPACITY * SIZE; at += SIZE)
             written += cache[at] != 0.0;
-        // Rows written so far, by hand: the second item's key 23, key 2, none, key 23; the first's
-        // keys 3 and 2.
+        // Rows written after each array so far, counted by hand: key 23 of the second item; its key
+        // 2; no row; key 23 again; keys 3 and 2 of the first item.
         static const int64_t rows[] = {1, 2, 2, 2, 3, 4};
         ck_assert_msg(written == rows[n] * HEADS / 2, "arrays %zu: %d rows are in the cache", n,
                       (int)written);
@@ -295,9 +297,9 @@ static void enqueue_layer(const struct step *s) {
     expect(clattn_layer_enqueue(harness()->context, harness()->queue, &s->params, 0, NULL, NULL), "layer");
 }
 
-// Layers that read the same arrays share a table built from the arrays, also with another layer in
-// between, but not after a call that writes such an array. ARGMAX: an argmax (maxima at 5 and 3)
-// writes the lengths. PART: the same, into a sub-buffer.
+// Layers that read the same arrays share their table, also with a layer of other arrays between
+// them. They must not share it if a call between them writes an array: argmax, whose largest
+// numbers are at 5 and 3, writes the lengths. PART: argmax writes through a sub-buffer.
 enum { NOTHING_BETWEEN, ARGMAX_BETWEEN, PART_BETWEEN, LAYER_BETWEEN };
 static size_t two_layers(const struct guarded *matrices, int between, bool recorded,
                          double out[SEQUENCES * WIDTH]) {
@@ -366,7 +368,8 @@ START_TEST(tables_that_are_shared) {
 }
 END_TEST
 
-// A refused call, and a call that fails after recording some launches, leave nothing behind.
+// A refused call, and one that fails after some of its launches were recorded, leave nothing. The
+// call before them stays.
 START_TEST(what_fails_leaves_nothing) {
     struct case_arrays a;
     struct case_data *data = case_open(names[7], &a);
@@ -449,10 +452,10 @@ START_TEST(refusals) {
     REFUSED(clattn_recording_end(r), "was ended before");
     other = begin(queue);
     REFUSED(clattn_recording_enqueue(r, queue, 0, NULL, NULL), "no recording becomes part");
-    clattn_recording_destroy(other); // ends the recording
+    clattn_recording_destroy(other); // which ends it
     REFUSED(clattn_recording_enqueue(r, queue, 1, NULL, NULL), "wait_list: ");
     REFUSED(clattn_recording_enqueue(r, NULL, 0, NULL, NULL), "queue: is NULL");
-    // A replay without launches still waits and returns an event.
+    // A recording without launches waits, and has an event.
     expect(clattn_recording_enqueue(r, queue, 1, &gate, &event), "nothing");
     harness_open_gate(gate, event, queue);
     clattn_recording_destroy(r);
@@ -461,7 +464,7 @@ START_TEST(refusals) {
 }
 END_TEST
 
-// The replay waits for the gate. Its event is that of the last launch, on both queues.
+// The replay waits for the gate, and the event is that of the last launch, on both queues.
 START_TEST(events) {
     cl_command_queue queue = _i == 0 ? harness()->queue : harness()->out_of_order;
     if (queue == NULL) return;
@@ -482,7 +485,7 @@ START_TEST(events) {
 }
 END_TEST
 
-// With AUTO a recorded layer uses native projections, even if a tuned row names CLBlast.
+// If the library may choose, its own kernels project, also with a tuned row for CLBlast.
 START_TEST(clattns_own_projection) {
     if (!harness_has_clblast()) return;
     struct case_arrays a;
@@ -538,8 +541,8 @@ static long live_buffers(void) {
     return counts.live[LAYER_BUFFER];
 }
 
-// Thirty recorded calls share the workspace and tables of one. Destroying the recording frees all.
-// The application may release its buffers before a replay.
+// Thirty calls share the scratch memory and tables of one. Destroying the recording releases all.
+// Buffers that the application releases before a replay still exist.
 START_TEST(memory) {
     struct case_arrays a;
     struct case_data *data = case_open(names[0], &a);
@@ -561,7 +564,7 @@ START_TEST(memory) {
 }
 END_TEST
 
-// The context's max_bytes includes a recording's memory.
+// The context's limit of memory includes the memory of recordings.
 START_TEST(no_more_than_max_bytes) {
     const struct clattn_memory little = {.max_bytes = 64};
     struct case_arrays a;

@@ -1,5 +1,6 @@
-"""Every recipe of docs/cookbook.md beside NumPy, which is told here what each means, with and without a block mask of it.
-check_cookbook.py BUILD"""
+"""Every recipe of docs/cookbook.md beside NumPy, which is told here what each means, with and
+without a block mask of it. check_cookbook.py BUILD
+"""
 import os
 import re
 import sys
@@ -29,7 +30,8 @@ bias, products = (random.standard_normal(shape).astype(np.float32) for shape in 
 
 
 def near(places, sizes, window):
-    """Whether key j is in the window around row i that is moved to lie in the picture. An even window has one more before it."""
+    """Whether key j is in the window around row i that is moved to lie in the picture. An even
+    window has one more before it."""
     seen = np.ones((len(places[0]),) * 2, bool)
     for place, size, width in zip(places, sizes, window):
         first = np.clip(place - width // 2, 0, size - width)

@@ -9,7 +9,8 @@
 
 enum mod_random_kind { RANDOM_INT, RANDOM_FLOAT, RANDOM_BOOL };
 
-// Appends one to `text`, which has room for MOD_RANDOM_SIZE more. It reads buffer0 and buffer1 (i32, two axes), buffer2 (f32, one
-// axis) and buffer3 (f32, two axes), and the score where `score` says so.
+// Appends one to `text`, which has room for MOD_RANDOM_SIZE more. It reads buffer0 and buffer1
+// (i32, two axes), buffer2 (f32, one axis) and buffer3 (f32, two axes), and the score where `score`
+// says so.
 void mod_random(struct random *r, enum mod_random_kind kind, int depth, bool score, char *text);
 #endif

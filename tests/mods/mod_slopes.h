@@ -1,9 +1,11 @@
-// mod_slopes.h: texts of score_mod that have a derivative, one of each function and operator at least, and differences of them.
+// mod_slopes.h: texts of score_mod that have a derivative, one of each function and operator at
+// least, and differences of them.
 #ifndef CLATTN_TESTS_MOD_SLOPES_H
 #define CLATTN_TESTS_MOD_SLOPES_H
 #include "mods/mod_value.h"
 
-// Between `from` and `to` the text is computed well, and of its kinks none is at a score of mod_slope_score.
+// Between `from` and `to` the text is computed well, and of its kinks none is at a score of
+// mod_slope_score.
 struct mod_slope_text {
     const char *text;
     double from, to;

@@ -24,8 +24,8 @@ static void put(struct writer *w, const char *text) {
     if (w->at >= w->end) w->at = (char *)w->end - 1; // too long, which is seen by its brackets
 }
 
-// $i, $u, $f and $b become expressions, of one level less; $s a product of one by itself; $m and $n an element of a buffer of
-// whole numbers, or of floats.
+// $i, $u, $f and $b become expressions, of one level less; $s a product of one by itself; $m and $n
+// an element of a buffer of whole numbers, or of floats.
 static void expand(struct writer *w, const char *form, int depth);
 
 static void put_buffer(struct writer *w, bool of_floats, int depth) {

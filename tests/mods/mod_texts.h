@@ -1,5 +1,6 @@
-// mod_texts.h: expressions at random, made of all words of the language of score_mod and mask_mod (attention/mods/mod_words.h): whatever is
-// accepted, and so also what overflows, divides by 0 and reads outside its buffers.
+// mod_texts.h: expressions at random, made of all words of the language of score_mod and mask_mod
+// (attention/mods/mod_words.h): whatever is accepted, and so also what overflows, divides by 0 and
+// reads outside its buffers.
 #ifndef CLATTN_TESTS_MOD_TEXTS_H
 #define CLATTN_TESTS_MOD_TEXTS_H
 #include "attention/mods/mod_parse.h"
@@ -14,6 +15,7 @@ struct mod_texts {
     bool used[256];    // the words that were, by their place in the table
 };
 
-// A text of as many expressions as it may have, of which item b of the batch is asked number b. Returns their number.
+// A text of as many expressions as it may have, of which item b of the batch is asked number b.
+// Returns their number.
 int mod_texts_make(struct mod_texts *t, int most, char text[MOD_TEXT_SIZE]);
 #endif

@@ -1,5 +1,5 @@
-// mod_value.h: the value of an expression of score_mod in double precision, by C's own functions. It knows floats and whole numbers
-// that do not leave their type; no vectors, bits or conversions.
+// mod_value.h: the value of an expression of score_mod in double precision, by C's own functions.
+// It knows floats and whole numbers that do not leave their type; no vectors, bits or conversions.
 #ifndef CLATTN_TESTS_MOD_VALUE_H
 #define CLATTN_TESTS_MOD_VALUE_H
 #include "attention/mods/mod_parse.h"

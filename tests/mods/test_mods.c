@@ -1,7 +1,8 @@
-// test_mods.c: the caller's own expressions: what options can say, said by them and compared with the same
-// reference; the ready texts of mods.h beside boolean masks made here; names, types and bounds of what a text reads; texts that
-// are refused, and what the compiler says of others. Leaves out block masks
-// (test_block_mask.c) and the program (check_options.sh). Cases: tests/cases/mods.txt.
+// test_mods.c: the caller's own expressions: what options can say, said by them and compared with
+// the same reference; the ready texts of mods.h beside boolean masks made here; names, types and
+// bounds of what a text reads; texts that are refused, and what the compiler says of others. Leaves
+// out block masks (test_block_mask.c) and the program (check_options.sh). Cases:
+// tests/cases/mods.txt.
 #include "support/case_list.h"
 #include "support/harness.h"
 
@@ -32,7 +33,8 @@ static void add_buffer(struct said *said, int n, clattn_type type, int rank, int
     ck_assert_ptr_nonnull(said->buffers[n].numbers);
 }
 
-// With every kernel, the text in place of mask and bias; where a part of the cases is taken, with one, in turns.
+// With every kernel, the text in place of mask and bias; where a part of the cases is taken, with
+// one, in turns.
 static void assert_said(struct said *said, const char *name) {
     static int turn;
     const int first = turn++ % 3, last = harness_every() > 1 ? first : first + 2;
@@ -284,7 +286,8 @@ START_TEST(texts_are_refused) {
 }
 END_TEST
 
-// What the compiler does not take, types that do not fit among it: its words point into the text, and the context goes on.
+// What the compiler does not take, types that do not fit among it: its words point into the text,
+// and the context goes on.
 START_TEST(compilers_words) {
     static const struct {
         const char *score_mod, *mask_mod, *place;

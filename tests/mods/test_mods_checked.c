@@ -1,7 +1,9 @@
-// test_mods_checked.c: the language of score_mod and mask_mod on a device: expressions at random of all of its words compile, and
-// stay inside their buffers, which end at pages that nobody may touch; divisions that C leaves open have the numbers that the header
-// says, and end no process that does without a driver's handler of signals; the largest texts compile on a small stack. Leaves out
-// which texts are refused (test_mods_language.c). POSIX only. Uses the table of words, from the static library.
+// test_mods_checked.c: the language of score_mod and mask_mod on a device: expressions at random of
+// all of its words compile, and stay inside their buffers, which end at pages that nobody may
+// touch; divisions that C leaves open have the numbers that the header says, and end no process
+// that does without a driver's handler of signals; the largest texts compile on a small stack.
+// Leaves out which texts are refused (test_mods_language.c). POSIX only. Uses the table of words,
+// from the static library.
 //
 //   build/tests/test_mods_checked 7         other expressions
 //   build/tests/test_mods_checked 7 2000    so many of them, and nothing else
@@ -78,7 +80,8 @@ static void run(struct bound *b) {
     harness_finish(harness()->queue);
 }
 
-// By kernel in turn: half of the texts in vectors, and of those half at the end of a page. Returns how many they were.
+// By kernel in turn: half of the texts in vectors, and of those half at the end of a page. Returns
+// how many they were.
 static int run_texts(int round) {
     static const struct {
         clattn_kernel kernel;
@@ -146,8 +149,8 @@ static void assert_lse(const char *text, clattn_kernel kernel, double want) {
     unbind(&b);
 }
 
-// j is 5: by what the compiler knows and by what it does not, in vectors and not. A driver may keep processes from ending by a handler
-// of signals, which an application's own takes the place of.
+// j is 5: by what the compiler knows and by what it does not, in vectors and not. A driver may keep
+// processes from ending by a handler of signals, which an application's own takes the place of.
 START_TEST(divisions) {
     static const struct {
         const char *text;

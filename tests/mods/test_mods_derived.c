@@ -1,6 +1,8 @@
-// test_mods_derived.c: derivatives of score_mod, without a device: each as the differences of its text, computed in double precision;
-// how some are written; which have none and where; that one is of the language or refused, whatever its text; and that a context
-// derives once. Uses the library's own functions, from the static library. What kernels make of them is test_mods_gradients.c's.
+// test_mods_derived.c: derivatives of score_mod, without a device: each as the differences of its
+// text, computed in double precision; how some are written; which have none and where; that one is
+// of the language or refused, whatever its text; and that a context derives once. Uses the
+// library's own functions, from the static library. What kernels make of them is
+// test_mods_gradients.c's.
 #include "mods/mod_slopes.h"
 #include "mods/mod_texts.h"
 
@@ -85,7 +87,8 @@ START_TEST(as_written) {
 }
 END_TEST
 
-// Where the text has no side, the derivative has one; and 0 where nothing is infinite but what is not taken.
+// Where the text has no side, the derivative has one; and 0 where nothing is infinite but what is
+// not taken.
 START_TEST(at_kinks) {
     static const struct {
         const char *text;

@@ -1,6 +1,7 @@
-// test_mods_forms.c: the caller's expressions as vectors, without a device: which are made vectors of and why others are not, that
-// ready texts all are, and that no text, however odd, ends the program. Leaves out what the vectors compute
-// (test_mods_vectors.c). Uses the translator, from the static library.
+// test_mods_forms.c: the caller's expressions as vectors, without a device: which are made vectors
+// of and why others are not, that ready texts all are, and that no text, however odd, ends the
+// program. Leaves out what the vectors compute (test_mods_vectors.c). Uses the translator, from the
+// static library.
 #include "verification/reference/random.h"
 
 #include "attention/mods/mod_vector.h"
@@ -18,7 +19,8 @@ static mod_source source_of(const char *text, bool is_mask) {
         .buffers = {{2, CLATTN_TYPE_F32}, {2, CLATTN_TYPE_I32}, {1, CLATTN_TYPE_I32}, {0, CLATTN_TYPE_F32}}};
 }
 
-// For each kind of lanes the same answer. The text is the caller's to free; NULL: why[] says why not.
+// For each kind of lanes the same answer. The text is the caller's to free; NULL: why[] says why
+// not.
 static char *form_of(const mod_source *s, int lanes, char why[MOD_WHY]) {
     char *form = cla_mod_vector(NULL, s, lanes, why);
     ck_assert_msg((form != NULL) == (why[0] == '\0'), "%.60s: '%s'", s->text, why);

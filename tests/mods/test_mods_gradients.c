@@ -1,7 +1,8 @@
-// test_mods_gradients.c: derivatives of score_mod that the library makes itself, on a device: one of each function compiles, and is what
-// differences of the text are, computed in double precision, in vectors and lane by lane; one that it does not know is refused and
-// enqueues nothing. With keys of 1, 0, 0, .. a score is the first number of its query row, and dlse of 1 beside dout of 0 makes that row's
-// gradient the derivative. Which are refused is test_mods_derived.c's.
+// test_mods_gradients.c: derivatives of score_mod that the library makes itself, on a device: one
+// of each function compiles, and is what differences of the text are, computed in double precision,
+// in vectors and lane by lane; one that it does not know is refused and enqueues nothing. With keys
+// of 1, 0, 0, .. a score is the first number of its query row, and dlse of 1 beside dout of 0 makes
+// that row's gradient the derivative. Which are refused is test_mods_derived.c's.
 #include "support/harness.h"
 #include "mods/mod_slopes.h"
 

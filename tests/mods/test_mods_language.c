@@ -1,6 +1,7 @@
-// test_mods_language.c: which texts of score_mod and mask_mod a context takes: those of its language, by the limits and words that
-// the header tells, and with mods_unchecked all that were one expression of OpenCL C. Leaves out what ends an expression
-// (test_mods.c) and what accepted texts do (test_mods_checked.c).
+// test_mods_language.c: which texts of score_mod and mask_mod a context takes: those of its
+// language, by the limits and words that the header tells, and with mods_unchecked all that were
+// one expression of OpenCL C. Leaves out what ends an expression (test_mods.c) and what accepted
+// texts do (test_mods_checked.c).
 #include "support/harness.h"
 
 #include <stdio.h>

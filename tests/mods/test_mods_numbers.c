@@ -1,6 +1,7 @@
-// test_mods_numbers.c: what whole numbers of score_mod give where C leaves it open: the number that the header says, and never a read
-// outside of the buffers, which end at pages that nobody may touch; by every family of kernels, in vectors and one lane after
-// another. Leaves out texts at random (test_mods_checked.c, test_mods_vectors.c). POSIX only.
+// test_mods_numbers.c: what whole numbers of score_mod give where C leaves it open: the number that
+// the header says, and never a read outside of the buffers, which end at pages that nobody may
+// touch; by every family of kernels, in vectors and one lane after another. Leaves out texts at
+// random (test_mods_checked.c, test_mods_vectors.c). POSIX only.
 #include "support/harness.h"
 #include "support/pages.h"
 
@@ -13,7 +14,8 @@
 
 enum { HEADS = 2, ROWS = 19, KEYS = 100, SIZE = 16, TEXT = 8192, MOST = 64 };
 
-// Of key 5, which alone is seen; h - h and the like keep compilers from knowing. buffer0 is {3, 5, 7, 11}.
+// Of key 5, which alone is seen; h - h and the like keep compilers from knowing. buffer0 is {3, 5,
+// 7, 11}.
 struct expected {
     const char *text;
     double want;
@@ -203,7 +205,8 @@ START_TEST(one_by_one) {
 }
 END_TEST
 
-// Texts, each alone, that read far outside where a compiler takes what leaves an int for something that never happens.
+// Texts, each alone, that read far outside where a compiler takes what leaves an int for something
+// that never happens.
 START_TEST(inside_their_buffer) {
     static const char *const texts[] = {
         "score + buffer0((j * 46341) * (j * 46341))",

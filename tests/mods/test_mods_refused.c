@@ -1,7 +1,8 @@
-// test_mods_refused.c: a driver whose compiler refuses the vectors that were made of the caller's expressions: the kernel is built
-// again with the expressions lane by lane, is right, is told of, and is kept in the cache; a mistake of the caller's and a device
-// that fails are told as ever. And that a context keeps the texts used last alone, by the programs that live. The
-// program's own OpenCL functions stand in front of the loader's. POSIX only.
+// test_mods_refused.c: a driver whose compiler refuses the vectors that were made of the caller's
+// expressions: the kernel is built again with the expressions lane by lane, is right, is told of,
+// and is kept in the cache; a mistake of the caller's and a device that fails are told as ever. And
+// that a context keeps the texts used last alone, by the programs that live. The program's own
+// OpenCL functions stand in front of the loader's. POSIX only.
 //
 //   build/tests/test_mods_refused all     with every kernel that has lanes, not the first alone
 #define _GNU_SOURCE
@@ -104,7 +105,8 @@ static clattn_context *open_context(const char *rows, const char *folder) {
                                                 .log = {.fn = count_lines, .level = CLATTN_LOG_INFO}});
 }
 
-// The kernels whose vectors are rows, heads and keys, and what an expression says, buffers among it.
+// The kernels whose vectors are rows, heads and keys, and what an expression says, buffers among
+// it.
 static const struct {
     const char *row, *name;
 } kernels[] = {
@@ -168,7 +170,8 @@ static clattn_status try_text(clattn_context *c, const char *score_mod, char lin
     return status;
 }
 
-// Both builds fail: the caller hears of the text, not of the vectors. A device that fails is not asked a second time.
+// Both builds fail: the caller hears of the text, not of the vectors. A device that fails is not
+// asked a second time.
 START_TEST(told_as_ever) {
     char line[1024];
     clattn_context *c = open_context("flash_lanes :", NULL);
@@ -198,7 +201,8 @@ static void *prepare_many(void *context) {
     return NULL;
 }
 
-// So many texts one after the other, and from several threads: those used last have their programs, and no others live for long.
+// So many texts one after the other, and from several threads: those used last have their programs,
+// and no others live for long.
 START_TEST(texts_that_go) {
     char line[1024], text[32];
     pthread_t threads[THREADS];

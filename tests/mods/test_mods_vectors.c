@@ -1,6 +1,7 @@
-// test_mods_vectors.c: the caller's expressions as vectors beside the same ones lane by lane, in every kernel that
-// has lanes, for a table of what C and vectors say differently and for expressions at random; and that the plan says which.
-// Leaves out which texts become vectors (test_mods_forms.c) and what an expression means (test_mods.c).
+// test_mods_vectors.c: the caller's expressions as vectors beside the same ones lane by lane, in
+// every kernel that has lanes, for a table of what C and vectors say differently and for
+// expressions at random; and that the plan says which. Leaves out which texts become vectors
+// (test_mods_forms.c) and what an expression means (test_mods.c).
 //
 //   build/tests/test_mods_vectors 7     other random expressions
 #include "support/harness.h"
@@ -15,7 +16,8 @@
 
 enum { HEADS = 6, KV_HEADS = 2, SIZE = 16, KEYS = 75, RANDOM_ONES = 8 };
 
-// A comparison is 1 and not -1; a vector's ! is -1; ?:, && and || ask for 0 and not for a sign; types follow C's rules.
+// A comparison is 1 and not -1; a vector's ! is -1; ?:, && and || ask for 0 and not for a sign;
+// types follow C's rules.
 static const char *const masks[] = {"(j <= i) + (j & 1) == 2",
                                     "(j < i) * 3 - 2 > 0",
                                     "-(j < i) < 0",
@@ -185,8 +187,9 @@ static double *results(clattn_context *context, clattn_attention_params *p, cons
     return got;
 }
 
-// lse tells every score: none is so small that a key more or less would be lost in the bound, which is there for the kernel around
-// the expression: a compiler may round it otherwise beside another text.
+// lse tells every score: none is so small that a key more or less would be lost in the bound, which
+// is there for the kernel around the expression: a compiler may round it otherwise beside another
+// text.
 static void compare(const struct kernel *k, int half, const double *vectors, const double *lanes,
                     int64_t outs) {
     int seen = 0, equal = 0;

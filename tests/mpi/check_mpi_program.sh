@@ -1,16 +1,19 @@
 #!/bin/sh
-# clattn under mpirun: attend and layer write what one device writes, each rank reading its rows, or heads, alone; two real models' layers
-# give their stored results; a wrong request is told once, and that, a rank that is killed and a folder that takes no file leave no half
-# of an output. CLATTN_THOROUGH=on has more combinations.   $1 the program, $2 the folder of the models' data
+# clattn under mpirun: attend and layer write what one device writes, each rank reading its rows, or
+# heads, alone; two real models' layers give their stored results; a wrong request is told once, and
+# that, a rank that is killed and a folder that takes no file leave no half of an output.
+# CLATTN_THOROUGH=on has more combinations.   $1 the program, $2 the folder of the models' data
 set -u
 program=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 data=$(cd "$2" && pwd)
 command -v mpirun >/dev/null || { echo "no mpirun: install openmpi-bin"; exit 77; }
 python3 -c 'import numpy' 2>/dev/null || { echo "no numpy: install python3-numpy"; exit 77; }
 export POCL_MAX_PTHREAD_COUNT=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
-# Without TCP: Open MPI 5 warns where no interface reaches another, in the midst of what the program prints.
+# Without TCP: Open MPI 5 warns where no interface reaches another, in the midst of what the program
+# prints.
 export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_btl=^tcp OPENCL_LAYERS=
-export OMPI_MCA_odls_base_sigkill_timeout=0 # a job that ends with a failure waits a second or two before it is taken down
+# a job that ends with a failure waits a second or two before it is taken down
+export OMPI_MCA_odls_base_sigkill_timeout=0
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
@@ -40,7 +43,8 @@ save("pk.npy", 2, 2, 40, 32); save("pv.npy", 2, 2, 40, 32); numbers("pl.npy", 40
 np.save("past_mask.npy", r.random((2, 1, 97, 137)) < 0.7)
 save("few.npy", 2, 4, 5, 32); save("pool_k.npy", 20, 2, 16, 32); save("pool_v.npy", 20, 2, 16, 24); numbers("lengths.npy", 97, 50)
 np.save("table.npy", r.permutation(20)[:14].reshape(2, 7).astype(np.int32))
-# Three sequences one behind the other, one of them without rows, and rows that are nobody's; keys of theirs, or a batch.
+# Three sequences one behind the other, one of them without rows, and rows that are nobody's; keys
+# of theirs, or a batch.
 save("qr.npy", 1, 4, 100, 32); save("kr.npy", 1, 2, 100, 32); save("vr.npy", 1, 2, 100, 32); save("bias.npy", 3, 1, 67, 67)
 save("qrs.npy", 1, 100, 4, 32); save("krs.npy", 1, 100, 2, 32); save("vrs.npy", 1, 100, 2, 32)
 numbers("cu.npy", 0, 30, 30, 97); numbers("cu_kv.npy", 0, 20, 50, 100); numbers("cu_bad.npy", 0, 30, 20, 97); numbers("offsets.npy", 3, -2, 10)
@@ -81,7 +85,8 @@ compare() {
     same one.npy all.npy "$name over $ranks ranks"
     return 0
 }
-# What all ranks of the last compare --json read together, of files that each is read by so many of them.
+# What all ranks of the last compare --json read together, of files that each is read by so many of
+# them.
 has_read() {
     name=$1
     shift
@@ -102,10 +107,10 @@ refused() {
     [ $? = 2 ] && grep -q "$text" log && [ "$(grep -c '^clattn' log)" = 1 ] && [ ! -e no.npy ] ||
         complain "refused with \"$text\": $(cat log)"
 }
-# Two ranks that are asked for different things are told so by one line, and nobody waits: $1 the line's words, $2 the
-# command, $3 and $4 what the
-# first and the second rank alone are given (a whole command where $2 is "").
-# One command of mpirun, which chooses by its rank: mpirun of Open MPI 5.0.7 dies by SIGSEGV where it is given two.
+# Two ranks that are asked for different things are told so by one line, and nobody waits: $1 the
+# line's words, $2 the command, $3 and $4 what the first and the second rank alone are given (a
+# whole command where $2 is ""). One command of mpirun, which chooses by its rank: mpirun of Open
+# MPI 5.0.7 dies by SIGSEGV where it is given two.
 ranks_of_two() {
     # shellcheck disable=SC2016
     timeout 120 mpirun --oversubscribe -n 2 sh -c 'if [ "$OMPI_COMM_WORLD_RANK" = 0 ]; then exec "$0" $1 --mpi; fi; exec "$0" $2 --mpi' \

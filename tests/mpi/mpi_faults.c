@@ -1,5 +1,6 @@
-// mpi_faults.c: what a rank does wrong, all ranks are told: sizes that differ, an argument, a local failure, a message cut short, an
-// error of MPI. MPI's calls of the library go through wrappers here, as MPI's profiling interface foresees.
+// mpi_faults.c: what a rank does wrong, all ranks are told: sizes that differ, an argument, a local
+// failure, a message cut short, an error of MPI. MPI's calls of the library go through wrappers
+// here, as MPI's profiling interface foresees.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

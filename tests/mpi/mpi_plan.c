@@ -1,6 +1,8 @@
-// mpi_plan.c: what a plan says. Which way the cost model takes, by rates that are given, and that each is taken for a reason of its own.
-// What a shared call really takes, counted: buffers by the layer under the loader, host memory by the world's own functions; and each
-// piece of host memory, and each call of OpenCL, refused in turn on one rank: all ranks are told, and none waits for ever.
+// mpi_plan.c: what a plan says. Which way the cost model takes, by rates that are given, and that
+// each is taken for a reason of its own. What a shared call really takes, counted: buffers by the
+// layer under the loader, host memory by the world's own functions; and each piece of host memory,
+// and each call of OpenCL, refused in turn on one rank: all ranks are told, and none waits for
+// ever.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -182,8 +184,8 @@ enum {
     FEW_REFUSED = 3
 };
 
-// Of a ring, beside the call's tensors: two pieces, a part of the result, and the result itself in float32 where lengths keep it from
-// the caller's.
+// Of a ring, beside the call's tensors: two pieces, a part of the result, and the result itself in
+// float32 where lengths keep it from the caller's.
 static void expect_formula(const shard *s, const clattn_mpi_plan *plan, bool lengths, const char *what) {
     const size_t rows = 16, heads = 8, dim = 32;
     const size_t piece = 2 * rows * heads * dim * 4 + 4 * 256, // of each part to a multiple of 256
@@ -196,7 +198,8 @@ static void expect_formula(const shard *s, const clattn_mpi_plan *plan, bool len
                 what, why);
 }
 
-// The second of two calls that are alike, so that the context creates nothing: what it keeps is its own.
+// The second of two calls that are alike, so that the context creates nothing: what it keeps is its
+// own.
 static void measure(clattn_mpi *world, const shard_call *call, bool ring, bool lengths) {
     const struct layer_control *layer = layer_client();
     struct layer_counts before = {.bytes = 0}, after = {.bytes = 0};

@@ -42,8 +42,9 @@ void shard_share(shard_way way, int rank, int ranks, int64_t n, uint64_t seed, s
     for (int32_t s = 0; s < to->rows.count; s++) to->count += to->segments[s].count;
 }
 
-// The rows of `axis` that a rank has, in a buffer of their own: heads apart, an odd offset, NaN around. The axis before the
-// last but one is of heads, so that the memory of rank 4 is [B, N, H, D] with gaps. Elements are `apart`.
+// The rows of `axis` that a rank has, in a buffer of their own: heads apart, an odd offset, NaN
+// around. The axis before the last but one is of heads, so that the memory of rank 4 is [B, N, H,
+// D] with gaps. Elements are `apart`.
 static clattn_tensor gather(shard *s, const clattn_tensor *from, const uint8_t *image, int axis,
                             const shard_rows *rows, int64_t apart) {
     clattn_tensor t = *from;
@@ -52,7 +53,8 @@ static clattn_tensor gather(shard *s, const clattn_tensor *from, const uint8_t *
     t.offset = 3;
     int64_t step = apart, count;
     for (int a = t.rank - 1; a >= 0; a--) {
-        const int of = axis == 2 && (a == 1 || a == 2) && t.rank >= 3 ? 3 - a : a; // rows outside of heads
+        // rows outside of heads
+        const int of = axis == 2 && (a == 1 || a == 2) && t.rank >= 3 ? 3 - a : a;
         t.stride[of] = step;
         step *= t.shape[of] + (of == t.rank - 1 && t.rank == 4 ? 5 : 0);
     }
@@ -174,8 +176,8 @@ static clattn_tensor padded(clattn_tensor t, bool behind) {
     return t;
 }
 
-// A view's elements are added at the places of their rows in the whole, where rows are shared; *intact is false where anything around
-// them changed.
+// A view's elements are added at the places of their rows in the whole, where rows are shared;
+// *intact is false where anything around them changed.
 static void scatter(clattn_tensor t, double *whole, const shard_rows *shared, int64_t rows, bool *intact) {
     const size_t size = clattn_type_size(t.type);
     const clattn_mpi_segment all = {0, t.shape[2]};
@@ -234,8 +236,8 @@ struct case_result shard_collect(const shard *s, bool decode) {
     return got;
 }
 
-// The gradients on rank 0 beside the whole's out and lse. What is of heads is the same on all ranks; of a bias that repeats over rows
-// each rank has its rows' part.
+// The gradients on rank 0 beside the whole's out and lse. What is of heads is the same on all
+// ranks; of a bias that repeats over rows each rank has its rows' part.
 static struct case_result collect_gradients(const shard *s) {
     struct case_result got = case_collect(&s->whole, harness()->queue, NULL);
     for (int g = 0; g < GRADIENTS; g++) {
@@ -282,7 +284,8 @@ bool shard_holds(clattn_mpi *world, const shard_call *call, clattn_mpi_report *r
         s.whole.op == CASE_BACKWARD ? collect_gradients(&s) : shard_collect(&s, call->decode);
     got.status = status;
     clattn_mpi_last_error(world, got.message, sizeof got.message);
-    // Rank 0 has the result of all ranks, of decode each has it; of the others what went wrong comes first.
+    // Rank 0 has the result of all ranks, of decode each has it; of the others what went wrong
+    // comes first.
     if (rank > 0 && !call->decode) {
         good = status == CLATTN_OK;
         if (!good) snprintf(why, 256, "rank %d: %.200s", rank, got.message);

@@ -1,5 +1,6 @@
-// mpi_shard.h: a case of src/verification whose rows are shared among ranks: every rank makes the same case, keeps its rows of it, runs its
-// part of the call, and rank 0 compares the whole result with the reference in double precision.
+// mpi_shard.h: a case of src/verification whose rows are shared among ranks: every rank makes the
+// same case, keeps its rows of it, runs its part of the call, and rank 0 compares the whole result
+// with the reference in double precision.
 #ifndef CLATTN_TESTS_MPI_SHARD_H
 #define CLATTN_TESTS_MPI_SHARD_H
 
@@ -38,7 +39,8 @@ typedef struct shard {
     struct case_data *data;
     struct case_arrays whole;
     shard_rows q, kv;
-    cl_mem memory[22]; // q, k, v, their scales and zero points, out, lse, mask, bias; dout, dlse, results
+    // q, k, v, their scales and zero points, out, lse, mask, bias; dout, dlse, results
+    cl_mem memory[22];
     int count;
     clattn_mpi_attention_params params;
     clattn_mpi_attention_backward_params backward; // of a case of gradients

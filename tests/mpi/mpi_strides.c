@@ -1,5 +1,6 @@
-// mpi_strides.c: the rule of last strides (tensor.h) in all ways to share rows: what must be contiguous is refused on all ranks before
-// anything large is sent, and what need not be gives the same numbers.
+// mpi_strides.c: the rule of last strides (tensor.h) in all ways to share rows: what must be
+// contiguous is refused on all ranks before anything large is sent, and what need not be gives the
+// same numbers.
 #include <stddef.h>
 #include <stdio.h>
 
@@ -76,7 +77,8 @@ static void gradients_refused(clattn_mpi_way way) {
     shard_close(&s);
 }
 
-// Masks and biases of a rank have other last strides than those of its neighbour (mpi_shard.c), scales and lse lie between heads.
+// Masks and biases of a rank have other last strides than those of its neighbour (mpi_shard.c),
+// scales and lse lie between heads.
 static void right(clattn_mpi_way way) {
     char name[160], why[256] = "";
     clattn_mpi_report report;

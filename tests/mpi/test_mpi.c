@@ -1,5 +1,6 @@
-// test_mpi.c: attention over MPI, run by tests/mpi/check_mpi.sh with 1 to 8 ranks: equal to one device within the budget, whoever has
-// which rows.   test_mpi quick | all | N: calls by chance, so many | CASE ROWS ROWS WAY PIECE: as a failure names them
+// test_mpi.c: attention over MPI, run by tests/mpi/check_mpi.sh with 1 to 8 ranks: equal to one
+// device within the budget, whoever has which rows.   test_mpi quick | all | N: calls by chance, so
+// many | CASE ROWS ROWS WAY PIECE: as a failure names them
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +57,8 @@ static const shard_call calls[] = {
     {"attend-f16-b1-h2-n33-nkv64-d64-dv96-full-kvi8-valuesu4-groups32-valuegroups96-zeros", R, P, GATHER, 0,
      false},
     {"attend-bf16-b2-h4-hkv2-n40-nkv70-d64-causal-kvi4-groups64-scalesbf16-lse", Z, Z, RING, 7, false},
-    {"attend-f32-b1-h2-n64-nkv20-d64-causal-kvi4-zeros", Z, B, RING, 0, false}, // rows that see nothing
+    // rows that see nothing
+    {"attend-f32-b1-h2-n64-nkv20-d64-causal-kvi4-zeros", Z, B, RING, 0, false},
     {"attend-f32-b2-h2-n40-nkv40-d32-causal-alibi-qlen-kvlen-mods", Z, Z, RING, 0, false},
     {"attend-f32-b1-h1-n1-nkv1-d32-causal", B, B, RING, 0, false},
     {"attend-f32-b1-h2-n64-nkv20-d32-causal-kvi8", Z, B, RING, 0, false}, // rows that see nothing
@@ -75,7 +77,8 @@ static const shard_call calls[] = {
     {"backward-f32-b1-h6-hkv2-n33-nkv64-d32-full-biask-headscales-offsets", P, P, RING, 0, false},
     {"backward-f32-b2-h2-n40-nkv40-d32-causal-alibi-qlen-kvlen-mods", Z, Z, RING, 0, false},
     {"backward-f32-b2-h2-n40-nkv40-d32-causal-qlen-mods-modsread-modsgradient", Z, R, RING, 13, false},
-    {"backward-f32-b1-h2-n64-nkv20-d32-causal-dlse-sinks", Z, B, RING, 0, false}, // rows that see nothing
+    // rows that see nothing
+    {"backward-f32-b1-h2-n64-nkv20-d32-causal-dlse-sinks", Z, B, RING, 0, false},
     {"backward-f32-b1-h2-n50-nkv131-d32-full", L, B, RING, 0, false},
     {"backward-f32-b1-h1-n1-nkv1-d32-causal", B, B, RING, 0, false},
     {"backward-f32-b1-h2-n40-nkv40-d32-causal-dlse-sinks-devicesinks-onlys", Z, B, RING, 0, false},
@@ -124,8 +127,9 @@ static void run_twice(void) {
     }
 }
 
-// Options by chance: of all that a call varies by and of how it is shared every two values of two meet, over sizes by chance, the same
-// on all ranks and in all runs. The last are numbers of enums, and bytes of pieces.
+// Options by chance: of all that a call varies by and of how it is shared every two values of two
+// meet, over sizes by chance, the same on all ranks and in all runs. The last are numbers of enums,
+// and bytes of pieces.
 enum {
     CALL,
     OF_CALL,

@@ -1,8 +1,9 @@
 #!/bin/sh
-# ONNX's own cases of its attention operators, by every kernel family of the device, at ONNX's tolerance; and that a case that
-# is wrong fails, and so does a run of none.   $1 build folder; $2 "intel": on Intel's CPU runtime, where build/intel has it
-# onnx comes from PyPI into the build folder's own environment. Each compiled kernel is run by a share of the families,
-# with CLATTN_THOROUGH=on by all.
+# ONNX's own cases of its attention operators, by every kernel family of the device, at ONNX's
+# tolerance; and that a case that is wrong fails, and so does a run of none.   $1 build folder; $2
+# "intel": on Intel's CPU runtime, where build/intel has it onnx comes from PyPI into the build
+# folder's own environment. Each compiled kernel is run by a share of the families, with
+# CLATTN_THOROUGH=on by all.
 set -eu
 build=$(cd "$1" && pwd)
 folder=$build/onnx runtime=${2:-}
@@ -20,7 +21,8 @@ if [ ! -x "$folder/python/bin/pip" ] || ! "$folder/python/bin/python" -c 'import
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-"$folder/python/bin/python" tests/source/check_porting.py # of whose tables this Python knows ONNX's operator
+# of whose tables this Python knows ONNX's operator
+"$folder/python/bin/python" tests/source/check_porting.py
 "$folder/python/bin/python" tests/onnx/onnx_cases.py "$work" || { echo "onnx_cases.py failed"; exit 1; }
 share=quick
 [ "${CLATTN_THOROUGH:-off}" = off ] || share=

@@ -1,7 +1,8 @@
 #!/bin/sh
-# ONNX Runtime with the library of custom operators: ONNX's own cases, com.microsoft's operators beside ONNX Runtime's own kernels,
-# refusals, threads, memory; and that every case fails where what it expects is another number.   $1 build folder
-# onnx and onnxruntime come from PyPI into the build folder's own environment.
+# ONNX Runtime with the library of custom operators: ONNX's own cases, com.microsoft's operators
+# beside ONNX Runtime's own kernels, refusals, threads, memory; and that every case fails where what
+# it expects is another number.   $1 build folder onnx and onnxruntime come from PyPI into the build
+# folder's own environment.
 set -eu
 folder=$1/onnxruntime library=$1/libclattn-onnxruntime.so
 python=$folder/python/bin/python

@@ -85,7 +85,8 @@ bool onnx_load(const struct onnx_file *file, const json_t *word, struct onnx_arr
     return true;
 }
 
-// [B, H, P, D] and [B, H, N, D] as [B, H, P + N, D], which the caller frees; rows as they are where there is no past.
+// [B, H, P, D] and [B, H, N, D] as [B, H, P + N, D], which the caller frees; rows as they are where
+// there is no past.
 static double *put_behind(const struct onnx_array *past, const struct onnx_array *rows) {
     const int64_t *p = past->shape.shape, *n = rows->shape.shape, heads = n[0] * n[1], size = n[3];
     double *all = reference_alloc(heads * (p[2] + n[2]) * size), *to = all;

@@ -1,5 +1,5 @@
-// onnx_case.h: one of ONNX's own cases, as onnx_cases.py wrote it, through one kernel. Leaves out which kernels and what is
-// counted (onnx_cases.c).
+// onnx_case.h: one of ONNX's own cases, as onnx_cases.py wrote it, through one kernel. Leaves out
+// which kernels and what is counted (onnx_cases.c).
 #ifndef CLATTN_TESTS_ONNX_CASE_H
 #define CLATTN_TESTS_ONNX_CASE_H
 #include <jansson.h>
@@ -25,15 +25,18 @@ struct onnx_array {
     double *x;
 };
 bool onnx_load(const struct onnx_file *file, const json_t *word, struct onnx_array *to);
-// As numpy's assert_allclose: |got - wanted| <= atol + rtol |wanted|, NaN meets NaN and an infinity its like.
+// As numpy's assert_allclose: |got - wanted| <= atol + rtol |wanted|, NaN meets NaN and an infinity
+// its like.
 bool onnx_close_to(const char *what, const double *got, const double *wanted, int64_t count,
                    const json_t *words, char why[256]);
 
-// Attention as the case's words say: `family` receives who took it, `why` what is wrong or not supported.
+// Attention as the case's words say: `family` receives who took it, `why` what is wrong or not
+// supported.
 enum onnx_result onnx_attend(const struct onnx_file *file, const json_t *words, struct place *place,
                              clattn_kernel kernel, char family[32], char why[256]);
 
-// RotaryEmbedding by clattn_rope_enqueue, TensorScatter by clattn_append_enqueue (onnx_rows.c): of all kernels with the first.
+// RotaryEmbedding by clattn_rope_enqueue, TensorScatter by clattn_append_enqueue (onnx_rows.c): of
+// all kernels with the first.
 enum onnx_result onnx_rotate(const struct onnx_file *file, const json_t *words, struct place *place,
                              clattn_kernel kernel, char family[32], char why[256]);
 enum onnx_result onnx_scatter(const struct onnx_file *file, const json_t *words, struct place *place,

@@ -1,10 +1,11 @@
-// onnx_cases.c: ONNX's own cases of attention, which onnx_cases.py wrote, through every kernel family of the device. Run by
-// check_onnx.sh.
+// onnx_cases.c: ONNX's own cases of attention, which onnx_cases.py wrote, through every kernel
+// family of the device. Run by check_onnx.sh.
 //
 //   onnx_cases FOLDER [quick]     quick: each compiled kernel by two of the families and not by all
 //
-// A case passes where every family that takes it agrees with ONNX's numbers at ONNX's tolerance, and one does. The last lines
-// begin with "counted:" and say how many there were, operator by operator. Exit status 1 where a case failed, or none ran.
+// A case passes where every family that takes it agrees with ONNX's numbers at ONNX's tolerance,
+// and one does. The last lines begin with "counted:" and say how many there were, operator by
+// operator. Exit status 1 where a case failed, or none ran.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

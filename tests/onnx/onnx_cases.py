@@ -3,11 +3,11 @@
 
     onnx_cases.py FOLDER      FOLDER/cases.json, and FOLDER/cases.bin with the arrays that it names
 
-The onnx wheel has the cases as code: importing one of its modules computes inputs and outputs by numpy, from a seed, so
-that one version of onnx and numpy gives the same numbers everywhere. A case is one node of an operator; its twins, in which
-the node is expanded to others, have the same numbers and are left out.
-What a node says is said here in the fields of clattn_attention_params: who runs the cases knows nothing of ONNX. What clattn
-cannot do has an "out", the reason.
+The onnx wheel has the cases as code: importing one of its modules computes inputs and outputs by
+numpy, from a seed, so that one version of onnx and numpy gives the same numbers everywhere. A case
+is one node of an operator; its twins, in which the node is expanded to others, have the same
+numbers and are left out. What a node says is said here in the fields of clattn_attention_params:
+who runs the cases knows nothing of ONNX. What clattn cannot do has an "out", the reason.
 """
 import importlib
 import json
@@ -23,11 +23,13 @@ VERSION = "1.23.2"
 MODULES = {"Attention": "attention", "FlexAttention": "flexattention", "RotaryEmbedding": "rotaryembedding",
            "TensorScatter": "tensorscatter"}
 TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "bool": "bool", "int32": "i32", "float64": "f64"}
-# Two units in bfloat16's last place, which ONNX's own runner allows: onnx/backend/test/runner/__init__.py.
+# Two units in bfloat16's last place, which ONNX's own runner allows:
+# onnx/backend/test/runner/__init__.py.
 BFLOAT16_RTOL = 2**-6
 TAPS = ["raw", "softcap", "masked", "softmax"]  # qk_matmul_output_mode
 
-# The sub-graphs of FlexAttention as expressions, by the case; {name} is the graph's constant of that name.
+# The sub-graphs of FlexAttention as expressions, by the case; {name} is the graph's constant of
+# that name.
 SCORE_MODS = {
     "test_flexattention_score_mod": {"score_mod": "score + {bias}f"},
     "test_flexattention_causal_mask": {"mask_mod": "j <= i"},
@@ -44,7 +46,8 @@ class Writer:
         self.file = open(os.path.join(folder, "cases.bin"), "wb")
 
     def put(self, a, split_heads=None):
-        """An array of the manifest. split_heads: a is [B, N, H * D] and becomes [B, H, N, D], which lies as it did."""
+        """An array of the manifest. split_heads: a is [B, N, H * D] and becomes [B, H, N, D], which
+        lies as it did."""
         word = {"type": TYPES[str(a.dtype)]}
         if a.dtype == np.float64:
             a, word["type"] = a.astype(np.float32), "f32"
@@ -78,7 +81,8 @@ def attention_words(write, node, values, results):
     window = [attributes.get("left_window_size", -1), attributes.get("right_window_size", -1)]
     if window != [-1, -1]:
         case["window"] = window
-    # Where row 0 stands: behind the past; the last row at the last key of a cache that lies elsewhere; else at key 0.
+    # Where row 0 stands: behind the past; the last row at the last key of a cache that lies
+    # elsewhere; else at key 0.
     case["align"] = "offset" if past is not None else "bottom_right" if nonpad is not None else "top_left"
     case["offset"] = past.shape[2] if past is not None else 0
     if nonpad is not None:
@@ -94,7 +98,8 @@ def attention_words(write, node, values, results):
 
 
 def flex_words(write, node, values, results):
-    """FlexAttention: Q, K, V and sub-graphs over all scores, of which the table has what one of them says."""
+    """FlexAttention: Q, K, V and sub-graphs over all scores, of which the table has what one of
+    them says."""
     attributes, graphs = attributes_of(node), {a.name: a.g for a in node.attribute if a.type == AttributeProto.GRAPH}
     case = {name: write.put(value) for name, value in zip("qkv", values)}
     case.update(scale=attributes.get("scale", 0.0), out=write.put(results[0]))
@@ -116,7 +121,8 @@ def attributes_of(node):
 
 
 def plain_words(write, node, values, results):
-    """What another call than attention does: every tensor by its place in the node, and the attributes."""
+    """What another call than attention does: every tensor by its place in the node, and the
+    attributes."""
     attributes = {k: v.decode() if isinstance(v, bytes) else v for k, v in attributes_of(node).items()}
     # [B, N, H * D], or a cache without heads, [B, N, D], as [B, H, N, D].
     heads = attributes.get("num_heads") or 1

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Attention operators of ONNX Runtime on clattn, as custom operators and by the execution provider: ONNX's own node cases of them,
-and those of com.microsoft beside ONNX Runtime's own kernels on the CPU. Run by check_onnxruntime.sh.
+"""Attention operators of ONNX Runtime on clattn, as custom operators and by the execution provider:
+ONNX's own node cases of them, and those of com.microsoft beside ONNX Runtime's own kernels on the
+CPU. Run by check_onnxruntime.sh.
 
     onnxruntime_cases.py LIBRARY           all checks; the last lines begin with "counted:". Exit status 1 where one failed, or few ran
     onnxruntime_cases.py LIBRARY wrong     the same with every expectation off by a little: all cases must fail
@@ -28,7 +29,8 @@ BF16 = np.dtype(ml_dtypes.bfloat16)
 TYPES = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.float16): TensorProto.FLOAT16, BF16: TensorProto.BFLOAT16,
          np.dtype(np.int32): TensorProto.INT32, np.dtype(np.int64): TensorProto.INT64, np.dtype(np.int8): TensorProto.INT8,
          np.dtype(bool): TensorProto.BOOL}
-# Of com.microsoft's operators: roundings of float32 in another order, one or two of the type that the result is stored in.
+# Of com.microsoft's operators: roundings of float32 in another order, one or two of the type that
+# the result is stored in.
 NEAR = {np.dtype(np.float32): (1e-5, 2e-6), np.dtype(np.float16): (2**-9, 2**-10), BF16: (2**-6, 2**-7)}
 BFLOAT16_RTOL = 2**-6  # as onnx_cases.py has it
 failures = []
@@ -40,7 +42,8 @@ def fail(name, why):
 
 
 def session(model, way="operators", **entries):
-    """way: "operators", "provider", or "own" for ONNX Runtime's own kernels; entries: options of the module's."""
+    """way: "operators", "provider", or "own" for ONNX Runtime's own kernels; entries: options of
+    the module's."""
     options = ort.SessionOptions()
     options.log_severity_level = 4
     if way == "provider":
@@ -144,7 +147,8 @@ def all_onnx_cases(found, way):
 
 
 def node(op, inputs, outputs, opset=21, domain="", **attributes):
-    """A model of one node: inputs are (name, array), an array of None where the node leaves it out."""
+    """A model of one node: inputs are (name, array), an array of None where the node leaves it out.
+    """
     inputs = list(inputs)
     while inputs[-1][1] is None:
         inputs.pop()
@@ -159,7 +163,8 @@ def node(op, inputs, outputs, opset=21, domain="", **attributes):
 
 def multi_head(r, dtype, B=2, S=3, L=5, H=2, D=8, Dv=8, P=None, bias=False, pad=None, added=None, by_head=False, packed=None,
                outputs=3, **attributes):
-    """(the node, the node that ONNX Runtime's own kernel takes) of MultiHeadAttention: it takes no packed rows."""
+    """(the node, the node that ONNX Runtime's own kernel takes) of MultiHeadAttention: it takes no
+    packed rows."""
     T, numbers = (P or 0) + L, lambda *shape: r.standard_normal(shape).astype(dtype)
     masks = {None: None, "lengths": np.array([T - 2, T], np.int32), "keys": (np.arange(T) < [[T - 2], [T]]).astype(np.int32),
              "rows": (np.arange(T) % 3 != r.integers(1, 3, (B, S, 1))).astype(np.int32)}
@@ -179,7 +184,8 @@ def multi_head(r, dtype, B=2, S=3, L=5, H=2, D=8, Dv=8, P=None, bias=False, pad=
 
 def group_query(r, dtype, B=2, S=1, H=4, K=2, D=16, P=8, lengths=(5, 7), past=True, packed=False, rotary=0, positions=False,
                 added=False, sink=False, **attributes):
-    """Likewise of GroupQueryAttention, and which rows of y and present count: those of padding do not."""
+    """Likewise of GroupQueryAttention, and which rows of y and present count: those of padding do
+    not."""
     total, numbers = max(lengths), lambda *shape: r.standard_normal(shape).astype(dtype)
     rows = [numbers(B, S, (H + 2 * K) * D), None, None] if packed else [numbers(B, S, n * D) for n in (H, K, K)]
     cache = [numbers(B, K, P, D) if past else None for _ in "kv"]
@@ -226,7 +232,8 @@ OPTIONS = {
 
 
 def beside_own(make, way, seed, dtype=F32, **options):
-    """What clattn computes beside ONNX Runtime's own kernel; of bfloat16, which that does not have, its float32 on the same numbers."""
+    """What clattn computes beside ONNX Runtime's own kernel; of bfloat16, which that does not have,
+    its float32 on the same numbers."""
     (model, feeds), (own_model, own_feeds), seen = make(np.random.default_rng(seed), dtype, **options)
     got = computed(model, feeds, way)
     if dtype == BF16:
@@ -263,7 +270,8 @@ def refused(name, wanted, does):
 
 
 def all_refusals():
-    """What is refused names clattn: so its kernels are those that ran, with every type and opset of the cases."""
+    """What is refused names clattn: so its kernels are those that ran, with every type and opset of
+    the cases."""
     count, x, before = 0, np.ones((1, 2, 4, 8), np.float32), len(failures)
     plain, half = node("Attention", [(n, x) for n in "qkv"], ["y"], opset=23)[0], np.ones((4, 4), np.float32)
     qkv = [(name, x.reshape(1, 4, 16)) for name in "qkv"]
@@ -336,7 +344,8 @@ def loose(model):
 
 
 def other_shapes(shape):
-    """Shapes near one: an axis longer, shorter or 1, two neighbours exchanged, an axis more or less."""
+    """Shapes near one: an axis longer, shorter or 1, two neighbours exchanged, an axis more or
+    less."""
     near = [shape[:n] + (size,) + shape[n + 1:] for n in range(len(shape)) for size in {shape[n] + 1, shape[n] - 1, 1, 2 * shape[n]} - {0}]
     near += [shape[:n] + (shape[n + 1], shape[n]) + shape[n + 2:] for n in range(len(shape) - 1)]
     near += [(1, *shape), (*shape, 1), shape[1:], shape[:-1], (int(np.prod(shape)),)]
@@ -344,7 +353,8 @@ def other_shapes(shape):
 
 
 def axes_of_inputs():
-    """A node with one input of another shape: it is refused with the input's name and both shapes, or computed as by ONNX Runtime's kernel."""
+    """A node with one input of another shape: it is refused with the input's name and both shapes,
+    or computed as by ONNX Runtime's kernel."""
     r = np.random.default_rng(0)
     n = lambda *shape: r.standard_normal(shape).astype(np.float32)
     i32, i64 = (lambda *numbers: np.array(numbers, np.int32)), (lambda *numbers: np.array(numbers, np.int64))
@@ -389,7 +399,9 @@ def axes_of_inputs():
                     if not re.match(f"clattn {op}: .*(: its shape is |past has|seqlens_k: )", got):
                         fail(what, got)
                     continue
-                if name == "attn_mask":  # which ONNX Runtime's kernel wants whole: keys behind its end are hidden, other axes repeat
+                # which ONNX Runtime's kernel wants whole: keys behind its end are hidden, other
+                # axes repeat
+                if name == "attn_mask":
                     mask = np.pad(other[name], [(0, 0)] * (len(shape) - 1) + [(0, 9 - shape[-1])], constant_values=-np.inf)
                     other[name] = np.broadcast_to(mask, (2, 4, 5, 9))
                 wanted = outcome(own, other, *packed)
@@ -401,7 +413,8 @@ def axes_of_inputs():
 
 
 def outcome(made, feeds, packed=None):
-    """The first output, or why there is none; `packed`: the input that holds key and value, or query, too, which ONNX Runtime's kernel does not take."""
+    """The first output, or why there is none; `packed`: the input that holds key and value, or
+    query, too, which ONNX Runtime's kernel does not take."""
     try:
         if packed:
             names = ["query", "key", "value"][packed == "key":]
@@ -415,7 +428,8 @@ def outcome(made, feeds, packed=None):
 
 
 def sizes_without_numbers():
-    """Names of sizes are handed on; what a size is made of and has no number gets a name of its own."""
+    """Names of sizes are handed on; what a size is made of and has no number gets a name of its
+    own."""
     before = len(failures)
     for inputs, wanted in (
             ({"q": ["B", "N", 16], "k": ["B", "L", 16], "v": ["B", "L", 24]}, ["B", "N", 24]),
@@ -435,7 +449,8 @@ def sizes_without_numbers():
 
 
 def left_to_others():
-    """What the operators refuse the provider leaves to ONNX Runtime's own kernels; a device that is not there it refuses."""
+    """What the operators refuse the provider leaves to ONNX Runtime's own kernels; a device that is
+    not there it refuses."""
     for dtype, options in ((F32, dict(mask_filter_value=-2.0, pad="keys")), (F16, dict(bias=True)), (F16, dict(outputs=4))):
         model, feeds = multi_head(np.random.default_rng(0), dtype, **options)[0]
         try:
@@ -493,7 +508,8 @@ def nothing_to_do():
 
 
 def old_version():
-    """An ONNX Runtime whose table has no version that is wanted, and one of version 1 that makes statuses."""
+    """An ONNX Runtime whose table has no version that is wanted, and one of version 1 that makes
+    statuses."""
     heard, pointer = [], ctypes.c_void_p
     status_of = ctypes.CFUNCTYPE(pointer, ctypes.c_int, ctypes.c_char_p)(lambda code, text: heard.append((code, text)) or 1)
     table = (pointer * 1)(ctypes.cast(status_of, pointer))
@@ -520,7 +536,8 @@ def bytes_of_malloc():
 
 
 def threads_and_memory():
-    """One session from eight threads at once gives each its own answer; and calls leave nothing behind."""
+    """One session from eight threads at once gives each its own answer; and calls leave nothing
+    behind."""
     r = np.random.default_rng(0)
     feeds = [{n: r.standard_normal((2, 3, 5, 16)).astype(np.float32) for n in "qkv"} for _ in range(8)]
     made = session(node("Attention", list(feeds[0].items()), ["y"], opset=23)[0])
@@ -563,7 +580,8 @@ def measure():
         taken = {name: [] for name in made}
         for _ in range(4):
             for name, one in made.items():
-                time.sleep(0.2)  # for the threads of ONNX Runtime's, which spin for a while after a run
+                # for the threads of ONNX Runtime's, which spin for a while after a run
+                time.sleep(0.2)
                 for n in range(20):
                     begun = time.perf_counter()
                     one.run(None, feeds)

@@ -1,5 +1,6 @@
-// windows_session.c: ONNX Runtime's own DLL with clattn's library of custom operators, as a program on Windows has them
-// (check_windows.sh). One Attention node of each model is run on [1, 2, 3, 8] rows beside a result in double.
+// windows_session.c: ONNX Runtime's own DLL with clattn's library of custom operators, as a program
+// on Windows has them (check_windows.sh). One Attention node of each model is run on [1, 2, 3, 8]
+// rows beside a result in double.
 //     windows_session ONNXRUNTIME_DLL LIBRARY MODEL REFUSED        REFUSED: a model that the library names and refuses
 #include <math.h>
 #include <stdint.h>

@@ -1,12 +1,15 @@
 #!/bin/sh
-# What aarch64.sh lays into its tree for aarch64_inside.sh, made on this machine, since qemu takes its time: the wheel by the compiler of
-# PyPI's ziglang, as check_wheel.sh makes it for this machine's processor; ONNX Runtime's library by the same, and ggml, its CPU backend,
-# clattn's and ggml_host where check_ggml.sh has fetched ggml's sources into the build folder; numpy and ONNX Runtime for that processor.
+# What aarch64.sh lays into its tree for aarch64_inside.sh, made on this machine, since qemu takes
+# its time: the wheel by the compiler of PyPI's ziglang, as check_wheel.sh makes it for this
+# machine's processor; ONNX Runtime's library by the same, and ggml, its CPU backend, clattn's and
+# ggml_host where check_ggml.sh has fetched ggml's sources into the build folder; numpy and ONNX
+# Runtime for that processor.
 #   sh tests/package/aarch64_doors.sh FOLDER BUILD        FOLDER: the tree; it makes FOLDER/doors; 77: PyPI is not reachable
 set -eu
 tree=$(cd "$1" && pwd)
 mkdir -p "$2/aarch64-doors" "$tree/doors"
-work=$(cd "$2/aarch64-doors" && pwd) tools=$PWD/$2/wheel/tools doors=$tree/doors # the tools of check_wheel.sh
+# the tools of check_wheel.sh
+work=$(cd "$2/aarch64-doors" && pwd) tools=$PWD/$2/wheel/tools doors=$tree/doors
 [ -x "$tools/bin/python" ] || python3 -m venv "$tools"
 pip() { "$tools/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: "$@" || exit 77; }
 pip -r tests/requirements/wheel.txt

@@ -1,4 +1,5 @@
-# aarch64_inside.sh: what aarch64.sh runs inside the tree: build, host suites, some cases of verify on PoCL.
+# aarch64_inside.sh: what aarch64.sh runs inside the tree: build, host suites, some cases of verify
+# on PoCL.
 set -u
 export CK_TIMEOUT_MULTIPLIER=20 # qemu takes its time
 export HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8
@@ -31,8 +32,8 @@ build() {
     ninja -C $build clattn $(. tests/steps.sh && programs_of $build host)
 }
 
-# Each family in the widths that its vectors have there, a type each, and what the planner takes: forced by --only, so that
-# a wrong choice does not hide a kernel.
+# Each family in the widths that its vectors have there, a type each, and what the planner takes:
+# forced by --only, so that a wrong choice does not hide a kernel.
 verify() {
     $build/clattn verify --only "$1" --case "$2" || return 1
 }
@@ -42,8 +43,8 @@ wheel() {
     from=$(PYTHONPATH=/doors/wheel:/doors/packages python3 -B tests/package/attend_installed.py Portable) || return 1
     case $from in /doors/wheel/*) /doors/wheel/clattn/clattn --version ;; *) echo "clattn is $from" && return 1 ;; esac
 }
-# ONNX Runtime's own look at the CPUs ends the process under qemu, by what /sys says of the machine's; without these two files it is left
-# out. PoCL needs the rest of that folder.
+# ONNX Runtime's own look at the CPUs ends the process under qemu, by what /sys says of the
+# machine's; without these two files it is left out. PoCL needs the rest of that folder.
 onnx_cases() {
     for file in possible present; do mount --bind /dev/null /sys/devices/system/cpu/$file || return 1; done
     PYTHONPATH=/doors/packages XDG_CACHE_HOME=/tmp/onnx python3 -B tests/onnx/onnxruntime_cases.py /doors/libclattn-onnxruntime.so few

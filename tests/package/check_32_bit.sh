@@ -1,6 +1,6 @@
 #!/bin/sh
-# The library for 32-bit x86, without a warning: no size is cut by chance. A program that is linked with it starts, asks for devices and
-# gets an answer.
+# The library for 32-bit x86, without a warning: no size is cut by chance. A program that is linked
+# with it starts, asks for devices and gets an answer.
 #   check_32_bit.sh BUILD         makes BUILD/32_bit. Debian: gcc-multilib
 set -eu
 build=$1/32_bit

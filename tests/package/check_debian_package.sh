@@ -1,10 +1,11 @@
 #!/bin/sh
-# The Debian packages of the last commit (src/packaging): they are built twice, elsewhere and otherwise, with the same bytes; lintian and
-# blhc have nothing against them; each depends on what it needs; and in a tree of Debian alone, where no file of this folder is, they are
-# installed, used (src/packaging/debian/tests) and removed without a trace. A function that is not in the symbols file, or a file
-# in no package, fails the build.   $1 build folder
-# Prints a line that begins with "ok", "FAIL" or "SKIP" for each check; the exit status is 1 when one failed.
-# $CLATTN_DEBIAN is another mirror for the tree, which stays in the build folder.
+# The Debian packages of the last commit (src/packaging): they are built twice, elsewhere and
+# otherwise, with the same bytes; lintian and blhc have nothing against them; each depends on what
+# it needs; and in a tree of Debian alone, where no file of this folder is, they are installed, used
+# (src/packaging/debian/tests) and removed without a trace. A function that is not in the symbols
+# file, or a file in no package, fails the build.   $1 build folder Prints a line that begins with
+# "ok", "FAIL" or "SKIP" for each check; the exit status is 1 when one failed. $CLATTN_DEBIAN is
+# another mirror for the tree, which stays in the build folder.
 set -u
 . tests/steps.sh
 install_packages dpkg-dev debhelper lintian blhc autopkgtest piuparts mmdebstrap
@@ -39,7 +40,8 @@ same_bytes() {
     [ "$(grep -c 'deb$' "$work/sums")" -ge 7 ] && (cd "$work/elsewhere" && sha256sum --check --quiet "$work/sums")
 }
 
-# What linked programs need is found by dpkg-shlibdeps; what is opened at run time, or read, is only told.
+# What linked programs need is found by dpkg-shlibdeps; what is opened at run time, or read, is only
+# told.
 version=$(sed -n "1,/version:/s/^ *version: '\(.*\)',\$/\1/p" meson.build)
 library=libclattn${version%.*}
 depends() { # PACKAGE WORD...: on each of these, and where a word begins with "no:", on nothing of that name
@@ -73,8 +75,8 @@ make_tree() {
     as_root mmdebstrap --variant=apt --aptopt="$work/apt.conf" "${release#* }" "$made/new.tar.gz" ${CLATTN_DEBIAN:-} &&
         as_root mv "$made/new.tar.gz" "$base"
 }
-# In a namespace of this run's own, so that nothing is left mounted. PoCL asks /proc and /sys for the CPU. The folders of tests/driver.sh
-# are not in that tree.
+# In a namespace of this run's own, so that nothing is left mounted. PoCL asks /proc and /sys for
+# the CPU. The folders of tests/driver.sh are not in that tree.
 use() {
     mkdir "$work/tree"
     as_root tar -xf "$base" -C "$work/tree" && as_root cp -L /etc/resolv.conf "$work/tree/etc/" &&
@@ -90,7 +92,8 @@ try "built" sh src/packaging/make_debian.sh "$made"
 [ $bad = 0 ] || exit 1
 # alien-tag: an override of what a newer lintian no longer looks for.
 try "lintian" lintian --allow-root --suppress-tags alien-tag --fail-on=error,warning "$made"/*.changes
-try "blhc: every object hardened" blhc --bindnow "$made/build.log" # and position-independent: lintian asks the programs
+# and position-independent: lintian asks the programs
+try "blhc: every object hardened" blhc --bindnow "$made/build.log"
 try "Depends, versions" all_depend
 try "built again" build_again
 try "the same bytes" same_bytes

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The examples of tests/examples compile without a warning as their first lines say, and run: each compares its own result. Those in
-# Python are check_python.sh's.
+# The examples of tests/examples compile without a warning as their first lines say, and run: each
+# compares its own result. Those in Python are check_python.sh's.
 #   check_examples.sh BUILD [some]     some: a whole decoder of weights of float32 and bfloat16 alone
 set -eu
 build=$(cd "$1" && pwd) some=${2:-}
@@ -23,8 +23,8 @@ for file in tests/examples/*.c tests/examples/*.cpp; do
         [ "$some" = some ] || words="$words,--check $work/llama-f16"
         ;;
     esac
-    # PoCL 3.1 with one thread where two contexts run at once: src/lib/group/run.c tells why.
-    # The decoder of a real model computes for a minute where its kernels are unoptimised (driver.sh).
+    # PoCL 3.1 with one thread where two contexts run at once: src/lib/group/run.c tells why. The
+    # decoder of a real model computes for a minute where its kernels are unoptimised (driver.sh).
     case $file in
     */group.c) set -- POCL_MAX_PTHREAD_COUNT=1 ;;
     */decoder.c) set -- -u POCL_EXTRA_BUILD_FLAGS ;;

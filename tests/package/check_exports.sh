@@ -12,7 +12,8 @@ objdump -p "$library" | grep -q "SONAME *libclattn.so.${version%.*}\$" || { echo
 others=$(nm -g --defined-only "$1/libclattn.a" 2>/dev/null | awk 'NF == 3 {print $3}' |
     grep -vE '^(clattn_|cla_|__(asan|odr_asan|ubsan))' || true)
 [ -z "$others" ] || { echo "global in the static library without the prefix: $others"; exit 1; }
-# What the library promises never to do: end the process, print, read the environment, keep what changes but a count.
+# What the library promises never to do: end the process, print, read the environment, keep what
+# changes but a count.
 banned='abort|exit|_exit|_Exit|quick_exit|raise|kill|__assert_fail|system|(secure_)?getenv|setenv|putenv|environ|__environ|stdout|stderr|(v|vf|vd|f|d)?printf|__(v|vf|vd|f|d)?printf_chk|f?puts|f?putc|putchar|perror|psignal|syslog|fwrite|fopen(64)?'
 found=$(nm -D --undefined-only "$library" | awk '{print $2}' | sed 's/@.*//' | grep -xE "$banned" || true)
 [ -z "$found" ] || { echo "the library calls: $found"; exit 1; }
@@ -28,14 +29,16 @@ takes=$(nm -A --undefined-only "$1/libclattn.a" 2>/dev/null | sed -n 's/^[^:]*:\
 module=$(ls "$1"/libclattn-clblast-*.so)
 shown=$(nm -D --defined-only "$module" | awk '{print $3}')
 [ "$shown" = clattn_clblast_calls ] || { echo "the module exports: $shown"; exit 1; }
-# What ONNX Runtime loads shows the three functions that it asks for, and keeps the library's promises.
+# What ONNX Runtime loads shows the three functions that it asks for, and keeps the library's
+# promises.
 operators=$1/libclattn-onnxruntime.so
 shown=$(nm -D --defined-only "$operators" | awk '{print $3}' | tr '\n' ' ')
 [ "$shown" = 'CreateEpFactories RegisterCustomOps ReleaseEpFactory ' ] || { echo "the library for ONNX Runtime exports: $shown"; exit 1; }
 found=$(nm -D --undefined-only "$operators" | awk '{print $2}' | sed 's/@.*//' | grep -xE "$banned" || true)
 [ -z "$found" ] || { echo "the library for ONNX Runtime calls: $found"; exit 1; }
-# What compiler and linker have against a mistake (meson.build): all of the library's and program's objects are bound and read-only
-# before they run, no stack is executable, functions with arrays guard theirs, and copies are checked against what they go to.
+# What compiler and linker have against a mistake (meson.build): all of the library's and program's
+# objects are bound and read-only before they run, no stack is executable, functions with arrays
+# guard theirs, and copies are checked against what they go to.
 sanitized=$(grep -c -e '-fsanitize' "$1/compile_commands.json" || true)
 for file in "$library" "$1/clattn" "$module" "$operators"; do
     readelf -dW "$file" | grep -q 'BIND_NOW' || { echo "$file: not bound before it runs"; exit 1; }

@@ -1,6 +1,7 @@
 #!/bin/sh
-# libggml-clattn, the backend that ggml loads: built for a llama.cpp of PyPI, beside that ggml's own CPU backend on the same nodes, in a
-# whole model by llama.cpp's C API and by llama-cpp-python, and where there is no OpenCL.
+# libggml-clattn, the backend that ggml loads: built for a llama.cpp of PyPI, beside that ggml's own
+# CPU backend on the same nodes, in a whole model by llama.cpp's C API and by llama-cpp-python, and
+# where there is no OpenCL.
 #   $1 build folder; CLATTN_GGML=FOLDER holds a ggml (include, src) in place of PyPI's, and then there is no whole model
 set -eu
 mkdir -p "$1/ggml"
@@ -12,11 +13,13 @@ unreachable() {
     exit 77
 }
 
-# Sources have no name and version of their own before their build backend tells them: pip asks it, and builds nothing.
+# Sources have no name and version of their own before their build backend tells them: pip asks it,
+# and builds nothing.
 ggml=${CLATTN_GGML:-$here/sources/vendor/llama.cpp/ggml}
 if [ ! -d "$ggml/src" ] || { [ -z "${CLATTN_GGML:-}" ] && ! "$here/python/bin/python" -c 'import diskcache, jinja2, numpy' 2>/dev/null; }; then
     [ -x "$here/python/bin/python" ] || python3 -m venv "$here/python"
-    sed '/^llama-cpp-python/,+1d' tests/requirements/ggml.txt >"$here/tools.txt" # and what the package asks for
+    # and what the package asks for
+    sed '/^llama-cpp-python/,+1d' tests/requirements/ggml.txt >"$here/tools.txt"
     grep -A 1 '^llama-cpp-python' tests/requirements/ggml.txt >"$here/sources.txt"
     pip() { "$here/python/bin/python" -m pip "$@" --quiet --disable-pip-version-check >"$here/pip.log" 2>&1; }
     pip install --require-hashes --only-binary :all: -r "$here/tools.txt" || unreachable
@@ -26,8 +29,9 @@ if [ ! -d "$ggml/src" ] || { [ -z "${CLATTN_GGML:-}" ] && ! "$here/python/bin/py
     rm "$here"/llama_cpp_python-*.tar.gz
 fi
 
-# ggml, and what is made of it, as libraries and without a file that ggml's sources on PyPI lack: it is a part of another project. Of
-# llama.cpp the library alone is wanted, unoptimised: what it does around a small model takes no time.
+# ggml, and what is made of it, as libraries and without a file that ggml's sources on PyPI lack: it
+# is a part of another project. Of llama.cpp the library alone is wanted, unoptimised: what it does
+# around a small model takes no time.
 llama=
 [ -n "${CLATTN_GGML:-}" ] || llama=${ggml%/ggml}
 cat >"$here/CMakeLists.txt" <<END
@@ -66,7 +70,8 @@ if [ -n "$llama" ]; then
     program model -isystem "$llama/include" -L"$here/libraries/bin" -lllama
     "$here/model" "$here/libraries/libggml-cpu.so" "$backend" "$here/model.gguf" >"$here/out" || { cat "$here/out"; wrong "a whole model"; }
     sed '$d' "$here/out"
-    # The package as it lies in its sources, with the libraries from above in place of those that it builds of them.
+    # The package as it lies in its sources, with the libraries from above in place of those that it
+    # builds of them.
     mkdir -p "$here/sources/llama_cpp/lib"
     ln -sf "$here"/libraries/libggml*.so* "$here"/libraries/bin/libllama.so* "$here/sources/llama_cpp/lib"
     "$here/python/bin/python" -I - "$here/sources" "$here/model.gguf" "$here/libraries/libggml-cpu.so" "$backend" "$(tail -n 1 "$here/out")" <<'PYTHON' || wrong "llama-cpp-python"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# meson install works into a prefix that is then moved, and a consumer that knows the public header alone builds against it
-# and runs, shared and static, through pkg-config and CMake, and as a Meson project with clattn as its subproject.   $1 build folder
+# meson install works into a prefix that is then moved, and a consumer that knows the public header
+# alone builds against it and runs, shared and static, through pkg-config and CMake, and as a Meson
+# project with clattn as its subproject.   $1 build folder
 set -eu
 root=$(pwd)
 work=$(mktemp -d)
@@ -86,7 +87,8 @@ for consumer in shared static; do
     case $(ldd "$work/cmake/$consumer/consumer") in *OpenCL* | *clblast*) echo "the $consumer consumer is linked with OpenCL"; exit 1 ;; esac
 done
 
-# As a subproject it brings no tests and no program, and honours default_library; also where it is to be linked with OpenCL.
+# As a subproject it brings no tests and no program, and honours default_library; also where it is
+# to be linked with OpenCL.
 mkdir -p "$work/meson/subprojects"
 ln -s "$root" "$work/meson/subprojects/clattn"
 cp tests/runtime/test_consumer.c "$work/meson/"

@@ -1,8 +1,10 @@
 #!/bin/sh
-# macOS, as far as its rules reach without one: everything that needs no other library is compiled for both of its processors by the clang
-# of PyPI's ziglang, without a warning, against a framework OpenCL that is made here: Khronos' headers held to OpenCL 1.2, every function
-# deprecated as Apple has it, and a list of the functions of 1.2 in place of a library. Linked, the library needs the system and the
-# framework alone; as it is built otherwise it needs no OpenCL to start, and looks for Apple's by its path.   $1 build folder
+# macOS, as far as its rules reach without one: everything that needs no other library is compiled
+# for both of its processors by the clang of PyPI's ziglang, without a warning, against a framework
+# OpenCL that is made here: Khronos' headers held to OpenCL 1.2, every function deprecated as Apple
+# has it, and a list of the functions of 1.2 in place of a library. Linked, the library needs the
+# system and the framework alone; as it is built otherwise it needs no OpenCL to start, and looks
+# for Apple's by its path.   $1 build folder
 set -eu
 tools=$PWD/$1/wheel/tools # those of check_wheel.sh
 mkdir -p "$1/macos"
@@ -45,7 +47,8 @@ exports:
 ...
 END
 
-# What a library is linked with, and what it takes from there beside the system.   $1 library, $2 those wanted, $3 wanted of OpenCL
+# What a library is linked with, and what it takes from there beside the system.   $1 library, $2
+# those wanted, $3 wanted of OpenCL
 needs() {
     got=$(llvm-objdump --macho --dylibs-used "$1" | sed -n 's/^\t\([^ ]*\) (.*/\1/p' | grep -v "${1##*/}\$" | sort | paste -sd' ' -)
     [ "$got" = "$2" ] || wrong "${1##*/} needs $got, not $2"

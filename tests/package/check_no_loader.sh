@@ -1,6 +1,7 @@
 #!/bin/sh
-# A machine without OpenCL's loader, and one without CLBlast: what is linked with clattn starts, is told so in one line, and goes
-# on with what needs neither. The loader is hidden by files of its names that are none, in front of it.   $1 build folder
+# A machine without OpenCL's loader, and one without CLBlast: what is linked with clattn starts, is
+# told so in one line, and goes on with what needs neither. The loader is hidden by files of its
+# names that are none, in front of it.   $1 build folder
 set -eu
 build=$(cd "$1" && pwd)
 work=$(mktemp -d)

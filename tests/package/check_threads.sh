@@ -1,5 +1,6 @@
 #!/bin/sh
-# ThreadSanitizer over the suites in which threads share a context or a group: no race and no wrong order of locks in clattn.
+# ThreadSanitizer over the suites in which threads share a context or a group: no race and no wrong
+# order of locks in clattn.
 #   $1 build folder, made here; CLATTN_THOROUGH=on: every deal of a group, and its faults, too
 set -eu
 options="suppressions=$PWD/tests/support/tsan.supp ignore_noninstrumented_modules=1 halt_on_error=0 exitcode=66"

@@ -1,7 +1,8 @@
 #!/bin/sh
-# A wheel: built for an old glibc, looked at as the index does, and installed into bare environments, whose PATH has no compiler, where
-# module and program find Intel's runtime of PyPI by themselves, run a real layer, verify and measure, or say in one sentence what to
-# install.   $1 build folder; CLATTN_INTEL=off leaves out what Intel's runtime is for
+# A wheel: built for an old glibc, looked at as the index does, and installed into bare
+# environments, whose PATH has no compiler, where module and program find Intel's runtime of PyPI by
+# themselves, run a real layer, verify and measure, or say in one sentence what to install.   $1
+# build folder; CLATTN_INTEL=off leaves out what Intel's runtime is for
 set -eu
 root=$(pwd)
 mkdir -p "$1/wheel"
@@ -15,8 +16,9 @@ fetch() { "$1/bin/python" -m pip install --quiet --disable-pip-version-check --r
 fetch "$tools" tests/requirements/wheel.txt >"$here/tools.log" 2>&1 || { tail -n 1 "$here/tools.log"; unreachable; }
 PATH=$tools/bin:$PATH
 
-# Debian's headers come behind the compiler's own. Its static libraries ask of a new glibc, from 2.38 on, C23's strtoll alone, which
-# reads what strtoll reads in the base that jansson gives: that name is in this object.
+# Debian's headers come behind the compiler's own. Its static libraries ask of a new glibc, from
+# 2.38 on, C23's strtoll alone, which reads what strtoll reads in the base that jansson gives: that
+# name is in this object.
 printf 'long long strtoll(const char *, char **, int);\nlong long __isoc23_strtoll(const char *, char **, int);\n%s\n' \
     'long long __isoc23_strtoll(const char *text, char **end, int base) { return strtoll(text, end, base); }' >"$here/c23.c"
 python -m ziglang cc -target "$(uname -m)-linux-gnu.2.17" -O2 -fvisibility=hidden -c "$here/c23.c" -o "$here/c23.o"
@@ -43,13 +45,15 @@ environment() {
     for file in tests/requirements/numpy.txt "$@"; do fetch "$bare" "$file" || unreachable; done
     fetch "$bare" "$here/wheel.txt" || wrong "pip does not install the wheel"
 }
-# A command in it, from an empty folder: nothing is set but where a compiled kernel goes, and OpenCL of the system that shows no device.
+# A command in it, from an empty folder: nothing is set but where a compiled kernel goes, and OpenCL
+# of the system that shows no device.
 mkdir -p "$here/empty" "$here/hidden"
 for name in libOpenCL.so.1 libOpenCL.so; do echo "no library" >"$here/hidden/$name"; done
 inside() { (cd "$here/empty" && env -i HOME="$here/home" PATH="$bare/bin" OCL_ICD_VENDORS="$here/empty/" "$@"); }
 without_loader() { inside LD_LIBRARY_PATH="$here/hidden" "$@"; }
 
-# Without any OpenCL: one sentence, of program and module alike.   $1 how it is run, $2 what the sentence begins with
+# Without any OpenCL: one sentence, of program and module alike.   $1 how it is run, $2 what the
+# sentence begins with
 told() {
     for program in clattn "python -m clattn"; do
         # shellcheck disable=SC2086

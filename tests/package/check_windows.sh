@@ -1,8 +1,10 @@
 #!/bin/sh
-# Windows: libraries by mingw-w64 whose DLL exports clattn_* alone and imports no OpenCL; headers that MSVC's rules take, as C and as
-# C++; the program and the host suites, where the sources of Check and jansson are to be had (windows_libraries.sh); and where Wine is
-# installed, whose OpenCL is the host's, all of it runs, with a consumer, cases and suites of the device. The same of ONNX Runtime's library,
-# in PyPI's onnxruntime.dll, and of ggml's backend, where check_ggml.sh has fetched ggml into build/ggml (CLATTN_GGML: as there).
+# Windows: libraries by mingw-w64 whose DLL exports clattn_* alone and imports no OpenCL; headers
+# that MSVC's rules take, as C and as C++; the program and the host suites, where the sources of
+# Check and jansson are to be had (windows_libraries.sh); and where Wine is installed, whose OpenCL
+# is the host's, all of it runs, with a consumer, cases and suites of the device. The same of ONNX
+# Runtime's library, in PyPI's onnxruntime.dll, and of ggml's backend, where check_ggml.sh has
+# fetched ggml into build/ggml (CLATTN_GGML: as there).
 set -eu
 command -v x86_64-w64-mingw32-gcc >/dev/null || { echo "no mingw-w64"; exit 77; }
 work=$PWD/build/windows
@@ -26,7 +28,8 @@ folder=$work/meson
 version=$(sed -n 's/^#define CLATTN_VERSION_STRING "\(.*\)"/\1/p' include/clattn/version.h)
 dll=$folder/libclattn-${version%.*}.dll
 ninja -C "$folder" "${dll##*/}" libclattn.a libverification.a libclattn-onnxruntime.dll >"$work/build.log" || { tail -n 40 "$work/build.log"; exit 1; }
-# A DLL exports these alone, and needs the system and those alone.   $1 DLL, $2 its functions, $3 other DLLs
+# A DLL exports these alone, and needs the system and those alone.   $1 DLL, $2 its functions, $3
+# other DLLs
 exports_and_needs() {
     exported=$(x86_64-w64-mingw32-objdump -p "$1" |
         sed -n 's/^\t\[ *[0-9]*\] .* \([A-Za-z_][A-Za-z_0-9]*\)$/\1/p; s/^\t\[ *[0-9]*\] \([A-Za-z_][A-Za-z_0-9]*\)$/\1/p' |
@@ -61,7 +64,8 @@ cc="x86_64-w64-mingw32-gcc -std=c11 -O2 -Wall -Wextra -Werror -D_POSIX_C_SOURCE=
 $cc tests/runtime/test_consumer.c -o "$folder/consumer.exe" -L"$folder" -lclattn
 $cc tests/package/windows_cases.c -o "$folder/windows_cases.exe" "$folder/libverification.a" -L"$folder" -lclattn -lm -lpthread -static-libgcc
 
-# ggml and the backend that it loads. Debian's headers of Windows lack what ggml asks of Windows 8 and later.
+# ggml and the backend that it loads. Debian's headers of Windows lack what ggml asks of Windows 8
+# and later.
 ggml=${CLATTN_GGML:-$PWD/build/ggml/sources/vendor/llama.cpp/ggml} host=$work/ggml
 if [ -d "$ggml/src" ] && command -v x86_64-w64-mingw32-g++-posix >/dev/null && command -v cmake >/dev/null; then
     mkdir -p "$host"
@@ -112,16 +116,19 @@ fi
 command -v wine >/dev/null || { echo "built; no Wine to run it in"; exit 0; }
 export WINEPREFIX="$work/wine" WINEDEBUG=-all
 mkdir -p "$WINEPREFIX"
-# Kernels of its own, not those that other steps compile meanwhile; and one server, which does not end between two programs.
+# Kernels of its own, not those that other steps compile meanwhile; and one server, which does not
+# end between two programs.
 [ -z "${POCL_CACHE_DIR:-}" ] || { export POCL_CACHE_DIR="$work/kernels" && mkdir -p "$POCL_CACHE_DIR"; }
 wineserver=$(command -v wineserver || ls /usr/lib/wine/wineserver* 2>/dev/null | head -n 1)
 [ -z "$wineserver" ] || { "$wineserver" -p && trap '"$wineserver" -k' EXIT; }
-# Run a program under Wine in a folder; its words are in $work/out and $work/err.   $1 folder, the rest: program and arguments
+# Run a program under Wine in a folder; its words are in $work/out and $work/err.   $1 folder, the
+# rest: program and arguments
 run() {
     (cd "$1" && shift && timeout 600 wine "$@") >"$work/out" 2>"$work/err"
 }
-# The same for one that computes. Its process has ended once among hundreds, before anything that it had printed was written and
-# without a cause that could be found: such a one is run again, and that is told. What a suite says is never asked twice.
+# The same for one that computes. Its process has ended once among hundreds, before anything that it
+# had printed was written and without a cause that could be found: such a one is run again, and that
+# is told. What a suite says is never asked twice.
 compute() {
     run "$@" && return 0 || status=$?
     [ -s "$work/out" ] || [ $status = 124 ] && return $status
@@ -162,7 +169,8 @@ if [ -n "$suites" ]; then
 fi
 compute "$folder" ./consumer.exe || refuse "the consumer"
 grep -q 'header .*, OK: ' "$work/out" || { cat "$work/out"; echo "Wine's OpenCL has no device: nothing was computed"; exit 0; }
-# ONNX Runtime's DLL takes the library of operators; a model of one node, as protocol buffers have it.
+# ONNX Runtime's DLL takes the library of operators; a model of one node, as protocol buffers have
+# it.
 names=$(sed -n '/^onnxruntime==/,/^[a-z-]*==[^ ]* .$/p' tests/requirements/onnxruntime.txt | sed '1!{/==/d}')
 if [ ! -f "$folder/onnxruntime.dll" ]; then
     echo "$names" >"$work/onnxruntime.txt"
@@ -192,8 +200,8 @@ if [ -n "$host" ]; then
     compute "$host" ./ggml_host.exe ggml-cpu.dll ggml-clattn.dll || refuse "ggml's backend"
     cat "$work/out"
 fi
-# A folder whose entries have paths beyond Windows' 260 characters: Wine has no such limit, so that this shows only that the form
-# of path without one is right.
+# A folder whose entries have paths beyond Windows' 260 characters: Wine has no such limit, so that
+# this shows only that the form of path without one is right.
 long=$work/$(printf '%080d' 1)/$(printf '%080d' 2)/$(printf '%080d' 3)
 rm -rf "${work:?}/$(printf '%080d' 1)"
 mkdir -p "${long%/*}"
@@ -205,7 +213,8 @@ cases() {
     grep -q '^5 of 5 cases are right' "$work/out"
 }
 if [ -n "$suites" ]; then
-    # Suites of the device, on the host's OpenCL; the layer that counts objects is the host loader's, and not built for Windows.
+    # Suites of the device, on the host's OpenCL; the layer that counts objects is the host
+    # loader's, and not built for Windows.
     CLATTN_TEST_DATA=$(echo "Z:$PWD/tests/data" | tr / '\\')
     export CLATTN_TEST_DATA
     # shellcheck disable=SC2086

@@ -1,11 +1,13 @@
 #!/bin/sh
-# What README promises of a fresh machine, on a release of Debian that is not this machine's: a tree of that release, in which
-# bench/run.sh and tests/run.sh install, build and run as they do for a newcomer. By hand: it takes half an hour on a quiet machine.
+# What README promises of a fresh machine, on a release of Debian that is not this machine's: a tree
+# of that release, in which bench/run.sh and tests/run.sh install, build and run as they do for a
+# newcomer. By hand: it takes half an hour on a quiet machine.
 #   sh tests/package/debian.sh FOLDER [RELEASE] [COMMAND]
-# makes the tree in FOLDER where there is none (as root; RELEASE: trixie; its log is FOLDER.log), and runs COMMAND in its copy of
-# the sources: "sh bench/run.sh && sh tests/run.sh". COMMAND "doors" is what stands between clattn and those who use it, by the release's
-# own compiler, Python and OpenCL: the steps below of tests/run.sh, in half an hour.
-# $CLATTN_DEBIAN is another mirror, and CLATTN_* of tests/run.sh are handed on. How apt and pip reach their servers here (proxies,
+# makes the tree in FOLDER where there is none (as root; RELEASE: trixie; its log is FOLDER.log),
+# and runs COMMAND in its copy of the sources: "sh bench/run.sh && sh tests/run.sh". COMMAND "doors"
+# is what stands between clattn and those who use it, by the release's own compiler, Python and
+# OpenCL: the steps below of tests/run.sh, in half an hour. $CLATTN_DEBIAN is another mirror, and
+# CLATTN_* of tests/run.sh are handed on. How apt and pip reach their servers here (proxies,
 # certificates, dates) holds in the tree, too. The exit status is the command's.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
@@ -34,8 +36,8 @@ make_tree() {
 [ -f "$tree/complete" ] || make_tree || complain "no tree: $tree.log says why"
 tree=$(cd "$tree" && pwd)
 
-# Mounted in a namespace of this run's own, so that nothing is left mounted; the copy keeps what was built from it, and no source
-# that is gone.
+# Mounted in a namespace of this run's own, so that nothing is left mounted; the copy keeps what was
+# built from it, and no source that is gone.
 mkdir -p "$tree/clattn"
 find "$tree/clattn" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
 tar -c --exclude=./build . | tar -x -C "$tree/clattn" || complain "no copy of the sources"

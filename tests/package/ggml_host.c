@@ -1,4 +1,5 @@
-// ggml_host.c: the same ggml_flash_attn_ext on ggml's CPU backend and on clattn's, both loaded at run time, beside a reference in double.
+// ggml_host.c: the same ggml_flash_attn_ext on ggml's CPU backend and on clattn's, both loaded at
+// run time, beside a reference in double.
 //   ggml_host LIBGGML_CPU LIBGGML_CLATTN          a line a case; 1 where one is wrong, or is taken or refused against the table
 //   ggml_host LIBGGML_CPU LIBGGML_CLATTN times    milliseconds of both, of decode and prefill
 #include <ggml-alloc.h>
@@ -102,8 +103,9 @@ typedef struct node_of_case {
     struct ggml_cgraph *graph;
 } node_of_case;
 
-// [n, rows, heads, items] in ggml's order, dense, or as llama.cpp views memory that holds all heads of a row one after the other: here
-// from the second row on, so that it begins at an address of an element and of nothing larger.
+// [n, rows, heads, items] in ggml's order, dense, or as llama.cpp views memory that holds all heads
+// of a row one after the other: here from the second row on, so that it begins at an address of an
+// element and of nothing larger.
 static struct ggml_tensor *make(struct ggml_context *c, enum ggml_type type, int n, int rows, int heads,
                                 int items, bool permuted) {
     if (!permuted) {
@@ -127,8 +129,9 @@ static void fill(struct ggml_tensor *t, float least_scale) {
     free(numbers);
 }
 
-// Whether a row of all the mask's rows hides a key. Causal: row i sees the keys up to keys - rows + i less a few of the last, as in a
-// cache that has room. Patches: whole regions are hidden, and some rows see nothing.
+// Whether a row of all the mask's rows hides a key. Causal: row i sees the keys up to keys - rows +
+// i less a few of the last, as in a cache that has room. Patches: whole regions are hidden, and
+// some rows see nothing.
 static bool hides(const test_case *c, int64_t row, int64_t key, float bias) {
     const uint32_t patch = (uint32_t)(row / 90 * 37 + key / 150) * 2654435761u;
     return c->mask == MASK_BIAS      ? bias > 1.5f
@@ -271,7 +274,8 @@ static double *refer(const test_case *c, const node_of_case *n) {
 
 // -------------------------------------------------------------------------------------------- cases ---
 
-// The error of a backend's result, as the square of its length by that of the reference. What stood there before is NaN.
+// The error of a backend's result, as the square of its length by that of the reference. What stood
+// there before is NaN.
 static double error_of(ggml_backend_t backend, const node_of_case *n, const double *reference) {
     float *result = n->result->data;
     const int64_t count = ggml_nelements(n->result);
@@ -289,7 +293,8 @@ static double error_of(ggml_backend_t backend, const node_of_case *n, const doub
     return wrong / all;
 }
 
-// Whether a case is as it should be. It is computed twice where tensors lie: of other numbers first, in the same memory.
+// Whether a case is as it should be. It is computed twice where tensors lie: of other numbers
+// first, in the same memory.
 static bool check(const test_case *c, ggml_backend_t cpu, ggml_backend_t clattn, ggml_backend_t copying,
                   int *computed) {
     node_of_case n = build(c, ggml_backend_get_default_buffer_type(cpu));
@@ -327,8 +332,8 @@ static bool check_size(ggml_backend_t clattn) {
     return good;
 }
 
-// Every size and stride of every tensor of a node, one at a time, is another: the node is refused. A mask may have more rows and keys than
-// there are, and one head or item.
+// Every size and stride of every tensor of a node, one at a time, is another: the node is refused.
+// A mask may have more rows and keys than there are, and one head or item.
 static bool check_axes(ggml_backend_t cpu, ggml_backend_t clattn) {
     const test_case c = {"", F16, 64, 32, 4, 2, 6, 70, 2, MASK(BIAS, 4, 2), .max_bias = 8.0f, .sinks = true};
     node_of_case n = build(&c, ggml_backend_get_default_buffer_type(cpu));
@@ -374,7 +379,8 @@ static bool check_axes(ggml_backend_t cpu, ggml_backend_t clattn) {
     return !wrong;
 }
 
-// In a scheduler's graph, as llama.cpp has it: attention of a product of ggml's, and ggml's work on its result.
+// In a scheduler's graph, as llama.cpp has it: attention of a product of ggml's, and ggml's work on
+// its result.
 static bool check_schedule(ggml_backend_t cpu, ggml_backend_t clattn) {
     const test_case c = {"", F16, 64, 64, 4, 2, 20, 96, 1, MASK(CAUSAL, 1, 1), .permuted = true};
     node_of_case n = build(&c, ggml_backend_get_default_buffer_type(cpu));

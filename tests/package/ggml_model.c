@@ -1,7 +1,9 @@
-// ggml_model.c: a whole llama of random weights through llama.cpp's C API: the greedy tokens and logits with ggml's CPU backend, with each
-// attention in double precision in its place, and with clattn's backend, over caches of three types.
+// ggml_model.c: a whole llama of random weights through llama.cpp's C API: the greedy tokens and
+// logits with ggml's CPU backend, with each attention in double precision in its place, and with
+// clattn's backend, over caches of three types.
 //   ggml_model LIBGGML_CPU LIBGGML_CLATTN MODEL    writes MODEL, a GGUF file, and a line a cache; 1 where one is wrong
-// Its last line is clattn's tokens over q4_0, of prompt() below, for whoever reads MODEL by another door.
+// Its last line is clattn's tokens over q4_0, of prompt() below, for whoever reads MODEL by another
+// door.
 #include <ggml-backend.h>
 #include <ggml.h>
 #include <gguf.h>
@@ -99,7 +101,8 @@ static void write_model(const char *path) {
 
 // ----------------------------------------------------------------------------- attention in double precision ---
 
-// What a run learns of its attention: nodes, and the squares of their errors and numbers. `replaces`: its results are those in double.
+// What a run learns of its attention: nodes, and the squares of their errors and numbers.
+// `replaces`: its results are those in double.
 typedef struct attention {
     bool replaces;
     int nodes;
@@ -243,8 +246,9 @@ static float margin(const run *r) {
     return least;
 }
 
-// Over f16 clattn's tokens are those of ggml's CPU backend; over fewer bits, whose products that backend makes of rounded queries, they
-// are those of attention in double precision. Its attention is as near to that as float32 is, which no other's is.
+// Over f16 clattn's tokens are those of ggml's CPU backend; over fewer bits, whose products that
+// backend makes of rounded queries, they are those of attention in double precision. Its attention
+// is as near to that as float32 is, which no other's is.
 static bool judge(const char *name, const run *theirs, const run *doubles, const run *ours, bool exact) {
     const attention *a = &ours->attention, *b = &theirs->attention;
     const double error = a->wrong / a->all;

@@ -1,5 +1,6 @@
-// ggml_support.h: what ggml_host.c and ggml_model.c share: random numbers that are the same on every machine, and an end where ggml gives
-// nothing, with the name of the PROGRAM, which defines it before.
+// ggml_support.h: what ggml_host.c and ggml_model.c share: random numbers that are the same on
+// every machine, and an end where ggml gives nothing, with the name of the PROGRAM, which defines
+// it before.
 #ifndef CLATTN_TESTS_GGML_SUPPORT_H
 #define CLATTN_TESTS_GGML_SUPPORT_H
 #include <stdint.h>

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Check and jansson by mingw-w64, which Debian has sources of and no such packages, and OpenCL's import library, which names opencl.dll
-# alone: what programs and suites for Windows are linked with.
+# Check and jansson by mingw-w64, which Debian has sources of and no such packages, and OpenCL's
+# import library, which names opencl.dll alone: what programs and suites for Windows are linked
+# with.
 #   windows_libraries.sh FOLDER        makes FOLDER/lib/pkgconfig and what it names; 77: the sources are not to be had
 set -eu
 folder=$1

@@ -1,5 +1,6 @@
-// absent_devices.h: devices that are not here, as the planner sees them: records made up from published limits, and
-// problems to plan for them. test_devices.c checks the plans, plans.c prints them for the compilers of check_offline.sh.
+// absent_devices.h: devices that are not here, as the planner sees them: records made up from
+// published limits, and problems to plan for them. test_devices.c checks the plans, plans.c prints
+// them for the compilers of check_offline.sh.
 #ifndef CLATTN_TESTS_ABSENT_DEVICES_H
 #define CLATTN_TESTS_ABSENT_DEVICES_H
 #include "plan/families/family.h"

@@ -1,5 +1,5 @@
-// absent_problems.c: what is planned for devices that are not here: each line a problem, or a projection, that asks the
-// planner something of its own.
+// absent_problems.c: what is planned for devices that are not here: each line a problem, or a
+// projection, that asks the planner something of its own.
 #include "plan/absent_devices.h"
 #include "args/args.h"
 
@@ -71,7 +71,8 @@ const absent_problem absent_problems[] = {
      {SIZES(1, 32, 8, 1, 8192, 128, 128), .kernel = CLATTN_KERNEL_DECODE, .splits = 7, ALIGNED(16)}},
     {"decode-misaligned", {SIZES(1, 6, 2, 1, 1000, 65, 63), TYPES(F16, F16, F16), ALIGNED(1)}},
     {"decode-mask", {SIZES(2, 8, 2, 1, 3000, 128, 128), .score_ops = ARGS_MASK, ALIGNED(16)}},
-    {"few-rows-many-keys", {SIZES(1, 1, 1, 32, 1 << 20, 64, 64), ALIGNED(16)}}, // flash, its keys split
+    // flash, its keys split
+    {"few-rows-many-keys", {SIZES(1, 1, 1, 32, 1 << 20, 64, 64), ALIGNED(16)}},
     // As asked for, where that is possible.
     {"asked-flash", {SIZES(1, 4, 4, 1, 64, 64, 64), .kernel = CLATTN_KERNEL_FLASH, ALIGNED(16)}},
     {"asked-unfused", {SIZES(1, 4, 4, 64, 64, 64, 64), .kernel = CLATTN_KERNEL_UNFUSED, ALIGNED(16)}},

@@ -1,8 +1,9 @@
-// plans.c: the kernels and build options that the library would use on devices that are not here, for compilers of those
-// devices (check_offline.sh). A line each, with tabs between:
+// plans.c: the kernels and build options that the library would use on devices that are not here,
+// for compilers of those devices (check_offline.sh). A line each, with tabs between:
 //   device  problem  kernel  options  work-items of a group (0: any)  bytes of local memory (0: not planned)  those of the
 //   device  family
-// The same kernel with the same options is told once a device; first those of a device whose probes passed.
+// The same kernel with the same options is told once a device; first those of a device whose probes
+// passed.
 //   plans [DEVICE]      all devices, or this one
 #include "plan/absent_devices.h"
 #include "args/args.h"
@@ -40,7 +41,8 @@ static void tell(const absent_device *device, const char *asked, const program_s
     printf("%s\t%s\t%s\n", device->word, asked, line);
 }
 
-// The kernels around the main one; their knobs are those of attention/run/flash.c and attention/run/unfused.c.
+// The kernels around the main one; their knobs are those of attention/run/flash.c and
+// attention/run/unfused.c.
 static void tell_combine(const absent_device *d, const absent_problem *p) {
     const program_spec spec = {
         .id = KERNEL_COMBINE,
@@ -74,7 +76,8 @@ static void tell_attention(const absent_device *d, const absent_problem *p, cons
                            .probes = {.ran = proven,
                                       .proven = proven,
                                       .sure = proven,
-                                      .rate = {[PROBE_DOT_I8_OWN] = 1.0f}}}; // and its floats are not faster
+                                      // and its floats are not faster
+                                      .rate = {[PROBE_DOT_I8_OWN] = 1.0f}}};
     variant v;
     if (cla_variant_choose(&in, &p->is, &v) != CLATTN_OK) return;
     if (own && v.knobs.matrix_engine != MATRIX_ENGINE_WGMMA) return;
@@ -88,7 +91,8 @@ static void tell_attention(const absent_device *d, const absent_problem *p, cons
     if (v.splits > 1) tell_combine(d, p);
 }
 
-// Gradients of what has some: both launches of the main kernel, with results of the type of forward's.
+// Gradients of what has some: both launches of the main kernel, with results of the type of
+// forward's.
 static void tell_gradients(const absent_device *d, const absent_problem *p) {
     const plan_input in = {.device = &d->is, .shipped = &shipped};
     const problem *m = &p->is;

@@ -1,5 +1,6 @@
-// test_devices.c: plans for devices that are not here: each gets, for each problem, a kernel that fits its limits, and a
-// reason; also where the compiled kernel allows fewer work-items than the device, and where every probe passed.
+// test_devices.c: plans for devices that are not here: each gets, for each problem, a kernel that
+// fits its limits, and a reason; also where the compiled kernel allows fewer work-items than the
+// device, and where every probe passed.
 #include "plan/absent_devices.h"
 #include "args/args.h"
 #include "device/defects.h"
@@ -42,8 +43,8 @@ static void check_group(const plan_input *in, const variant *v, const char *what
                   (unsigned long long)in->device->local_memory_bytes);
 }
 
-// Of a fused kernel: the device counts its work-items, and the kernel its groups, which lie a work-item wide in the second
-// and third dimension: chain.c enqueues parts of those.
+// Of a fused kernel: the device counts its work-items, and the kernel its groups, which lie a
+// work-item wide in the second and third dimension: chain.c enqueues parts of those.
 static void check_grid(const plan_input *in, const variant *v, const char *what) {
     const uint64_t most = in->device->address_bits == 32 ? UINT32_MAX : SIZE_MAX;
     for (int i = 0; i < 3; i++) {
@@ -198,7 +199,8 @@ static void check_projection(const plan_input *in, const absent_projection *p, b
     *fragments += c.id == KERNEL_LINEAR_FRAGMENTS;
 }
 
-// With and without CLBlast, as the planner likes and as it must; and compiled kernels that allow less.
+// With and without CLBlast, as the planner likes and as it must; and compiled kernels that allow
+// less.
 START_TEST(projections) {
     static const uint32_t limits[] = {0, 128, 64, 32, 1};
     int fragments = 0;
@@ -209,12 +211,13 @@ START_TEST(projections) {
                 in.has_clblast = n & 2;
                 check_projection(&in, &absent_projections[i], n & 1, absent_devices[d].word, &fragments);
             }
-    ck_assert_int_ge(fragments, 7 * 5 * 4); // seven devices have engines, and five projections are theirs
+    // seven devices have engines, and five projections are theirs
+    ck_assert_int_ge(fragments, 7 * 5 * 4);
 }
 END_TEST
 
-// Which platforms may be asked for a binary and for sub-groups, and which are known to take inline assembly: their version decides, read
-// whole.
+// Which platforms may be asked for a binary and for sub-groups, and which are known to take inline
+// assembly: their version decides, read whole.
 static const struct {
     const char *platform;
     bool asked, grouped, x86, ptx; // for binaries; its sub-groups are used; its assembly is taken
@@ -269,7 +272,8 @@ START_TEST(defects) {
 }
 END_TEST
 
-// Adreno's compilers before E031.38.11 end the process on the probe of sub-groups: whichever text of the driver names them.
+// Adreno's compilers before E031.38.11 end the process on the probe of sub-groups: whichever text
+// of the driver names them.
 START_TEST(old_compilers) {
     static const struct {
         bool grouped;
@@ -303,8 +307,9 @@ static bool begins(const char *line, const char *word) {
     return strncmp(line, word, strlen(word)) == 0;
 }
 
-// Whether a text, as it is embedded, has inline assembler for a device that may be PoCL's: PTX is for none of a CPU. Vectors are of
-// texts that have them; those of tiles have 4 or 8 numbers (knobs.def), where all assembler is for 16.
+// Whether a text, as it is embedded, has inline assembler for a device that may be PoCL's: PTX is
+// for none of a CPU. Vectors are of texts that have them; those of tiles have 4 or 8 numbers
+// (knobs.def), where all assembler is for 16.
 static bool has_assembler(const char *text) {
     const bool vectors = strstr(text, "#define STORAGE_VECTORS") != NULL,
                tiles = strstr(text, "#define LANES MICRO_ROWS") != NULL;
@@ -325,7 +330,8 @@ static bool has_assembler(const char *text) {
     return found;
 }
 
-// Its kernel comes last. ROW_GROUP is cla_program_get_group's, of which test_program.c says the rest.
+// Its kernel comes last. ROW_GROUP is cla_program_get_group's, of which test_program.c says the
+// rest.
 static bool says_one(const char *text) {
     static const char one[] = "__kernel __attribute__((reqd_work_group_size(1, 1, 1)))";
     const char *last = text;
@@ -363,8 +369,9 @@ static void check_assembler(const plan_input *in, const bool *has, bool *planned
     }
 }
 
-// PoCL 4 to 6 end the process at a launch of inline assembler in groups of more than one work-item (device/defects.c): kernels that
-// have some are planned in groups of one, whoever asks for them, or say so in their text, as probes and steps must.
+// PoCL 4 to 6 end the process at a launch of inline assembler in groups of more than one work-item
+// (device/defects.c): kernels that have some are planned in groups of one, whoever asks for them,
+// or say so in their text, as probes and steps must.
 START_TEST(assembler_in_groups_of_one) {
     bool has[KERNEL_COUNT], says[KERNEL_COUNT], planned[KERNEL_COUNT] = {false};
     int count = 0;

@@ -1,6 +1,6 @@
-// test_plan.c: the planner as the pure function it is: capabilities and problem in, kernel, tile and reason
-// out. Made-up devices stand for those that are not here. Uses the library's internals, from the static
-// library.
+// test_plan.c: the planner as the pure function it is: capabilities and problem in, kernel, tile
+// and reason out. Made-up devices stand for those that are not here. Uses the library's internals,
+// from the static library.
 #include "args/args.h"
 
 #include "plan/plan_suite.h"
@@ -60,7 +60,8 @@ START_TEST(fits_small_devices) {
                           sizeof(float) * (size_t)FLASH_LOCAL_FLOATS(v.knobs.tile_q, v.knobs.tile_kv, d, dv));
     }
     cla_tuned_free(&own);
-    const problem huge = make_problem(100, 1000, 64); // no tile holds such a head: the unfused path does
+    // no tile holds such a head: the unfused path does
+    const problem huge = make_problem(100, 1000, 64);
     ck_assert_int_eq(choose(&small_gpu, &huge, CLATTN_OK).family->path, CLATTN_KERNEL_UNFUSED);
 }
 END_TEST
@@ -98,7 +99,8 @@ START_TEST(capabilities_decide) {
 }
 END_TEST
 
-// Right is not enough: an engine that is slower than the plain one is not taken; nor one that failed.
+// Right is not enough: an engine that is slower than the plain one is not taken; nor one that
+// failed.
 START_TEST(rates_decide) {
     problem p = make_problem(1024, 64, 64);
     plan_input in = {.device = &wide_cpu, .shipped = &shipped, .probes = dot_works(200.0f)};
@@ -120,8 +122,9 @@ START_TEST(rates_decide) {
 }
 END_TEST
 
-// Integers are for caches that hold some, where they are proven and faster, or where a row asks for them: decode's of 16 bits, those of
-// many rows by how many bytes a query's number and a weight take.
+// Integers are for caches that hold some, where they are proven and faster, or where a row asks for
+// them: decode's of 16 bits, those of many rows by how many bytes a query's number and a weight
+// take.
 enum {
     F32 = CLATTN_TYPE_F32,
     F16 = CLATTN_TYPE_F16,
@@ -350,7 +353,8 @@ START_TEST(rows_refused) {
 }
 END_TEST
 
-// A tile that narrow heads fit and wide ones do not: the next family takes those, and nothing fails when it is built.
+// A tile that narrow heads fit and wide ones do not: the next family takes those, and nothing fails
+// when it is built.
 START_TEST(tile_of_wide_heads) {
     problem p = make_problem(1024, 64, 64), wide = make_problem(1024, 576, 576);
     tuned_rows own;
@@ -381,7 +385,8 @@ START_TEST(nothing_to_split) {
 }
 END_TEST
 
-// Sizes at the end of what the kernels count: a plan that is right, or a refusal; never a product that wrapped.
+// Sizes at the end of what the kernels count: a plan that is right, or a refusal; never a product
+// that wrapped.
 START_TEST(huge_shapes) {
     problem p = make_problem(8, 1, 1);
     p.heads = 1 << 28, p.kv_heads = 1, p.n_kv = 5, p.type_kv = CLATTN_TYPE_F16;
@@ -421,7 +426,8 @@ START_TEST(scratch_is_bounded) {
         p.heads = p.kv_heads = 1;
         const variant flash = choose(&wide_cpu, &p, CLATTN_OK);
         ck_assert_uint_le(flash.workspace_bytes, 64u << 20);
-        ck_assert_int_ge((int64_t)flash.splits * flash.split_keys, p.n_kv); // every key is in a range
+        // every key is in a range
+        ck_assert_int_ge((int64_t)flash.splits * flash.split_keys, p.n_kv);
         ck_assert_int_lt((int64_t)(flash.splits - 1) * flash.split_keys, p.n_kv);
         p.kernel = CLATTN_KERNEL_UNFUSED;
         const variant unfused = choose(&wide_cpu, &p, CLATTN_OK);

@@ -1,5 +1,5 @@
-// test_plan_backward.c: which kernel makes gradients: by what a device has, or by a row, with tiles that fit it; and ranges of keys by
-// sizes alone.
+// test_plan_backward.c: which kernel makes gradients: by what a device has, or by a row, with tiles
+// that fit it; and ranges of keys by sizes alone.
 #include "args/backward_args.h"
 #include "plan/absent_devices.h"
 #include "plan/backward_plan.h"
@@ -50,7 +50,8 @@ static void assert_one_side(const backward_variant *v, const problem *p) {
                                           k->micro_rows, k->group_rows, k->group_columns, k->chunk, widest));
 }
 
-// Every device takes every head size: those whose work-items own vectors the kernel of lanes, others a tile that fits.
+// Every device takes every head size: those whose work-items own vectors the kernel of lanes,
+// others a tile that fits.
 START_TEST(devices_take_all) {
     int others = 0, tiles = 0;
     for (int d = 0; d < absent_device_count; d++) {
@@ -79,10 +80,12 @@ START_TEST(devices_take_all) {
 }
 END_TEST
 
-// Tiles of registers by what the device has, and the portable kernel, which says why, where none fits.
+// Tiles of registers by what the device has, and the portable kernel, which says why, where none
+// fits.
 static const struct {
     unsigned local, group,
-        registers; // local memory in KiB; work-items; those that a compiled kernel allowed, 0: not known
+        // local memory in KiB; work-items; those that a compiled kernel allowed, 0: not known
+        registers;
     int d, micro_rows, group_rows, group_columns; // 0: the portable kernel
 } tiles[] = {{48, 1024, 0, 64, 8, 8, 16},   {48, 1024, 0, 128, 8, 8, 32},   {48, 1024, 0, 256, 4, 8, 32},
              {48, 1024, 0, 320, 0, 0, 0},   {32, 1024, 0, 64, 8, 8, 16},    {32, 1024, 0, 128, 8, 8, 32},
@@ -115,7 +118,8 @@ START_TEST(tiles_by_device) {
 }
 END_TEST
 
-// Ranges of keys cover them, are whole tiles, are more where there are few heads, and know nothing of the device's cores.
+// Ranges of keys cover them, are whole tiles, are more where there are few heads, and know nothing
+// of the device's cores.
 START_TEST(parts_by_sizes) {
     clattn_capabilities few = wide_cpu, many = wide_cpu;
     few.compute_units = 1, many.compute_units = 128;
@@ -158,7 +162,8 @@ START_TEST(rows_decide) {
     ck_assert_str_eq(small.family->name, "backward_tiles");
     ck_assert_int_eq(small.own_rows, 16);
     ck_assert_int_eq(small.knobs.chunk, 16);
-    const problem wide = problem_of(1, 2, 200, 64, 257); // what the row's kernel cannot do the next does
+    // what the row's kernel cannot do the next does
+    const problem wide = problem_of(1, 2, 200, 64, 257);
     ck_assert_str_eq(choose(&wide_cpu, &own, &wide).family->name, "backward");
     cla_tuned_free(&own);
     ck_assert(!cla_tuned_parse("backward_tiles : MICRO_ROWS=6", &own, why, sizeof why));
@@ -168,8 +173,9 @@ START_TEST(rows_decide) {
 }
 END_TEST
 
-// Tiles of a matrix engine, as forward takes them: where they are proven and predicted to be faster, or where a row names them, if need be
-// on the emulation; of bfloat16 q, k, v and dout, with heads of at most 256. Why not is told where there is an engine or such a row.
+// Tiles of a matrix engine, as forward takes them: where they are proven and predicted to be
+// faster, or where a row names them, if need be on the emulation; of bfloat16 q, k, v and dout,
+// with heads of at most 256. Why not is told where there is an engine or such a row.
 static const struct tiles_case {
     const char *own;
     float rate; // 0: not proven; of multiply-adds 100, of the dot product 200

@@ -1,5 +1,6 @@
-// test_plan_cascade.c: the rule by which a past that all items share is read once, on made-up devices: it pays where the past is
-// long and the items are many, each way of folding is taken where strides leave no other, and what is planned is what it says.
+// test_plan_cascade.c: the rule by which a past that all items share is read once, on made-up
+// devices: it pays where the past is long and the items are many, each way of folding is taken
+// where strides leave no other, and what is planned is what it says.
 #include "args/args.h"
 #include "plan/cascade.h"
 
@@ -41,7 +42,8 @@ static void assert_says(const cascade_plan *plan, const char *words) {
     ck_assert_msg(strncmp(why, "decode: x; ", 11) == 0 && strstr(why, words), "%s", why);
 }
 
-// A longer past is not worth less; a few keys are worth nothing, and thousands are where many items share them.
+// A longer past is not worth less; a few keys are worth nothing, and thousands are where many items
+// share them.
 START_TEST(worth) {
     const plan_input in = {.device = &wide_cpu, .shipped = &shipped};
     for (int group = 1; group <= 4; group *= 2)
@@ -61,7 +63,8 @@ START_TEST(worth) {
 }
 END_TEST
 
-// What is planned: the past in batches of key/value heads, own keys behind it, room for all partial results.
+// What is planned: the past in batches of key/value heads, own keys behind it, room for all partial
+// results.
 START_TEST(launches) {
     const plan_input in = {.device = &wide_cpu, .shipped = &shipped};
     const problem p = decode(16, 4, 1, 2048, 128);
@@ -82,7 +85,8 @@ START_TEST(launches) {
 }
 END_TEST
 
-// Every way of folding has all rows, whichever axes make heads and rows; with none that the strides allow it says so.
+// Every way of folding has all rows, whichever axes make heads and rows; with none that the strides
+// allow it says so.
 START_TEST(folds) {
     const plan_input in = {.device = &wide_cpu, .shipped = &shipped};
     for (int fold = 0; fold < CASCADE_FOLDS; fold++)

@@ -1,5 +1,5 @@
-// test_plan_driver.c: what the planner computes of a kernel, against what the driver says of the compiled one. The planner
-// alone is test_plan.c's.
+// test_plan_driver.c: what the planner computes of a kernel, against what the driver says of the
+// compiled one. The planner alone is test_plan.c's.
 #include "support/harness.h"
 
 #include "args/args.h"
@@ -119,8 +119,8 @@ static cl_ulong compiled_bytes(clattn_context *c, const clattn_attention_params 
     return bytes;
 }
 
-// The same of decode_groups, without sub-groups and, where this device has them, with each size that it has. The plan's reason
-// names the size.
+// The same of decode_groups, without sub-groups and, where this device has them, with each size
+// that it has. The plan's reason names the size.
 START_TEST(decode_groups_as_the_driver_says) {
     static const int heads[][2] = {{64, 64}, {40, 24}, {128, 128}, {256, 16}};
     const clattn_capabilities *device = clattn_context_capabilities(harness()->context);

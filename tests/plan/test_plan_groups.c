@@ -1,5 +1,6 @@
-// test_plan_groups.c: how the planner plans decode_groups, on made-up devices: it fits what they have, is a CPU's only where a
-// row names it, and uses the sub-groups that were probed. The other families are test_plan.c's.
+// test_plan_groups.c: how the planner plans decode_groups, on made-up devices: it fits what they
+// have, is a CPU's only where a row names it, and uses the sub-groups that were probed. The other
+// families are test_plan.c's.
 #include "args/args.h"
 #include "probe/subgroups.h"
 
@@ -63,7 +64,8 @@ static void check_shape(const plan_input *in, const problem *p, const variant *v
     ck_assert_int_lt((int64_t)(v->splits - 1) * v->split_keys, p->n_kv);
 }
 
-// Every head size up to 256 on the least that OpenCL 1.2 asks of an embedded device's limits; larger ones where they fit.
+// Every head size up to 256 on the least that OpenCL 1.2 asks of an embedded device's limits;
+// larger ones where they fit.
 START_TEST(fits_small_devices) {
     static const uint64_t locals[] = {16384, 32768, 49152, 65536}, groups[] = {64, 128, 256, 1024};
     for (int n = 0; n < 16; n++) {
@@ -86,7 +88,8 @@ START_TEST(fits_small_devices) {
 }
 END_TEST
 
-// A compiled kernel that allows fewer work-items than its device gets a smaller group, or leaves the problem to others.
+// A compiled kernel that allows fewer work-items than its device gets a smaller group, or leaves
+// the problem to others.
 START_TEST(keeps_to_the_compiled_limit) {
     const clattn_capabilities device = gpu(1024, 65536);
     plan_input in = {.device = &device, .own = &none, .shipped = &shipped};
@@ -101,8 +104,8 @@ START_TEST(keeps_to_the_compiled_limit) {
 }
 END_TEST
 
-// Up to sixteen rows decode, from sixteen of all heads on by tiles, in ranges that give each compute unit groups; as
-// many as were asked for.
+// Up to sixteen rows decode, from sixteen of all heads on by tiles, in ranges that give each
+// compute unit groups; as many as were asked for.
 START_TEST(rows_and_ranges) {
     const clattn_capabilities device = gpu(256, 65536);
     const plan_input in = {.device = &device, .own = &none, .shipped = &shipped};
@@ -129,7 +132,8 @@ START_TEST(rows_and_ranges) {
 }
 END_TEST
 
-// Rows that are not aligned, or not whole loads, are read element by element, and the reason says so.
+// Rows that are not aligned, or not whole loads, are read element by element, and the reason says
+// so.
 START_TEST(alignment_is_told) {
     static const struct {
         int d, dv, align_k, align_v;
@@ -184,7 +188,8 @@ START_TEST(for_devices_that_are_no_cpu) {
 }
 END_TEST
 
-// Sub-groups: sixteen before the others, only probed ones, what a row asks for; and the language that they need.
+// Sub-groups: sixteen before the others, only probed ones, what a row asks for; and the language
+// that they need.
 START_TEST(subgroups_as_probed) {
     static const struct {
         int sizes, asked, want;
@@ -219,8 +224,8 @@ START_TEST(subgroups_as_probed) {
 }
 END_TEST
 
-// Integers are for keys of int8, i4, u4 and in blocks, in whole rows: by what the probes of the device say of both ways, or as a row asks,
-// whose word counts also without DOT_I8.
+// Integers are for keys of int8, i4, u4 and in blocks, in whole rows: by what the probes of the
+// device say of both ways, or as a row asks, whose word counts also without DOT_I8.
 enum {
     Q8 = CLATTN_TYPE_Q8_0,
     I8 = CLATTN_TYPE_I8,

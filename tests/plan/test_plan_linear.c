@@ -1,5 +1,6 @@
-// test_plan_linear.c: who computes a projection on devices without vector lanes, on made-up ones: a kernel that fits, never
-// one of the lanes kernels, and CLBlast only for float32 weights and many rows. On CPU devices: the lanes kernels.
+// test_plan_linear.c: who computes a projection on devices without vector lanes, on made-up ones: a
+// kernel that fits, never one of the lanes kernels, and CLBlast only for float32 weights and many
+// rows. On CPU devices: the lanes kernels.
 
 #include "args/args.h"
 #include "plan/plan_suite.h"
@@ -42,8 +43,9 @@ static void check_fits(const plan_input *in, const linear_problem *p, const line
     ck_assert(c->knobs.lanes == 0);
 }
 
-// Weights with scales are clattn's own kernels', whoever could take a copy; no matrix engine's reads them, and in integers those in lanes,
-// of few rows four bits alone; their knobs say how they lie, and their tiles have room for the places of the scales.
+// Weights with scales are clattn's own kernels', whoever could take a copy; no matrix engine's
+// reads them, and in integers those in lanes, of few rows four bits alone; their knobs say how they
+// lie, and their tiles have room for the places of the scales.
 START_TEST(scales_of_groups) {
     static const clattn_type types[] = {CLATTN_TYPE_I8, CLATTN_TYPE_F8E4M3, CLATTN_TYPE_I4, CLATTN_TYPE_U4};
     const clattn_capabilities gpu = device_of(16384, 256, 8),
@@ -74,8 +76,8 @@ START_TEST(scales_of_groups) {
 }
 END_TEST
 
-// Every size, type and limit, asked for and left open, with rows that name the lanes kernels, and with kernels that allow
-// less once compiled.
+// Every size, type and limit, asked for and left open, with rows that name the lanes kernels, and
+// with kernels that allow less once compiled.
 START_TEST(never_lanes) {
     static const uint64_t local[] = {1024, 8192, 16384, 32768, 49152, 65536},
                           groups[] = {1, 8, 64, 128, 256, 1024};
@@ -194,7 +196,8 @@ START_TEST(parameters_of_clblast) {
 }
 END_TEST
 
-// Aligned loads only where the rows begin at them: 16 bytes of few rows, of many four elements, or eight of 16 bits.
+// Aligned loads only where the rows begin at them: 16 bytes of few rows, of many four elements, or
+// eight of 16 bits.
 START_TEST(alignment) {
     const clattn_capabilities gpu = device_of(32768, 256, 8);
     const plan_input in = {.device = &gpu, .shipped = &shipped};
@@ -244,7 +247,8 @@ START_TEST(dot_product) {
         float fma, dot;
         bool taken;
     } cases[] = {{16, 0, CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, true, 243, 450, true}, // Zen 5
-                 {16, 0, CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, true, 135, 68, false}, // Sapphire Rapids
+                 // Sapphire Rapids
+                 {16, 0, CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, true, 135, 68, false},
                  {16, 0, CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, false, 243, 450, false},
                  {16, 0, CLATTN_TYPE_F32, CLATTN_TYPE_BF16, true, 243, 450, false},
                  {16, 0, CLATTN_TYPE_BF16, CLATTN_TYPE_F16, true, 243, 450, false},
@@ -276,8 +280,8 @@ START_TEST(dot_product) {
 }
 END_TEST
 
-// Integers of many rows over blocks, or int8, i4 and u4, are taken where they were proven and promise to be faster, or where a row asks for
-// them; what a row says without them is for floats.
+// Integers of many rows over blocks, or int8, i4 and u4, are taken where they were proven and
+// promise to be faster, or where a row asks for them; what a row says without them is for floats.
 static const struct {
     int width;
     clattn_type x, w;
@@ -358,7 +362,8 @@ START_TEST(whole_heads) {
 }
 END_TEST
 
-// Work-items of one row have as many columns as leave eight for each core, at most 64; of integers never few.
+// Work-items of one row have as many columns as leave eight for each core, at most 64; of integers
+// never few.
 START_TEST(columns_of_one_row) {
     static const struct {
         int64_t columns;
@@ -382,7 +387,8 @@ START_TEST(columns_of_one_row) {
 }
 END_TEST
 
-// Integers where they are proven and the rates say that they are faster, or where a row asks for them.
+// Integers where they are proven and the rates say that they are faster, or where a row asks for
+// them.
 START_TEST(integers) {
     static const struct {
         clattn_type x, w;
@@ -429,8 +435,9 @@ START_TEST(integers) {
 }
 END_TEST
 
-// Fragments of warps: 16-bit projections of many rows, where an engine is proven that is not slower than tiles of multiply-adds; by a row
-// of the caller's anywhere, on an engine that is proven or on the emulation, but wgmma. A row's knobs are kept where they fit.
+// Fragments of warps: 16-bit projections of many rows, where an engine is proven that is not slower
+// than tiles of multiply-adds; by a row of the caller's anywhere, on an engine that is proven or on
+// the emulation, but wgmma. A row's knobs are kept where they fit.
 static const struct linear_fragments_case {
     const char *own;
     float rate; // of NVIDIA's engine for both types; 0: not proven; of tiles 100
@@ -503,8 +510,9 @@ START_TEST(projections_on_fragments) {
 }
 END_TEST
 
-// float32 in terms, where the call allows it: six products for one, three where one side is bfloat16, of half of the engine's rate; and
-// where a row names the kernel. Never with float16, with short reductions, or unasked.
+// float32 in terms, where the call allows it: six products for one, three where one side is
+// bfloat16, of half of the engine's rate; and where a row names the kernel. Never with float16,
+// with short reductions, or unasked.
 static const struct linear_terms_case {
     const char *own;
     float rate; // of NVIDIA's engine; of tiles 100

@@ -1,5 +1,5 @@
-// test_plan_matrix.c: when the planner takes a matrix engine, and what it lays out for it. The rest of the planner is
-// test_plan.c's. Uses the library's internals, from the static library.
+// test_plan_matrix.c: when the planner takes a matrix engine, and what it lays out for it. The rest
+// of the planner is test_plan.c's. Uses the library's internals, from the static library.
 #include "args/args.h"
 
 #include "plan/plan_suite.h"
@@ -16,8 +16,8 @@ static const clattn_capabilities cpu = {.is_cpu = true,
                                         .local_memory_bytes = 1 << 20,
                                         .max_allocation_bytes = 1u << 28};
 
-// Tiles of a matrix engine: by default where they are proven and far faster; never where a row of the caller's names
-// another kernel; on the emulation only where one names this.
+// Tiles of a matrix engine: by default where they are proven and far faster; never where a row of
+// the caller's names another kernel; on the emulation only where one names this.
 START_TEST(tiles_by_rate) {
     static const struct {
         const char *own;
@@ -60,8 +60,9 @@ START_TEST(tiles_by_rate) {
 }
 END_TEST
 
-// Over int8 both probes are needed, of bytes and of bfloat16, and a rate that promises less time than dot products of bytes and
-// multiply-adds; int8 with a float32 scale a row alone. More digits and terms of float32 take more.
+// Over int8 both probes are needed, of bytes and of bfloat16, and a rate that promises less time
+// than dot products of bytes and multiply-adds; int8 with a float32 scale a row alone. More digits
+// and terms of float32 take more.
 enum { F32, F16, BF16, I8 = CLATTN_TYPE_I8, E4 = CLATTN_TYPE_F8E4M3, E5, Q8, Q4, Q41 };
 static const struct integers_case {
     const char *own;
@@ -125,8 +126,9 @@ START_TEST(tiles_over_integers) {
 }
 END_TEST
 
-// Fragments of warps: where they are proven and not slower than multiply-adds; on the emulation, or on a CPU, only where a row names
-// this; of one type of 16 bits, heads up to 256, and what local memory and groups hold. A row's knobs are kept.
+// Fragments of warps: where they are proven and not slower than multiply-adds; on the emulation, or
+// on a CPU, only where a row names this; of one type of 16 bits, heads up to 256, and what local
+// memory and groups hold. A row's knobs are kept.
 static const struct fragments_case {
     const char *own;
     float rate; // 0: not proven; of tiles 100; of wgmma twice that
@@ -189,7 +191,8 @@ static void check_fragments_case(const struct fragments_case *c) {
     cla_tuned_free(&own);
 }
 
-// Keys and values of other types: where keys stay what they are in numbers of the queries' type, and values have a place there.
+// Keys and values of other types: where keys stay what they are in numbers of the queries' type,
+// and values have a place there.
 static const struct types_case {
     int q, k, v;
     bool taken;
@@ -251,8 +254,8 @@ START_TEST(fragments_of_types) {
 }
 END_TEST
 
-// float32 in terms of bfloat16: where a row asks for them, on what is proven or on the emulation; else it is said why not, by what six
-// products of the engine take beside one of tiles.
+// float32 in terms of bfloat16: where a row asks for them, on what is proven or on the emulation;
+// else it is said why not, by what six products of the engine take beside one of tiles.
 static const struct terms_case {
     const char *own;
     float rate; // of bfloat16, 0: not proven; of tiles 100
@@ -307,9 +310,11 @@ START_TEST(float32_in_terms) {
 }
 END_TEST
 
-// Decode, where a row asks for it: rows of all heads that read a key/value head, in as many warps as they fill; keys in ranges.
+// Decode, where a row asks for it: rows of all heads that read a key/value head, in as many warps
+// as they fill; keys in ranges.
 static const struct heads_case {
-    int heads, kv_heads, n_q, n_kv, score_ops, splits, type_kv, warps, ranges; // warps 0: another family
+    // warps 0: another family
+    int heads, kv_heads, n_q, n_kv, score_ops, splits, type_kv, warps, ranges;
 } heads_cases[] = {{32, 4, 1, 4096, 0, 0, BF16, 1, 16}, {32, 1, 1, 4096, 0, 0, I8, 2, 16},
                    {64, 1, 3, 4096, 0, 0, BF16, 4, 16}, {16, 2, 1, 4096, ARGS_SOFTCAP, 3, Q8, 1, 3},
                    {32, 4, 1, 200, 0, 0, BF16, 1, 1},   {32, 4, 1, 4096, ARGS_BIAS, 0, BF16, 0, 0},
@@ -365,8 +370,9 @@ START_TEST(fragments_by_rate) {
 }
 END_TEST
 
-// Devices with each engine, both types proven unless a rate is 0: what is taken, and that two groups of it fit 64 KiB with heads up to
-// 128; heads above only where a row asks. A row that no engine can do is refused.
+// Devices with each engine, both types proven unless a rate is 0: what is taken, and that two
+// groups of it fit 64 KiB with heads up to 128; heads above only where a row asks. A row that no
+// engine can do is refused.
 static const struct engine_case {
     unsigned wavefront, ways, sizes, capability;
     probe_id f16, bf16;
@@ -439,7 +445,8 @@ START_TEST(engines_of_each_device) {
 }
 END_TEST
 
-// Values in tiles lie behind the partial results of ranges of keys; what is more than a buffer goes to another family.
+// Values in tiles lie behind the partial results of ranges of keys; what is more than a buffer goes
+// to another family.
 START_TEST(values_in_the_workspace) {
     problem p = {
         .batch = 1, .heads = 4, .kv_heads = 2, .n_q = 20, .n_kv = 5000, .head_dim = 64, .head_dim_v = 33};
@@ -464,8 +471,9 @@ START_TEST(values_in_the_workspace) {
 }
 END_TEST
 
-// Projections: bfloat16, and float32 that may be split, where a proven engine's rate promises to be faster than multiply-adds
-// by what each reaches of it: a fifth against 85 %, and of three or six products two fifths.
+// Projections: bfloat16, and float32 that may be split, where a proven engine's rate promises to be
+// faster than multiply-adds by what each reaches of it: a fifth against 85 %, and of three or six
+// products two fifths.
 static const struct {
     clattn_type x, w;
     bool split, packed;
@@ -531,7 +539,8 @@ START_TEST(projections_by_rate) {
 }
 END_TEST
 
-// Whole heads in a tile where RoPE turns them, at any size; and sizes at the end of what is counted.
+// Whole heads in a tile where RoPE turns them, at any size; and sizes at the end of what is
+// counted.
 START_TEST(tiles_of_projections) {
     tuned_rows own;
     char why[256];

@@ -1,5 +1,6 @@
-// test_plan_tiles.c: which tile flash_tiles takes on devices that are not here, by their limits, by what the compiled kernel
-// allowed and by how rows lie. The planner's order of families is test_plan.c's.
+// test_plan_tiles.c: which tile flash_tiles takes on devices that are not here, by their limits, by
+// what the compiled kernel allowed and by how rows lie. The planner's order of families is
+// test_plan.c's.
 #include "args/args.h"
 #include "probe/subgroups.h"
 #include "plan/plan_suite.h"
@@ -73,7 +74,8 @@ START_TEST(tiles_fit_small_devices) {
 }
 END_TEST
 
-// Latents, 576 numbers of which 512 are values: where a tile of them fits, 48 KiB, and stays in registers; rows by eights.
+// Latents, 576 numbers of which 512 are values: where a tile of them fits, 48 KiB, and stays in
+// registers; rows by eights.
 START_TEST(latents) {
     static const struct {
         int kib, n_q, heads, rows;
@@ -103,7 +105,8 @@ START_TEST(latents) {
 }
 END_TEST
 
-// Which tile: by local memory, work-items and registers; half the rows once the compiled kernel has allowed less.
+// Which tile: by local memory, work-items and registers; half the rows once the compiled kernel has
+// allowed less.
 START_TEST(tiles_by_limits) {
     static const struct {
         int kib, items, learned, n, dv, rows, columns, micro_rows;
@@ -128,8 +131,9 @@ START_TEST(tiles_by_limits) {
 }
 END_TEST
 
-// Where sub-groups of a size can be asked for, work-items have the registers that the least size leaves them: tiles of 4 rows, and
-// a kernel that uses no sub-groups asks for that size. With sub-groups of 8, whose tiles are narrow, up to 96 columns.
+// Where sub-groups of a size can be asked for, work-items have the registers that the least size
+// leaves them: tiles of 4 rows, and a kernel that uses no sub-groups asks for that size. With
+// sub-groups of 8, whose tiles are narrow, up to 96 columns.
 START_TEST(tiles_by_registers) {
     static const struct {
         unsigned sizes, proven;
@@ -165,7 +169,8 @@ START_TEST(tiles_by_registers) {
 }
 END_TEST
 
-// Registers that were spilled: fewer sums for the same head, and the same tile where it has fewer anyhow.
+// Registers that were spilled: fewer sums for the same head, and the same tile where it has fewer
+// anyhow.
 START_TEST(tiles_by_spills) {
     static const struct {
         unsigned spilled;
@@ -216,8 +221,9 @@ START_TEST(tiles_by_alignment) {
 }
 END_TEST
 
-// Every set of sizes that a probe may find, in every spelling: a size that was probed, in which the work-items of a row are
-// neighbours, whole rows of them only where the device has shuffles; else the same tile without.
+// Every set of sizes that a probe may find, in every spelling: a size that was probed, in which the
+// work-items of a row are neighbours, whole rows of them only where the device has shuffles; else
+// the same tile without.
 START_TEST(subgroups_of_every_size) {
     static const unsigned ways[] = {SUBGROUPS_KHR, SUBGROUPS_INTEL, SUBGROUPS_KHR | SUBGROUPS_SHUFFLE_KHR,
                                     SUBGROUPS_KHR | SUBGROUPS_SHUFFLE_QCOM};

@@ -1,5 +1,6 @@
-// test_plan_widths.c: which vector the planner takes on CPU devices, of which some report none: made-up ones, with the rates
-// that their probes would find. The rest of the planner is test_plan.c's. Uses the library's internals, from the static library.
+// test_plan_widths.c: which vector the planner takes on CPU devices, of which some report none:
+// made-up ones, with the rates that their probes would find. The rest of the planner is
+// test_plan.c's. Uses the library's internals, from the static library.
 #include "args/args.h"
 #include "probe/lane_widths.h"
 #include "plan/plan_suite.h"
@@ -7,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-// A CPU: what it reports, and GFLOP/s of a work-item by probe, negative where it ran and was wrong; 0: it did not run.
+// A CPU: what it reports, and GFLOP/s of a work-item by probe, negative where it ran and was wrong;
+// 0: it did not run.
 typedef struct cpu_device {
     const char *word;
     clattn_capabilities is;
@@ -23,14 +25,16 @@ typedef struct cpu_device {
     }
 
 static const cpu_device cpus[] = {
-    // PoCL on aarch64 reports 1: four floats are its register; eight, as two of them, are no faster.
+    // PoCL on aarch64 reports 1: four floats are its register; eight, as two of them, are no
+    // faster.
     {"PoCL on aarch64", CPU(1, 4096), 40, 2, 34, 35, 20, 4},
     {"the same in qemu, whose multiply-adds are slow", CPU(1, 4096), 0.07f, 0.34f, 0.06f, 0.06f, 0.06f, 4},
     {"PoCL on aarch64, not probed", CPU(1, 4096), 0, 0, 0, 0, 0, 0},
     {"an aarch64 whose vectors are longer", CPU(1, 4096), 40, 2, 34, 70, 71, 8},
     {"a CPU that reports 1 and has AVX-512", CPU(1, 4096), 60, 5, 60, 120, 240, 16},
     {"the same, sixteen wrong", CPU(1, 4096), 60, 5, 60, 120, -1, 8},
-    // rusticl on llvmpipe: multiply-adds in vectors are slower than tiles, and nobody asks for more.
+    // rusticl on llvmpipe: multiply-adds in vectors are slower than tiles, and nobody asks for
+    // more.
     {"rusticl on llvmpipe", CPU(1, 1024), 0.05f, 4.5f, -1, -1, -1, 0},
     {"rusticl, if eight were right", CPU(1, 1024), 0.05f, 4.5f, -1, 0.2f, -1, 8},
     {"AVX2", CPU(8, 8192), 0, 0, 0, 0, 0, 8},
@@ -41,7 +45,8 @@ static const cpu_device cpus[] = {
     {"one that reports 16 and computes it wrongly", CPU(16, 8192), 110, 20, 55, 110, -1, 8},
     {"one that computes all wrongly", CPU(16, 8192), 110, 20, -1, -1, -1, 0},
     {"SSE", CPU(4, 8192), 50, 20, 50, 49, 30, 4},
-    // Apple's CPU device, OpenCL 1.2: a work-group of 1024, of one work-item where there are barriers.
+    // Apple's CPU device, OpenCL 1.2: a work-group of 1024, of one work-item where there are
+    // barriers.
     {"Apple's CPU device", CPU(4, 1024), 0, 0, 0, 0, 0, 4},
     {"a vector of 32", CPU(32, 4096), 0, 0, 0, 0, 0, 16},
 };
@@ -161,7 +166,8 @@ START_TEST(engines_by_time) {
         {"Sapphire Rapids", 150, 74, 2700, 1024, "flash_matrix"},
         {"Sapphire Rapids", 150, 74, 2700, 77, "flash_matrix"},
         {"Sapphire Rapids", 150, 74, 2700, 1, "decode_lanes"},
-        // Sixteen rows fill half a tile: three times the rate of the lanes' reach is wanted, and not one and a half.
+        // Sixteen rows fill half a tile: three times the rate of the lanes' reach is wanted, and
+        // not one and a half.
         {"tiles at one and a half times the reach", 150, 74, 900, 16, "flash_lanes"},
         {"tiles at one and a half times the reach", 150, 74, 900, 1024, "flash_matrix"},
         {"tiles that reach less", 150, 74, 560, 1024, "flash_lanes"},
@@ -191,7 +197,8 @@ START_TEST(engines_by_time) {
 }
 END_TEST
 
-// The tile of float32 by the rates of multiply-adds with their loads, which are probed only where somebody asks.
+// The tile of float32 by the rates of multiply-adds with their loads, which are probed only where
+// somebody asks.
 START_TEST(tiles_by_rate) {
     static const struct {
         const char *word;
@@ -297,7 +304,8 @@ START_TEST(asks_by_rate) {
 }
 END_TEST
 
-// Rates that are not sure take no vectors in place of those that a device reports, nor other tiles or caches; sure ones do.
+// Rates that are not sure take no vectors in place of those that a device reports, nor other tiles
+// or caches; sure ones do.
 START_TEST(unsure_rates) {
     static const cpu_device busy = {"16 disturbed", CPU(16, 8192), 117, 43, 59, 119.3f, 74.9f, 16};
     static const cpu_device none = {"reports none", CPU(1, 4096), 40, 2, 34, 70, 71, 8};

@@ -1,6 +1,6 @@
-// test_slices.c: work that is cut into slices, from inside the library (device/pace.h): how grids and rows are cut, at which
-// rate, that a call in many slices gives what it gives in one, and what a caller hears of it and cancels. Leaves out what a
-// call computes (every other suite).
+// test_slices.c: work that is cut into slices, from inside the library (device/pace.h): how grids
+// and rows are cut, at which rate, that a call in many slices gives what it gives in one, and what
+// a caller hears of it and cancels. Leaves out what a call computes (every other suite).
 #include "support/case_assert.h"
 #include "support/harness.h"
 #include "support/layer_client.h"
@@ -38,7 +38,8 @@ START_TEST(grids_are_cut) {
 }
 END_TEST
 
-// For any grid: no part is above the limit unless it is one group, and at least half of the limit where that can be.
+// For any grid: no part is above the limit unless it is one group, and at least half of the limit
+// where that can be.
 START_TEST(any_grid_is_cut) {
     struct random random = {_i + 1};
     for (int n = 0; n < 1000; n++) {
@@ -209,8 +210,8 @@ static clattn_status listen(struct case_arrays *arrays, struct heard *h, int can
     return case_enqueue(context, harness()->queue, arrays, event);
 }
 
-// A caller hears of every slice and of the end, when nothing of the call runs any more; a call that is cancelled starts no
-// further slice.
+// A caller hears of every slice and of the end, when nothing of the call runs any more; a call that
+// is cancelled starts no further slice.
 START_TEST(progress) {
     struct case_arrays arrays;
     struct heard h;

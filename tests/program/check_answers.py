@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""What a script and a person get of every command: JSON where it is asked for, errors too; exit status 1 and nothing half-written
-where a disk is full; progress with the time that is left on a terminal, and there alone.   $1 build folder"""
+"""What a script and a person get of every command: JSON where it is asked for, errors too; exit
+status 1 and nothing half-written where a disk is full; progress with the time that is left on a
+terminal, and there alone.   $1 build folder
+"""
 import json, os, pty, re, resource, select, shutil, signal, struct, subprocess, sys, tempfile
 
 clattn = os.path.abspath(sys.argv[1] + "/clattn")
@@ -9,7 +11,8 @@ work = tempfile.mkdtemp()
 os.chdir(work)
 environment = {**os.environ, "XDG_CACHE_HOME": work + "/cache", "TERM": "xterm"}
 failed = []
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that runs all of this in the background has it ignored, below, too
+# a shell that runs all of this in the background has it ignored, below, too
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def check(good, *what):
@@ -95,8 +98,8 @@ for line, status, word in (("nonesuch", 2, "no command"), ("attend", 2, "--q FIL
     except (ValueError, IndexError, KeyError):
         check(False, line, "no JSON error:", done)
 
-# What a file or a file's name holds does not steer the terminal: control characters, those of U+0080 on, too, marks of direction, and what
-# is no UTF-8. JSON escapes it, and says the same.
+# What a file or a file's name holds does not steer the terminal: control characters, those of
+# U+0080 on, too, marks of direction, and what is no UTF-8. JSON escapes it, and says the same.
 steers = re.compile(b"[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\x8b-\x8f\xa8-\xae]|\xe2\x81[\xa0-\xaf]|\xef\xbb\xbf")
 foreign = "\x1b[2J\x9b2J\u202e\u2066\u200f\ufeff"
 
@@ -137,7 +140,8 @@ for name in "n" + foreign + ".npy", os.fsdecode(b"n\xe9.npy"):
     plain(["heatmap", "w.npy", "--out", name[:-4] + ".svg"])
     plain(["attend", "--q", "x.npy", "--k", "x.npy", "--v", name + "/no", "--out", "o.npy", "--json"], 2)
 
-# A full disk is told by each that writes: exit status 1, one line, no file, and what was there stays.
+# A full disk is told by each that writes: exit status 1, one line, no file, and what was there
+# stays.
 outputs = {f"{attend} --out": "npy", f"{attend} --out /dev/null --lse": "npy", f"{attend} --out /dev/null --weights": "npy",
     f"{attend} --out /dev/null --scores": "npy",
            f"{attend} --out /dev/null --dropout 0.1 --dropout-mask": "npy", f"{layer} --out": "npy",
@@ -175,8 +179,9 @@ for line in (f"verify --only flash --case {case}", bench, f"{layer} --out o.npy"
     check(done.returncode == 1 and done.stderr.count("\n") == 1 and "standard output" in done.stderr, line, "into a full device", done)
 
 
-# A case that is too long for the time is not begun where the limits tell so, given up where they do not, and keeps no other. How long
-# the second takes and what it takes at least were measured at different times, on a machine that may do other work meanwhile.
+# A case that is too long for the time is not begun where the limits tell so, given up where they do
+# not, and keeps no other. How long the second takes and what it takes at least were measured at
+# different times, on a machine that may do other work meanwhile.
 fma = max(rows["devices"][0]["fma_gflops"], rows["devices"][0]["native_fma_gflops"] or 0)
 open("slow.txt", "w").write("flash :\n")
 for seconds in 0.3, 0.6, 1.2, 0.15:
@@ -234,7 +239,8 @@ for line, stop, least in (("bench -n 16,24 -d 8 --heads 2 --max-ms 50", None, 6)
 said, status = on_terminal(f"bench -n {','.join(str(n) for n in range(16, 528, 8))} -d 8 --heads 2 --max-ms 300 --save part.json --device 0", "-n24-")
 got = len(json.load(open("part.json"))["rows"]) if os.path.exists("part.json") else 0
 check(1 <= got < 64 and status == -signal.SIGINT, "bench, interrupted:", got, status, said[-300:])
-# A driver whose first build and first launch take two seconds each: a person is told, and the time contains neither.
+# A driver whose first build and first launch take two seconds each: a person is told, and the time
+# contains neither.
 slow = {"OPENCL_LAYERS": os.path.join(os.path.dirname(clattn), "tests/libclattn_layer.so"), "CLATTN_LAYER_SLOW": "on", "HOME": work,
         "POCL_CACHE_DIR": environment.get("POCL_CACHE_DIR", work + "/pocl")}
 where = slow["POCL_CACHE_DIR"] if "PoCL " in run("devices --json").stdout else work + "/cache/clattn"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# bench runs in every format, its JSON has the promised fields, baselines stand beside the cases they can do, compare
-# tells a slowdown from noise, and wrong requests end with one line.   $1 build folder
+# bench runs in every format, its JSON has the promised fields, baselines stand beside the cases
+# they can do, compare tells a slowdown from noise, and wrong requests end with one line.   $1 build
+# folder
 set -eu
 clattn=$1/clattn
 work=$(mktemp -d)
@@ -15,11 +16,13 @@ bench() {
     run bench --max-ms 10 --limits "$limits" --cache-dir "$cache" "$@"
 }
 limits=on
-# Kernels are compiled unoptimised where $plainly says so (driver.sh), but those of projections, whose rates the library measures.
+# Kernels are compiled unoptimised where $plainly says so (driver.sh), but those of projections,
+# whose rates the library measures.
 how=${plainly:-}
 # shellcheck disable=SC2086
 run() { env $how "$clattn" "$@"; }
-# Kernels are kept for the same case again, and not where each would be compiled once more to be kept.
+# Kernels are kept for the same case again, and not where each would be compiled once more to be
+# kept.
 cache=$work/kernels
 
 bench --save "$work/a.json" >"$work/a.md"
@@ -60,7 +63,8 @@ wall_ns gflops gbytes_per_s limit_percent limit_name limit limit_unit error_nmse
 for name in "packed.json", "a.json", "out.json", "more.json", "layers.json", "projections.json", "linear.json", "baselines.json", "uneven.json", "decode.json", "named.json":
     table = json.load(open(f"{folder}/{name}"))
     assert table["format_version"] == 1 and table["clattn"] and table["rows"], name
-    limited = name in ("a.json", "projections.json", "named.json")  # the others ran with --limits off
+    # the others ran with --limits off
+    limited = name in ("a.json", "projections.json", "named.json")
     for device in table["devices"]:
         assert limited or device["fma_gflops"] is device["read_gbytes_per_s"] is None and device["caches"] == [] == device["engine_peaks"], device
         if not limited:
@@ -81,7 +85,8 @@ for name in "packed.json", "a.json", "out.json", "more.json", "layers.json", "pr
             assert row["limit_percent"] is row["limit"] is row["limit_unit"] is None and row["limit_name"] == "", row
             continue
         assert row["limit_percent"] > 0
-        reads = row["limit_name"].startswith("reading ")  # the limit that it meets, and its share of it
+        # the limit that it meets, and its share of it
+        reads = row["limit_name"].startswith("reading ")
         peaks = {"float32 FMA", "float32 FMA (the engine's peak is not measured)", *(e["name"] for d in table["devices"] for e in d["engine_peaks"])}
         assert row["limit_unit"] == ("GB/s" if reads else "GFLOP/s") and (reads or row["limit_name"] in peaks), row
         assert abs(row["gbytes_per_s" if reads else "gflops"] / row["limit"] / row["limit_percent"] * 100 - 1) < 1e-3, row
@@ -155,8 +160,8 @@ for row in table["rows"]:
     assert len(samples) == min(row["repeats"], 64) and row["time_ns_min"] // 3 <= samples[0] <= row["time_ns"] // 3 <= samples[-1], row
     row["samples_ns"] = [3 * ns for ns in row["samples_ns"]]
 json.dump(table, open(f"{folder}/slow.json", "w"))
-# Made-up samples, evenly spread about their median: 3 % slower and hardly any noise; 3 % slower and 20 % faster within noise of a half;
-# two without samples.
+# Made-up samples, evenly spread about their median: 3 % slower and hardly any noise; 3 % slower and
+# 20 % faster within noise of a half; two without samples.
 def made(name, median, noise, samples=True, **more):
     times = [median * (1 + noise * (i - 20) / 20) for i in range(41)]
     row = {"case": "attend-f32-b1-h1-n8-d8-full", "device": "d", "status": "ok", "dtype": "f32", "kernel": "k", "time_ns": times[20],

@@ -1,6 +1,6 @@
 #!/bin/sh
-# bench/device.sh, small, on this machine's CPU devices: the fields of its JSON, a page beside it, a driver given by path, and
-# that a kernel that is wrong makes it fail.   $1 build folder
+# bench/device.sh, small, on this machine's CPU devices: the fields of its JSON, a page beside it, a
+# driver given by path, and that a kernel that is wrong makes it fail.   $1 build folder
 set -eu
 build=$(cd "$1" && pwd)
 work=$(mktemp -d)

@@ -1,7 +1,8 @@
 #!/bin/sh
-# clattn doctor on drivers that are right, absent, broken or silent, that end a process or stop one. What it prints has nothing personal.
-# And a command on such drivers goes on without what ended a process.   $1 build folder; $2 some: neither Oclgrind nor the
-# devices command on a driver that is surveyed
+# clattn doctor on drivers that are right, absent, broken or silent, that end a process or stop one.
+# What it prints has nothing personal. And a command on such drivers goes on without what ended a
+# process.   $1 build folder; $2 some: neither Oclgrind nor the devices command on a driver that is
+# surveyed
 set -u
 clattn=$PWD/$1/clattn
 work=$(mktemp -d)
@@ -28,7 +29,8 @@ json() { python3 -c 'import json, sys
 report = json.load(open("out"))
 assert eval(sys.argv[1]), (sys.argv[1], report)' "$1" 2>why || complain "$(tail -n 1 why)"; }
 
-# A driver that is right. Its folder has a driver file that names no library, which is a hint and no finding.
+# A driver that is right. Its folder has a driver file that names no library, which is a hint and no
+# finding.
 mkdir ada/vendors
 for folder in "${OCL_ICD_VENDORS:-/etc/OpenCL/vendors}"; do cp "$folder"/*.icd ada/vendors/ 2>/dev/null || cp "$folder" ada/vendors/; done
 echo libnothing-of-ada.so.9 >ada/vendors/broken.icd
@@ -82,7 +84,8 @@ says 'flash: wrong by'
 "$clattn" doctor --only nonesuch >out 2>err
 [ $? = 2 ] && grep -q 'no such kernel; like it' err || complain "--only nonesuch:" err
 
-# A driver that no suite ran on is surveyed in a process of its own, which it ends. The command goes on, and so does the next one.
+# A driver that no suite ran on is surveyed in a process of its own, which it ends. The command goes
+# on, and so does the next one.
 kernel() { unkind UNKIND_VERSION='OpenCL 3.0 Stranger 1.0' "$@" "$clattn" verify --only planner --verbose --cache-dir cache \
     --case attend-f32-b1-h2-n9-nkv33-d64-causal >out 2>err || complain "verify on a stranger: exit status $?" err; }
 kernel UNKIND_DIES=probe_tiles
@@ -100,7 +103,8 @@ json 'not report["devices"][0]["driver_known"]'
 unkind UNKIND_VERSION='OpenCL 3.0 Stranger 1.0' "$clattn" devices --measure --json --cache-dir cache >out 2>err || complain "devices --measure:" err
 json 'not any(e["died"] for e in report["devices"][0]["engines"])'
 json 'any(e["works"] for e in report["devices"][0]["engines"] if e["name"] == "tiles through local memory")'
-# Oclgrind ends the process where it compiles inline assembly, of x86 and of PTX: it calls itself a CPU and a GPU.
+# Oclgrind ends the process where it compiles inline assembly, of x86 and of PTX: it calls itself a
+# CPU and a GPU.
 if command -v oclgrind >/dev/null; then
     oclgrind "$clattn" verify --only flash --verbose --cache-dir interpreted --case attend-f32-b1-h1-n3-nkv5-d8-full >out 2>err ||
         complain "verify on Oclgrind: exit status $?" err

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""`clattn layer --model DIR --layer N` on small folders of BERT-, GPT-2-, Phi-, Gemma- and Qwen-style models, with experts, too, with random
-weights, as their config.json and their names of tensors have it, against numpy in float64; and with --block the whole block of each.
-$1 build folder"""
+"""`clattn layer --model DIR --layer N` on small folders of BERT-, GPT-2-, Phi-, Gemma- and
+Qwen-style models, with experts, too, with random weights, as their config.json and their names of
+tensors have it, against numpy in float64; and with --block the whole block of each. $1 build folder
+"""
 import json, math, os, subprocess, sys, tempfile
 
 import files
@@ -122,7 +123,8 @@ def check(what, config, tensors, want, layer=0, *options):
 
 
 os.chdir(tempfile.mkdtemp())
-os.environ["XDG_CACHE_HOME"] = os.environ["HOME"] = "none"  # no cache folder: each command stands alone
+# no cache folder: each command stands alone
+os.environ["XDG_CACHE_HOME"] = os.environ["HOME"] = "none"
 x = rounded(random.standard_normal((ROWS, WIDTH)))
 np.save("x.npy", x[None].astype(np.float32))
 
@@ -167,7 +169,8 @@ w = four(4, 1, 16, False)
 check("Gemma", dict(model_type="gemma", hidden_size=WIDTH, num_attention_heads=4, num_key_value_heads=1, head_dim=16, num_hidden_layers=1,
                     rope_theta=10000.0), named("model.layers.0.self_attn", w, LLAMA), plain(w, x, 4, 1, True, (10000.0, 16)))
 
-# Biases of q, k and v and none of the output; the window holds from max_window_layers on, where it is used at all.
+# Biases of q, k and v and none of the output; the window holds from max_window_layers on, where it
+# is used at all.
 w = {**four(6, 2, 8, False), "bq": vector(48), "bk": vector(16), "bv": vector(16)}
 QWEN2 = {**LLAMA, "bq": "q_proj.bias", "bk": "k_proj.bias", "bv": "v_proj.bias"}
 qwen2 = dict(model_type="qwen2", hidden_size=WIDTH, num_attention_heads=6, num_key_value_heads=2, num_hidden_layers=4, rope_theta=1000000.0,
@@ -203,7 +206,8 @@ for what, more in ("pattern", dict(sliding_window_pattern=2)), ("kinds", dict(la
         check(f"Gemma 3 by {what}, layer {layer}", {**gemma3, **more}, named(f"model.layers.{layer}.self_attn", w, GEMMA3), want, layer)
 
 
-# Whole blocks. `t` has the tensors beside the attention by their roles, `attention` is the layer of its input.
+# Whole blocks. `t` has the tensors beside the attention by their roles, `attention` is the layer of
+# its input.
 HIDDEN, EPSILON = 40, 0.03
 ACTIVATIONS = {"silu": lambda g: g / (1 + np.exp(-g)), "gelu": lambda g: g * (1 + np.vectorize(math.erf)(g / math.sqrt(2))) / 2,
                "gelu_new": lambda g: g * (1 + np.tanh(math.sqrt(2 / math.pi) * (g + 0.044715 * g ** 3))) / 2,
@@ -285,7 +289,8 @@ biased = {**t, **{role + ".bias": vector(len(t[role + ".weight"])) for role in (
 biased_tensors = {**llama_tensors, **roles("model.layers.1", biased, GATED)}
 check("block with biases", {**llama, "mlp_bias": True}, biased_tensors, block("pre", biased, small, llama_attention, "silu"), 1, *BLOCK)
 
-# What is reported; types; and of what else a layer is given, with CLATTN_THOROUGH=on, what compiles other kernels for it.
+# What is reported; types; and of what else a layer is given, with CLATTN_THOROUGH=on, what compiles
+# other kernels for it.
 done = subprocess.run([CLATTN, "layer", "--model", "block-of-Llama", "--layer", "1", *BLOCK, "--out", "out.npy", "--projection", "native",
                        "--json"], capture_output=True, text=True)
 report = json.loads(done.stdout)
@@ -361,7 +366,8 @@ GPT2 = {"x": "ln_1", "h": "ln_2", "gate": "mlp.c_fc", "down": "mlp.c_proj"}
 conv_block = {"attn.c_attn.weight": np.concatenate([w["q"], w["k"], w["v"]]).T,
               "attn.c_attn.bias": np.concatenate([w["bq"], w["bk"], w["bv"]]), "attn.c_proj.weight": w["o"].T, "attn.c_proj.bias": w["bo"]}
 gpt2_tensors = {**{"h.1." + key: value for key, value in conv_block.items()},
-                **{key: value.T for key, value in roles("h.1", shifted, GPT2).items()}}  # a vector stays as it is
+                # a vector stays as it is
+                **{key: value.T for key, value in roles("h.1", shifted, GPT2).items()}}
 gpt2_config = {**gpt2, "layer_norm_epsilon": EPSILON, "n_inner": HIDDEN, "activation_function": "gelu_new"}
 check("block of GPT-2", gpt2_config, gpt2_tensors, block("pre", shifted, small, lambda n: plain(w, n, 4, 4, True), "gelu_new"), 1, *BLOCK)
 
@@ -413,7 +419,8 @@ refused("without norms", "q-norm", {**qwen3, "num_hidden_layers": 1},
     named("model.layers.0.self_attn", {k: v for k, v in w_moe.items() if k in "qkvo"}, LLAMA))
 refused("missing", "encoder.layer.0", bert, {"nothing": x})
 
-# Of a block: no word for its activation, no tensor, too many, another size, another type of model, what it does not take.
+# Of a block: no word for its activation, no tensor, too many, another size, another type of model,
+# what it does not take.
 without = lambda word: {key: value for key, value in llama_tensors.items() if word not in key}
 for what, word, config, tensors, *options in (
         ("act", 'hidden_act is "tanh_of_old": silu, swish, gelu, gelu_new', {**llama, "hidden_act": "tanh_of_old"}, llama_tensors),

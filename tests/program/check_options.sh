@@ -1,13 +1,15 @@
 #!/bin/sh
-# Options: each does what it says; checks fail where they checked nothing; results arrive whole or the exit status says so; a
-# model's own config.json stands for the options that names of tensors do not tell. What is refused: check_refusals.sh.
+# Options: each does what it says; checks fail where they checked nothing; results arrive whole or
+# the exit status says so; a model's own config.json stands for the options that names of tensors do
+# not tell. What is refused: check_refusals.sh.
 #   $1 build folder
 set -u
 . "$PWD/tests/program/options_files.sh"
 
 attend --out o.npy || complain "attend"
 
-# RoPE: positions that say what is counted anyway change no bit, nor do three axes of them; others do.
+# RoPE: positions that say what is counted anyway change no bit, nor do three axes of them; others
+# do.
 rope() { attend --rope half --out a.npy --expect r.npy --tolerance 0 "$@"; }
 attend --rope half --out r.npy || complain "attend --rope"
 rope --positions counted.npy || complain "--positions of what is counted"
@@ -37,7 +39,8 @@ attend --dropout 0.5 --seed 1 --dropout-mask keep.npy --out d.npy && "$clattn" h
     grep -q '>false<' m.svg || complain "a mask of a file"
 attend --out a.npy --align bottom-right --window 1,1 || complain "--align with a window"
 
-# Past rows and pages: rows 0 to 2 of x and row 3, and pages of two rows in another order, are the same keys.
+# Past rows and pages: rows 0 to 2 of x and row 3, and pages of two rows in another order, are the
+# same keys.
 past() { "$clattn" attend --q x.npy --k new.npy --v new.npy --past-k past.npy --past-v past.npy --quiet "$@"; }
 past --out p.npy --expect o.npy --tolerance 1e-6 || complain "past rows"
 past --out p.npy --past-lengths three.npy --expect o.npy --tolerance 1e-6 || complain "--past-lengths"
@@ -63,7 +66,8 @@ for type in q8 q4_0; do
 done
 refused 2 'has no effect' attend --q wide.npy --k wide.npy --v wide.npy --out refused.npy --kv-type f16 --kv-rotation 32
 refused 2 'power of two that divides' attend --q wide.npy --k wide.npy --v wide.npy --out refused.npy --kv-type q8 --kv-rotation 12
-# Halves of a row with scales of their own, where one for both loses the smaller half; zero points for what is far from 0.
+# Halves of a row with scales of their own, where one for both loses the smaller half; zero points
+# for what is far from 0.
 for name in halves offset; do
     "$clattn" attend --q halves_q.npy --k $name.npy --v $name.npy --quiet --out $name.o.npy || complain "rows of 64"
 done
@@ -92,7 +96,8 @@ attend --out apart.npy --mask-mod '(i < 1) == (j < 1)' || complain "--mask-mod"
 attend --out ragged.npy --cu-seqlens cu.npy --expect apart.npy || complain "--cu-seqlens"
 attend --out ragged.npy --cu-seqlens cu.npy --cu-seqlens-kv cu.npy --expect apart.npy || complain "--cu-seqlens-kv"
 
-# Several devices, here contexts of one: the same results, however they are dealt. PoCL 3.1 with one thread: src/lib/group/run.c tells why.
+# Several devices, here contexts of one: the same results, however they are dealt. PoCL 3.1 with one
+# thread: src/lib/group/run.c tells why.
 threads=${POCL_MAX_PTHREAD_COUNT:-}
 export POCL_MAX_PTHREAD_COUNT=1
 attend --devices 0,0 --deal keys --out d.npy --expect o.npy --tolerance 1e-6 || complain "--devices 0,0 --deal keys"
@@ -128,11 +133,13 @@ refused 2 'no --only or --family' verify --devices 0,0 --only flash
 
 if [ -n "$threads" ]; then POCL_MAX_PTHREAD_COUNT=$threads; else unset POCL_MAX_PTHREAD_COUNT; fi
 
-# Sequences whose keys lie in pages, behind a past, and in a cache that takes the last row; a layer of two sentences is that of each.
+# Sequences whose keys lie in pages, behind a past, and in a cache that takes the last row; a layer
+# of two sentences is that of each.
 paged --block-table table.npy --cu-seqlens cu_one.npy --out p.npy --expect o.npy --tolerance 1e-6 || complain "pages of sequences"
 past --cu-seqlens cu_one.npy --cu-seqlens-kv cu_new.npy --past-lengths three.npy --out p.npy --expect o.npy --tolerance 1e-6 ||
     complain "a past of sequences"
-# A layer whose weights change nothing: its last row attends past rows and itself as all four of a key side, alone and as each of two items.
+# A layer whose weights change nothing: its last row attends past rows and itself as all four of a
+# key side, alone and as each of two items.
 eye() { "$clattn" layer --wq eye.npy --wk eye.npy --wv eye.npy --wo eye.npy --heads 2 --quiet "$@"; }
 eye --x last.npy --y all.npy --attention-weights w_all.npy --out one.npy || complain "layer --y"
 eye --x last_two.npy --y all.npy --out two.npy 2>stderr && complain "layer: two items of one key side"

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Layers of published models, at their own heads and options and a reduced width with random weights, computed once more by
-numpy in float64 from the fields of their config.json and compared with `clattn layer --preset` and `--model`.
-Nothing here is taken from the program's own tables or reference.   $1 build folder"""
+"""Layers of published models, at their own heads and options and a reduced width with random
+weights, computed once more by numpy in float64 from the fields of their config.json and compared
+with `clattn layer --preset` and `--model`. Nothing here is taken from the program's own tables or
+reference.   $1 build folder
+"""
 import json, math, os, struct, subprocess, sys, tempfile
 
 try:
@@ -106,7 +108,8 @@ def attend(q, k, v, rows, scale, cap=None, window=None, sinks=None):
 
 
 def deepseek(c, w, x, rows):
-    """As its code has it: a head's rotary columns last, pairs as neighbours that are brought into halves first."""
+    """As its code has it: a head's rotary columns last, pairs as neighbours that are brought into
+    halves first."""
     count, nope, pe = c["num_attention_heads"], c["qk_nope_head_dim"], c["qk_rope_head_dim"]
     def both(m):
         h = heads_of(x @ m.T, count)
@@ -252,7 +255,8 @@ def main():
         os.chdir(folder)
         listed = subprocess.run([CLATTN, "layer", "--list-presets"], capture_output=True, text=True).stdout.split("\n")
         assert sorted(line.split()[0] for line in listed if line) == sorted(CONFIGS), listed
-        thorough = os.environ.get("CLATTN_THOROUGH", "off") != "off"  # more kernels, and a window of 4096
+        # more kernels, and a window of 4096
+        thorough = os.environ.get("CLATTN_THOROUGH", "off") != "off"
         for name in CONFIGS:
             if name != "phi-1.5" or thorough:
                 preset(name, 150 if "gpt-oss" in name else 24)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Options that are not wholly understood, would be without effect, or would become another request: each is refused with one
-# line and leaves no file.   $1 build folder
+# Options that are not wholly understood, would be without effect, or would become another request:
+# each is refused with one line and leaves no file.   $1 build folder
 set -u
 . "$PWD/tests/program/options_files.sh"
 attend --out o.npy || complain "attend"
@@ -86,7 +86,8 @@ done
 refused 2 'nothing would be compared' attend --q none.npy --k none.npy --v none.npy --out refused.npy --expect none.npy
 refused 2 'expect: has shape' attend --q x.npy --k x.npy --v x.npy --out refused.npy --expect slopes.npy
 
-# Outputs are asked after before any work, each needs its own file, and stdout must take what it is given.
+# Outputs are asked after before any work, each needs its own file, and stdout must take what it is
+# given.
 for path in no/o.npy . x.npy/o.npy ''; do
     refused 2 out attend --q missing.npy --k x.npy --v x.npy --out "$path"
     refused 2 save bench --save "$path"
@@ -206,8 +207,8 @@ no_model 'heads: is not for --model' whole --layer 0 --heads 9
 no_model 'causal: is not for --model' whole --layer 0 --causal none
 no_model 'wq: is not for --model' whole --layer 0 --wq k
 
-# Words that users of torch, FlashAttention, ONNX, numpy and other programs try: the line names the option that is meant. Each row has the
-# arguments and, behind the bar, what the line must have.
+# Words that users of torch, FlashAttention, ONNX, numpy and other programs try: the line names the
+# option that is meant. Each row has the arguments and, behind the bar, what the line must have.
 while IFS='|' read -r arguments word; do
     # shellcheck disable=SC2086
     refused 2 "$word" $arguments
@@ -350,7 +351,8 @@ for type in fp32 float float32 bf16 bfloat16; do attend --out o16.npy --dtype $t
 for type in half int8 fp8_e4m3 bfloat16; do attend --out o16.npy --kv-type $type --v-type $type || complain "--kv-type $type"; done
 "$clattn" bench -n 8 -d 8 --heads 1 --dtype half,float --max-ms 1 --check off --limits off --cache-dir off -o csv >o.csv &&
     grep -q attend-f16 o.csv && grep -q attend-f32 o.csv || complain "bench --dtype half,float"
-# A cache folder that cannot be written is one line, and no failure. PoCL's own is elsewhere: without one it has no device.
+# A cache folder that cannot be written is one line, and no failure. PoCL's own is elsewhere:
+# without one it has no device.
 : >plain_file
 POCL_CACHE_DIR=${POCL_CACHE_DIR:-$PWD/pocl}
 export POCL_CACHE_DIR

@@ -1,14 +1,16 @@
 #!/bin/sh
-# clattn report: every case, ratio and head of its files is on the page, which is well formed, takes no name for markup and asks
-# for nothing from a network; a file of bench --submit that was edited is refused; in a browser, where there is one, columns sort,
-# filters filter, and it can be read in the dark and at 360 pixels.   $1 build folder, $2 "quick": what needs no device and no browser
+# clattn report: every case, ratio and head of its files is on the page, which is well formed, takes
+# no name for markup and asks for nothing from a network; a file of bench --submit that was edited
+# is refused; in a browser, where there is one, columns sort, filters filter, and it can be read in
+# the dark and at 360 pixels.   $1 build folder, $2 "quick": what needs no device and no browser
 set -u
 clattn=$PWD/$1/clattn data=$PWD/tests/data
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 . "$OLDPWD/tests/program/refused.sh"
-# Submissions of two devices, the second hostile, sealed by the rule as docs/program.md tells it; what an editor makes of one.
+# Submissions of two devices, the second hostile, sealed by the rule as docs/program.md tells it;
+# what an editor makes of one.
 cat >submission.py <<'PYTHON'
 import hashlib, json
 def plain(x):
@@ -81,10 +83,12 @@ assert not open_ and names.count("script") == 1 and "img" not in names and not a
 assert "<img src=x onerror=alert(1)>\" onclick=\"x" in said and "no <kernel>" in said and "Pl\u00e4tform?" in said
 assert text.count("its hash fits") == 3 and "set standard 1 of 2026-11-27T08:00:00Z, at most 1000 ms a case" in said, said[:900]
 marks = [a for tag, a in tags if "data-op" in a]
-assert len(marks) == 3 * (4 + 3) + 3 and {a["data-kind"] for a in marks} == {"gpu", "cpu"}, len(marks) # cases, points, ratios
+# cases, points, ratios
+assert len(marks) == 3 * (4 + 3) + 3 and {a["data-kind"] for a in marks} == {"gpu", "cpu"}, len(marks)
 assert said.count(" of FMA") == 6 and said.count(" of reading") == 3 and "16.0 GiB, float16, no float64, sub-groups" in said
 assert said.count(" of reading 33.6 MB (L3)") == 3 and said.count("contradict each other: FMA & <loads>.") == 2 * 2 and ", AMX <bfloat16> 5000.0" in said
-# The summary and the table come before all pictures, which scale; each point is a link to its row, with its number and its case in words.
+# The summary and the table come before all pictures, which scale; each point is a link to its row,
+# with its number and its case in words.
 places = [text.index(x) for x in ('id="summary"', 'id="cases"', 'id="ratios"', 'id="devices"', '<svg class="roofline"')]
 assert places == sorted(places) and not any("width" in a for tag, a in tags if tag == "svg" and a["class"] != "plain"), places
 rows = {a["id"]: a["data-name"] for tag, a in tags if tag == "tr" and "id" in a}
@@ -175,7 +179,8 @@ for name, files in ("page.html", ["first.json", "second.json", "third.json"]), (
     assert tags.count("tr") >= len(rows) + 1, name
 page, text = Page("page.html"), open("page.html").read()
 assert "\n".join(page.words).count("second") >= 4 + 1, "a ratio of each case that both files hold"
-assert text.count("prefers-color-scheme: dark") == 1 and text.count("<circle") == 9 + 4, text.count("<circle") # cases; ratios
+# cases; ratios
+assert text.count("prefers-color-scheme: dark") == 1 and text.count("<circle") == 9 + 4, text.count("<circle")
 assert text.count("<figure>") == 2 and text.count("\u2192") == 2 * (6 + 1), "two heads with their greatest; a NaN and a zero are the panel's grey"
 words = "\n".join(Page("hostile.html").words)
 assert 'A <b> & "c"' in words and "<s> \u2192 word &: 0.25" in words and "fail: " in words, "names"
@@ -277,7 +282,8 @@ for told in light, dark:
         assert t["cut"] == 0 and t["table_first"] and t["wide"] <= width and 0 < t["told"] <= width, (name, t["cut"], t["wide"], t["told"])
         assert t["charts"] and all(0 <= left and right <= width and wide >= min(480, width) * 0.8 for left, right, wide in t["charts"]), (name, t["charts"])
         assert len(t["tips"]) == 9 and all(tip == [0, 1, True, 0] for tip in t["tips"]), (name, t["tips"])
-    for name in "wide", "narrow", "small":  # of three files, of which two are one: cases and ratios; points; devices
+    # of three files, of which two are one: cases and ratios; points; devices
+    for name in "wide", "narrow", "small":
         t = told[name]
         assert t["all"] == ["12 of 12 cases", 12 + 3, 9, 3] and t["choices"] == ["all", "cpu", "gpu"], (t["all"], t["choices"])
         assert t["filtered"] == [["4 of 12 cases", 4, 3, 1], ["3 of 12 cases", 4, 3, 3], ["3 of 12 cases", 4, 3, 3], ["4 of 12 cases", 4, 3, 1],

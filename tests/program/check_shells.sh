@@ -1,6 +1,7 @@
 #!/bin/sh
-# What is made from the tables of options: help within 100 columns with an example, words for mistyped names, manual pages
-# that groff takes without a warning, and completions that each shell that is here takes and answers with.   $1 build folder
+# What is made from the tables of options: help within 100 columns with an example, words for
+# mistyped names, manual pages that groff takes without a warning, and completions that each shell
+# that is here takes and answers with.   $1 build folder
 set -u
 build=$PWD/$1 clattn=$PWD/$1/clattn
 work=$(mktemp -d)

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""`clattn layer` over matrices of 8 and 4 bits: files that have scales beside them, as compressed-tensors and transformers write them,
-against the same layer of floats that numpy has made of them; --weight-type against numpy's rounding; and what is refused.  $1 build folder"""
+"""`clattn layer` over matrices of 8 and 4 bits: files that have scales beside them, as
+compressed-tensors and transformers write them, against the same layer of floats that numpy has made
+of them; --weight-type against numpy's rounding; and what is refused.  $1 build folder
+"""
 import json, math, os, subprocess, sys, tempfile
 
 import files
@@ -17,7 +19,8 @@ TYPES = {"<f4": "F32", "<f2": "F16", "<i4": "I32", "<i8": "I64", "|i1": "I8"}
 random = np.random.default_rng(11)
 counted = 0
 os.chdir(tempfile.mkdtemp())
-os.environ["XDG_CACHE_HOME"] = os.environ["HOME"] = "none"  # no cache folder: each command stands alone
+# no cache folder: each command stands alone
+os.environ["XDG_CACHE_HOME"] = os.environ["HOME"] = "none"
 
 
 class Typed:
@@ -80,7 +83,8 @@ def in_groups(w, scale):
 
 
 def pack(codes, bits, axis):
-    """Numbers that are not negative in words of 32 bits, the first in the lowest, as compressed-tensors' pack_to_int32."""
+    """Numbers that are not negative in words of 32 bits, the first in the lowest, as
+    compressed-tensors' pack_to_int32."""
     codes = codes.T if axis == 0 else codes
     each = 32 // bits
     codes = np.pad(codes, ((0, 0), (0, -codes.shape[1] % each))).reshape(len(codes), -1, each).astype(np.uint32)
@@ -185,7 +189,8 @@ ways = {"i8, a scale a row": i8_rows, "i8, one scale": i8_one, "i8, one scale an
         "8 bits in words": packed(8, 32, halves), "8 bits in words, zero points": packed_zeros(8), "f8e4m3": f8(4, "F8_E4M3", False),
         "f8e5m2": f8(5, "F8_E5M2", False), "f8e4m3, a scale a square": f8(4, "F8_E4M3", True)}
 folders = {}
-some = "i8, a scale a row", "4 bits in words, zero points", "f8e4m3, a scale a square"  # of the second kind, whose matrices share tensors
+# of the second kind, whose matrices share tensors
+some = "i8, a scale a row", "4 bits in words, zero points", "f8e4m3, a scale a square"
 thorough = os.environ.get("CLATTN_THOROUGH", "off") != "off"
 for kind, matrices in kinds.items():
     config = dict(shared, model_type=kind)
@@ -226,12 +231,14 @@ want = np.load("out.npy")[0]
 assert subprocess.run([CLATTN, "layer", "--weights", folder + "/model.safetensors", "--names", "llama:" + PATH + "self_attn", *told, *ends]).returncode == 0
 near("by names", np.load("out.npy")[0], want, 1e-30)
 
-# How many numbers have one scale: four matrices that are alike, by their names, with a config.json beside the file or none.
+# How many numbers have one scale: four matrices that are alike, by their names, with a config.json
+# beside the file or none.
 F8, INVERSE, SCALE = f8_of(4), "_scale_inv", "_scale"
 
 
 def four(config, width, matrix, name="{}", options=()):
-    """The result of a layer, or its error: `matrix` has the tensors of each by what follows the matrix' name."""
+    """The result of a layer, or its error: `matrix` has the tensors of each by what follows the
+    matrix' name."""
     names = {one: name.format(one) for one in "qkvo"}
     folder_of("beside", config, {names[one] + key: value for one in names for key, value in matrix.items()})
     if config is None:
@@ -244,7 +251,8 @@ def four(config, width, matrix, name="{}", options=()):
 
 
 def right(what, codes, ending, scales, square, config=None, zero=0, name="{}", **packed):
-    """`codes` less `zero`, `square` of them with one scale, against floats; `packed`: what the file has in place of the codes."""
+    """`codes` less `zero`, `square` of them with one scale, against floats; `packed`: what the file
+    has in place of the codes."""
     each = np.repeat(np.repeat(scales.astype(np.float64), square[0], 0), square[1], 1)[:codes.shape[0], :codes.shape[1]]
     w = each * (F8[codes.bits] if isinstance(codes, Typed) else codes.astype(np.float64) - zero)
     got = four(config, len(w), {ending: scales, **(packed if "_packed" in packed else {"": codes, **packed})}, name)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Tuned rows from clattn tune to a session: what is printed, what is kept and for whom, --tuned; cases by a file; and two
-# settings in turns.   $1 build folder
+# Tuned rows from clattn tune to a session: what is printed, what is kept and for whom, --tuned;
+# cases by a file; and two settings in turns.   $1 build folder
 set -eu
 clattn=$PWD/$1/clattn
 work=$(mktemp -d)
@@ -39,7 +39,8 @@ rm -f kept/tuned-*
 "$clattn" tune --case $case --quick --quiet --cache-dir kept >printed && [ -s printed ] || fail "tune --quiet prints no row"
 if ls kept/tuned-* 2>/dev/null; then fail "tune --case keeps rows unasked"; fi
 
-# Rows that are kept are taken, by this device, driver and version alone; broken ones are worth no failure.
+# Rows that are kept are taken, by this device, driver and version alone; broken ones are worth no
+# failure.
 shipped=$(kernel)
 [ "$shipped" != flash ] || fail "the shipped kernel is the one that the rows ask for"
 head=$(head -n 1 rows.txt)
@@ -82,7 +83,8 @@ row = json.load(open("pair.json"))["rows"][0]
 assert row["against"] == "--tuned mine.txt" and row["against_kernel"] == "flash" and row["against_ns"] > 0, row
 assert row["ratio_low"] <= row["ratio"] <= row["ratio_high"], row
 assert row["verdict"] in ("same", "faster", "slower", "inconclusive") and row["error_nmse"] < 1e-9, row
-# The portable tile takes several times as long as a kernel of lanes, so that a ratio turned round is far from that of the medians.
+# The portable tile takes several times as long as a kernel of lanes, so that a ratio turned round
+# is far from that of the medians.
 assert 1 / 3 < row["ratio"] / (row["against_ns"] / row["time_ns"]) < 3, row
 PYTHON
 "$clattn" bench -n 9 -d 16 --heads 2 --dtype f32,f16 --against '--causal yes' --max-ms 10 --limits off --cache-dir kept -o csv >table

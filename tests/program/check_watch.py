@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""A long call on a terminal tells how far it is; Ctrl-C ends it between two slices, and no output file is left.
-Where nobody watches, nothing is told.   $1 the program"""
+"""A long call on a terminal tells how far it is; Ctrl-C ends it between two slices, and no output
+file is left. Where nobody watches, nothing is told.   $1 the program
+"""
 import os
 import pty
 import select
@@ -23,7 +24,8 @@ def write_zeros(path):
 
 
 def attend(program, folder, interrupt):
-    """What it says on a terminal, and its exit status. Ctrl-C once it has said that some is done."""
+    """What it says on a terminal, and its exit status. Ctrl-C once it has said that some is done.
+    """
     terminal, its_side = pty.openpty()
     x, out = os.path.join(folder, "x.npy"), os.path.join(folder, "out.npy")
     run = subprocess.Popen([program, "attend", "--q", x, "--k", x, "--v", x, "--out", out, "--cache-dir", folder],
@@ -46,7 +48,8 @@ def attend(program, folder, interrupt):
 
 
 def main():
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that runs this in the background has it ignored, below, too
+    # a shell that runs this in the background has it ignored, below, too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     program = os.path.abspath(sys.argv[1])
     with tempfile.TemporaryDirectory() as folder:
         write_zeros(os.path.join(folder, "x.npy"))

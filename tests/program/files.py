@@ -1,4 +1,6 @@
-"""Files that the scripts of the program are tried on: NumPy's and safetensors', small and of known numbers."""
+"""Files that the scripts of the program are tried on: NumPy's and safetensors', small and of known
+numbers.
+"""
 import json
 import math
 import struct

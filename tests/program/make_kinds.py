@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Makes tests/data/model_kinds.json: files as config.json of every kind, each key absent, null and changed, and what transformers' own
-modules ("eager", float64) compute from them. Needs torch and transformers 5.24.
+"""Makes tests/data/model_kinds.json: files as config.json of every kind, each key absent, null and
+changed, and what transformers' own modules ("eager", float64) compute from them. Needs torch and
+transformers 5.24.
     make_kinds.py           compares with the file that is there
-    make_kinds.py write     writes it"""
+    make_kinds.py write     writes it
+"""
 import json, os, sys, warnings
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -56,8 +58,9 @@ COMMON = ("layer_types", "max_position_embeddings", "original_max_position_embed
 
 
 def cases():
-    """(kind, name, what config.json has beside the base, layer, more): `more` has rows, block, without, options, later (not in the default
-    run), refuse (the word that a refusal must have, where transformers computes something), free (either is right)."""
+    """(kind, name, what config.json has beside the base, layer, more): `more` has rows, block,
+    without, options, later (not in the default run), refuse (the word that a refusal must have,
+    where transformers computes something), free (either is right)."""
     for kind in BASE:
         yield kind, "defaults", {}, 1, {}
         yield kind, "defaults, last layer", {}, 5, {}
@@ -382,7 +385,8 @@ class Found(Exception):
 
 
 def modules_of(kind, model, layer):
-    """The layers, the one that is asked for, and its attention, to whose result `dense` belongs where it is apart."""
+    """The layers, the one that is asked for, and its attention, to whose result `dense` belongs
+    where it is apart."""
     if kind == "gpt2":
         return model.h, model.h[layer], model.h[layer].attn
     if kind in kinds.PREFIX:
@@ -391,7 +395,8 @@ def modules_of(kind, model, layer):
 
 
 def tensors_of(kind, block, attention):
-    """Shapes by name, beneath the layer's prefix; those that a layer of experts has beside its attention are left out."""
+    """Shapes by name, beneath the layer's prefix; those that a layer of experts has beside its
+    attention are left out."""
     inside = next(name for name, module in block.named_modules() if module is attention)
     every = kind in BLOCKS
     return {name: list(value.shape) for name, value in block.named_parameters() if every or name.startswith(inside + ".")}
@@ -407,7 +412,8 @@ def fill(block, shapes, prefix):
 
 
 def compute(kind, config, layer, rows, whole):
-    """The numbers of the layer that transformers makes of that config.json, and the shapes of its tensors."""
+    """The numbers of the layer that transformers makes of that config.json, and the shapes of its
+    tensors."""
     made = transformers.AutoConfig.for_model(config["model_type"], **{k: v for k, v in config.items() if k != "model_type"})
     model = transformers.AutoModel.from_config(made, attn_implementation="eager").double().eval()
     layers, block, attention = modules_of(kind, model, layer)
@@ -434,7 +440,8 @@ def compute(kind, config, layer, rows, whole):
             kwargs = {**kwargs, "hidden_states": x}
         else:
             args = (x, *args[1:])
-        if kind in kinds.PREFIX and kind != "gpt2" and not whole:  # the sum with x and its norm are the block's
+        # the sum with x and its norm are the block's
+        if kind in kinds.PREFIX and kind != "gpt2" and not whole:
             inner = getattr(attention, "self")
             out = attention.output.dense(inner(*args, **kwargs)[0])
         else:
@@ -452,7 +459,7 @@ def main():
         config = {"model_type": kind, **{k: v for k, v in {**BASE[kind], **change}.items() if k not in more.get("without", [])}}
         rows, whole = more.get("rows", ROWS), more.get("block", 0)
         key = json.dumps([config, layer, rows, whole], sort_keys=True)
-        config = json.loads(json.dumps(config))  # a copy: the classes write into what they are given
+        config = json.loads(json.dumps(config)) # a copy: the classes write into what they are given
         if key in seen:
             continue
         seen[key] = True

@@ -1,6 +1,5 @@
-# options_files.sh: what tests/program/check_options.sh and tests/program/check_refusals.sh work on: a folder of their
-# own, small files in it, and the
-# program. Sourced with $1, the build folder.
+# options_files.sh: what tests/program/check_options.sh and tests/program/check_refusals.sh work on:
+# a folder of their own, small files in it, and the program. Sourced with $1, the build folder.
 clattn=$PWD/$1/clattn data=$PWD/tests/data
 . "$PWD/tests/program/refused.sh"
 work=$(mktemp -d)
@@ -13,7 +12,8 @@ attend() { "$clattn" attend --q x.npy --k x.npy --v x.npy --quiet "$@"; }
 # An option that is refused with that word.
 no() { refused 2 "$1" attend --q x.npy --k x.npy --v x.npy --out refused.npy "$2" "$3"; }
 ln -s later.npy link.npy
-# Small files; a real layer, tensors of other schemes and what a scheme does not know; models' folders.
+# Small files; a real layer, tensors of other schemes and what a scheme does not know; models'
+# folders.
 smollm2=$data/smollm2_layer0.safetensors prefix=model.layers.0.self_attn
 export PYTHONPATH="$OLDPWD/tests/program" PYTHONDONTWRITEBYTECODE=1
 python3 - "$smollm2" <<'PYTHON' || exit 1
@@ -38,7 +38,8 @@ npy("cu_one.npy", (2,), (0, 4), "<i4")
 npy("cu_new.npy", (2,), (0, 1), "<i4")
 npy("table.npy", (1, 2), (1, 0), "<i8")
 npy("far.npy", (1, 2), (1, 1 << 40), "<i8")
-# Rows of x as past rows and new ones, as pages of two rows in another order, and in a cache of which the last row is free.
+# Rows of x as past rows and new ones, as pages of two rows in another order, and in a cache of
+# which the last row is free.
 x = lambda h, n, d: ((h * 4 + n) * 8 + d) % 7 / 4 - 0.75
 def rows(heads): return [x(h, n, d) for h, ns in heads for n in ns for d in range(8)]
 npy("past.npy", (1, 2, 3, 8), rows([(0, (0, 1, 2)), (1, (0, 1, 2))]))
@@ -47,7 +48,8 @@ npy("items.npy", (2, 2, 4, 8), 2 * rows([(0, range(4)), (1, range(4))]))
 npy("items_new.npy", (2, 2, 1, 8), 2 * rows([(0, (3,)), (1, (3,))]))
 npy("pool.npy", (2, 2, 2, 8), rows([(0, (2, 3)), (1, (2, 3)), (0, (0, 1)), (1, (0, 1))]))
 npy("cache.npy", (1, 2, 4, 8), [x(h, n, d) if n < 3 else 9 for h in range(2) for n in range(4) for d in range(8)])
-# Rows of 64 whose first half is far larger, queries that do not look at it, and rows that are far from 0.
+# Rows of 64 whose first half is far larger, queries that do not look at it, and rows that are far
+# from 0.
 halves = lambda large, more: [large * (-1) ** d if d < 32 else more + x(h, n, d) for h in range(2) for n in range(4) for d in range(64)]
 npy("halves_q.npy", (1, 2, 4, 64), halves(0, 0))
 npy("halves.npy", (1, 2, 4, 64), halves(64, 0))
@@ -104,7 +106,8 @@ model("head_dim", head_dim=32)
 model("type", model_type="mamba")
 model("norm", model_type="qwen3", rms_norm_eps=1e-6)
 model("no_epsilon", model_type="qwen3", rms_norm_eps=-1)
-model("capped", attn_logit_softcapping=50.0, clip_qkv=8, sliding_window=2)  # keys that llama does not have
+# keys that llama does not have
+model("capped", attn_logit_softcapping=50.0, clip_qkv=8, sliding_window=2)
 model("sinks", model_type="gpt_oss")
 model("llama3", rope_scaling={"rope_type": "llama3", "factor": 8.0})
 model("stranger", model_type="gemma", use_bidirectional_attention=True)

@@ -1,5 +1,5 @@
-// unkind_layer.c: for check_doctor.sh, a driver that ends or stops processes, or answers nothing. It is an OpenCL layer (OPENCL_LAYERS).
-// Variables say what it does:
+// unkind_layer.c: for check_doctor.sh, a driver that ends or stops processes, or answers nothing.
+// It is an OpenCL layer (OPENCL_LAYERS). Variables say what it does:
 //   UNKIND_DIES, UNKIND_HANGS   WORD: clBuildProgram of a source with WORD and a parenthesis never returns
 //   UNKIND_REFUSES              WORD: it fails, and its log has an error
 //   UNKIND_LIES                 WORD: clEnqueueReadBuffer of a context that built such a source gives other numbers

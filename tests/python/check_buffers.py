@@ -1,4 +1,6 @@
-"""The Python module's Buffers: views, memory that is shared, caches, what is written in place, and that nothing waits.   BUILD"""
+"""The Python module's Buffers: views, memory that is shared, caches, what is written in place, and
+that nothing waits.   BUILD
+"""
 import gc
 
 import numpy as np
@@ -203,7 +205,8 @@ def caches():
     refused("clattn.Buffer", clattn.attention, q, rows, rows, k_new=last, v_new=last)
     refused("clattn.Buffer", clattn.append, new, new, k=rows, v=rows)
     refused("starts: shape (1,) was given, [B] is wanted, (2,)", clattn.append, new, new, k=k, v=v, starts=[0])
-    # Keys that were turned and are moved by -3 are those that stand 3 places before; rows behind an item's are left alone.
+    # Keys that were turned and are moved by -3 are those that stand 3 places before; rows behind an
+    # item's are left alone.
     for dtype, tolerance in (("float32", 2e-6), ("bfloat16", 4e-2), ("int8", 6e-2), ("float8_e4m3fn", 0.5), ("i8 in groups", 6e-2), ("q8_0", 6e-2)):
         groups = dtype == "i8 in groups"  # of which one is turned in part
         rows, how = numbers(2, 2, 5, 64 if groups else 32), {"layout": "half", "base": 500.0, "rotary_dim": 20 * groups}
@@ -295,7 +298,8 @@ def lives():
 
 
 def recorded():
-    """A step of a decoder: recorded once, with new rows and lengths in Buffers, beside the calls with lengths on the host."""
+    """A step of a decoder: recorded once, with new rows and lengths in Buffers, beside the calls
+    with lengths on the host."""
     context = clattn.Context()
     heads, size, capacity, steps = 4, 16, 12, 5
     def buffer(x, **of):

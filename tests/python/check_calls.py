@@ -1,4 +1,6 @@
-"""The Python module's functions: every function of the header is one of them, or stands behind one.   BUILD"""
+"""The Python module's functions: every function of the header is one of them, or stands behind one.
+BUILD
+"""
 import os
 import re
 import tempfile
@@ -9,7 +11,8 @@ import python_checks
 from python_checks import check, clattn, close, reference, refused
 
 random = np.random.default_rng(5)
-# What no function of the same name is: who calls it. The rest are functions of the module by their names without clattn_ and _enqueue.
+# What no function of the same name is: who calls it. The rest are functions of the module by their
+# names without clattn_ and _enqueue.
 BEHIND = {"type_size": "Buffer", "type_numbers": "BLOCKS", "type_name": "Buffer", "tensor_dense": "Buffer", "tensor_bhsd": "Buffer", "tensor_bshd": "Buffer",
     "status_name": "Error",
           "status_text": "Error", "version_number": "library", "device_list": "devices", "device_describe": "devices",
@@ -126,7 +129,8 @@ def blocks():
 
 
 def grouped(w, group, low, high):
-    """Whole numbers of w, a scale and a zero point of each group of a row, and what these make of them."""
+    """Whole numbers of w, a scale and a zero point of each group of a row, and what these make of
+    them."""
     parts = w.reshape(len(w), -1, group)
     scale = ((parts.max(-1) - parts.min(-1)) / (high - low)).astype(np.float16)
     zero = np.rint(low - parts.min(-1) / scale).astype(np.float16)
@@ -264,7 +268,8 @@ def plans():
 
 
 def gradients():
-    """Those of a layer: by their names, of those that there are; a sum of the layer's results along each moves as they say."""
+    """Those of a layer: by their names, of those that there are; a sum of the layer's results along
+    each moves as they say."""
     x, dout = numbers(2, 5, 12), numbers(2, 5, 6)
     given = {"wq": numbers(16, 12), "wk": numbers(8, 12), "wv": numbers(8, 12), "wo": numbers(6, 16), "bq": numbers(16)}
     given = {name: value / 4 for name, value in given.items()}
@@ -334,7 +339,8 @@ def groups():
             check(np.array_equal(cache[:, :, 40], new[:, :, 0]) and np.array_equal(values, cache), "a cache in host memory")
             refused("the call writes into it", group.attention, q[:, :, :1], cache[:, :, ::-1], values, k_new=new, v_new=new,
                 kv_lengths=[41, 41])
-            for other in (cache.astype(">f4"), cache.astype(np.int8).tolist()):  # what goes into a copy would be lost
+            # what goes into a copy would be lost
+            for other in (cache.astype(">f4"), cache.astype(np.int8).tolist()):
                 refused("k: the call writes into it", group.attention, q[:, :, :1], other, values, k_new=new, v_new=new, kv_lengths=[41, 41])
             pairs = np.zeros((2, 4, 40), np.dtype([("a", np.float32), ("b", np.uint16)]))
             refused("lse: its address or a stride is no multiple", group.attention, q, k, k, lse=pairs["a"])

@@ -1,5 +1,7 @@
-"""The Python module of a build folder: the layout of every struct and the value of every enum as a C compiler has them, calls
-against numpy in float64, and what is refused with which words.   check_python.py BUILD"""
+"""The Python module of a build folder: the layout of every struct and the value of every enum as a
+C compiler has them, calls against numpy in float64, and what is refused with which words.
+check_python.py BUILD
+"""
 import copy
 import glob
 import os
@@ -118,7 +120,8 @@ def refusals():
 
 
 def lengths():
-    """Host arrays: what the header says of their lengths is compared, and a field that it says nothing of is no module."""
+    """Host arrays: what the header says of their lengths is compared, and a field that it says
+    nothing of is no module."""
     q, k = np.ones((3, 4, 5, 8), np.float32), np.ones((3, 2, 6, 8), np.float32)
     arrays = {**clattn.clattn_score.host_lengths, **clattn.clattn_kv.host_lengths, **clattn.clattn_attention_params.host_lengths}
     check(set(arrays.values()) == {"B", "H", "B+1"} and len(arrays) == 9, f"{arrays}")
@@ -144,7 +147,7 @@ def lengths():
             check(text != head, "offsets of rope.h has its length in its comment")
             open(files[2], "w", encoding="utf-8").write(text)
             rest = [name for name in glob.glob("include/clattn/*.h") if not name.endswith(("rope.h", "mpi.h", "clattn.h"))]
-            first = ["tensor", "runtime", "opencl", "attention", "backward"]  # which others stand on
+            first = ["tensor", "runtime", "opencl", "attention", "backward"] # which others stand on
             order = sorted(rest, key=lambda name: first.index(stem) if (stem := os.path.basename(name)[:-2]) in first else len(first))
             done = subprocess.run([sys.executable, "src/bindings/python/generate.py", files[0], "lib", "/a", "/b", "/c", files[1], *order[:3], files[2],
                 *order[3:]],
@@ -179,7 +182,8 @@ def values():
     refused("NUL", clattn.Context, cache_dir="a\0b")
     check(not os.path.exists("a"), "no folder of half a name")
     refused("cache_dir: a text is taken", clattn.Context, cache_dir=7)
-    for name, word in clattn.clattn_context_params.words.items():  # whatever is not for Python is refused, whatever is given for it
+    # whatever is not for Python is refused, whatever is given for it
+    for name, word in clattn.clattn_context_params.words.items():
         if name not in ("device", "log"):
             for wrong in (4096, object(), [4096], {"fn": 4096, "create": 4096, "load": 4096, "allocate": 4096}):
                 if not (isinstance(wrong, int) and word in clattn.INTEGERS):
@@ -294,7 +298,8 @@ def results():
 
 
 def lifetimes():
-    """close() waits for the call of another thread, logs are bounded, and what a script leaves open keeps its kernels."""
+    """close() waits for the call of another thread, logs are bounded, and what a script leaves open
+    keeps its kernels."""
     x = np.ones((1, 2, 64, 16), np.float32)
     context, started, closed = clattn.Context(), threading.Event(), threading.Event()
     seen = []
@@ -331,7 +336,8 @@ def lifetimes():
     context.attention(x, x, x, progress=make)
     made[0].join()
     check(context.handle is None and made[1].handle is None, "a group that is made beside close()")
-    # PoCL 3.1 starts with its first question, which contexts of several threads ask one after another.
+    # PoCL 3.1 starts with its first question, which contexts of several threads ask one after
+    # another.
     script = f"import sys; sys.path.insert(0, {sys.argv[1]!r}); import clattn, threading\nfor t in [threading.Thread(target=clattn.Context) " \
              "for _ in range(6)]: t.start()"
     check(all(subprocess.run([sys.executable, "-B", "-c", script]).returncode == 0 for _ in range(3)), "contexts of several threads")

@@ -1,7 +1,8 @@
 #!/bin/sh
-# The Python module: its structs against a C compiler's, its keywords, help and errors, its calls against numpy, its buffers, each
-# function of the header, a decoder, and a layer that learns.   $1 build folder; $2 some: the decoder of float32 weights alone
-# numpy comes from PyPI into the build folder's own environment where Python has none.
+# The Python module: its structs against a C compiler's, its keywords, help and errors, its calls
+# against numpy, its buffers, each function of the header, a decoder, and a layer that learns.   $1
+# build folder; $2 some: the decoder of float32 weights alone numpy comes from PyPI into the build
+# folder's own environment where Python has none.
 set -eu
 build=$(cd "$1" && pwd)
 python=python3

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""clattn_torch against PyTorch: attention and its gradients on torch's own samples and on others, in place of torch's
-function and within it, what torch asks of an operator, compiled graphs, and what is left to torch.
-    check_torch.py [FOLDER]    where clattn.py and clattn_torch.py lie, where they are not installed"""
+"""clattn_torch against PyTorch: attention and its gradients on torch's own samples and on others,
+in place of torch's function and within it, what torch asks of an operator, compiled graphs, and
+what is left to torch.
+    check_torch.py [FOLDER]    where clattn.py and clattn_torch.py lie, where they are not installed
+"""
 import contextlib
 import os
 import sys
@@ -20,14 +22,18 @@ try:
 except ImportError:
     op_db = None
 
-EPSILON = {torch.float64: 0.0, torch.float32: 2.0**-23, torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7}  # of storage
+# of storage
+EPSILON = {torch.float64: 0.0, torch.float32: 2.0**-23, torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7}
 TAKEN = (torch.float32, torch.float16, torch.bfloat16)
-MORE = 4  # times the error of torch's own result beside double precision, and so many times what storage and lse round
+# times the error of torch's own result beside double precision, and so many times what storage and
+# lse round
+MORE = 4
 checks, peak = 0, 0.0
 
 
 def same(what, ours, theirs, exact, dtype):
-    """Ours is as near to double precision as torch's, up to a factor. A gradient is made of float32 log-sum-exps, as large as `peak`."""
+    """Ours is as near to double precision as torch's, up to a factor. A gradient is made of float32
+    log-sum-exps, as large as `peak`."""
     global checks
     checks += 1
     if not ours.numel():
@@ -57,7 +63,8 @@ for name in calls:
 
 @contextlib.contextmanager
 def in_place():
-    """torch's function is clattn's, for everybody who calls it. `peak`: how large its scores can be."""
+    """torch's function is clattn's, for everybody who calls it. `peak`: how large its scores can
+    be."""
     def replaced(query, key, value, *more, **options):
         global peak
         sizes = [x.detach().double().norm(dim=-1).max().item() if x.numel() else 0.0 for x in (query, key)]
@@ -85,7 +92,8 @@ def changed(given, change):
 
 
 def results_of(function, given, masks, within=contextlib.nullcontext):
-    """out and the gradients of all that is given, of masks where they are asked for. `given`: arguments by their place or name."""
+    """out and the gradients of all that is given, of masks where they are asked for. `given`:
+    arguments by their place or name."""
     given = changed(given, lambda x: x.detach().requires_grad_())
     if not masks and given.get("attn_mask") is not None:
         given["attn_mask"] = given["attn_mask"].detach()
@@ -100,7 +108,8 @@ def results_of(function, given, masks, within=contextlib.nullcontext):
 
 def compare(what, tensors, within=in_place, function=lambda *given, **options: functional.scaled_dot_product_attention(*given, **options),
             **options):
-    """Results and gradients of the same call by both, and in double precision. The calls of clattn that it took."""
+    """Results and gradients of the same call by both, and in double precision. The calls of clattn
+    that it took."""
     given, before, masks = {**dict(enumerate(tensors)), **options}, sum(calls.values()), within is in_place
     ours, theirs = results_of(function, given, masks, within), results_of(function, given, masks)
     exact = results_of(function, changed(given, lambda x: x.detach().double()), masks)
@@ -138,7 +147,8 @@ for what, given, options in samples_of("nn.functional.scaled_dot_product_attenti
 for what, given, options in samples_of("nn.functional.multi_head_attention_forward"):
     if options["training"]:
         continue  # dropout
-    # Numbers up to 9 make scores, products of four of them, of thousands, and a softmax that is a step: an eighth of each.
+    # Numbers up to 9 make scores, products of four of them, of thousands, and a softmax that is a
+    # step: an eighth of each.
     given, options = ([*changed(dict(enumerate(given)), lambda x: x / 8).values()], changed(options, lambda x: x / 8))
     compared = compare(what, given, function=functional.multi_head_attention_forward, need_weights=False, **options)
     if compared != 2:

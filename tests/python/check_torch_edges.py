@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""clattn_torch where a call is unusual: it has the outcome of torch's own function, which is a result with its shape, type and gradients,
-or an exception. Scales of 0, empty tensors, dropout of 1, autocast, masks and batches of all shapes, torch.func, forward mode, and
-memory: views, copies, threads, recordings, tensors that are gone.
-    check_torch_edges.py [FOLDER]    where clattn.py and clattn_torch.py are, where they are not installed"""
+"""clattn_torch where a call is unusual: it has the outcome of torch's own function, which is a
+result with its shape, type and gradients, or an exception. Scales of 0, empty tensors, dropout of
+1, autocast, masks and batches of all shapes, torch.func, forward mode, and memory: views, copies,
+threads, recordings, tensors that are gone.
+    check_torch_edges.py [FOLDER]    where clattn.py and clattn_torch.py are, where they are not installed
+"""
 import contextlib
 import gc
 import os
@@ -65,13 +67,15 @@ def outcome(function, attend):
 
 
 def by_math(*tensors, **options):
-    """torch's function in plain operators: its flash attention multiplies the -inf of causality by the scale, and has NaN for 0."""
+    """torch's function in plain operators: its flash attention multiplies the -inf of causality by
+    the scale, and has NaN for 0."""
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         return OWN(*tensors, **options)
 
 
 def alike(what, function, by_clattn=None, attend=DOOR, own=OWN, limit=0):
-    """`function` with either attention has the same tensors, or the same exception. by_clattn: whether clattn computes it."""
+    """`function` with either attention has the same tensors, or the same exception. by_clattn:
+    whether clattn computes it."""
     torch.manual_seed(5)
     theirs = outcome(function, own)
     torch.manual_seed(5)
@@ -195,7 +199,8 @@ for dtype in clattn_torch._TAKEN:
     for which in ((0,), (1,), (2,), (0, 2), (3,), (1, 3)):
         alike(f"{dtype}: gradients of {which}", lambda attend: trained(attend, *given, torch.zeros(4, 4, dtype=dtype), which=which), True)
 
-# torch.autocast: tensors and masks are cast as torch casts them, and gradients have the types of what was given.
+# torch.autocast: tensors and masks are cast as torch casts them, and gradients have the types of
+# what was given.
 for dtype in (torch.bfloat16, torch.float16):
     for given in ((q, k, v), (q.half(), k, v.bfloat16()), (q.double(), k.double(), v.double()), (q.double(), k, v)):
         for mask in (None, keep, torch.zeros(4, 4), torch.zeros(4, 4, dtype=torch.float64), torch.zeros(4, 4, dtype=torch.bfloat16)):
@@ -294,7 +299,8 @@ alike("transformers' function, scaling=0.0", lambda attend: trained(attend, q, k
 near("a scale of 0 with sinks", clattn_torch.attention(q, k, v, scale=0.0, sinks=torch.zeros(2)),
      (v.sum(2, keepdim=True) / 5).expand(SHAPE))
 
-# Memory: views, a negative that is lazy, an address between elements, copies for a device with memory of its own.
+# Memory: views, a negative that is lazy, an address between elements, copies for a device with
+# memory of its own.
 views = {"transposed": R(1, 4, 2, 8).transpose(1, 2), "repeated": R(1, 1, 1, 8).expand(SHAPE), "every second": R(1, 2, 8, 16)[:, :, ::2, ::2],
          "at an offset": R(1, 2, 5, 9)[:, :, 1:, 1:], "columns first": R(1, 2, 8, 4).mT, "negated": torch.imag(R(SHAPE).cfloat().conj())}
 for name, x in views.items():
@@ -360,7 +366,8 @@ with torch._subclasses.FakeTensorMode() as mode:
     fake = [mode.from_tensor(x) for x in (q, k, v)]
     expect("fake tensors", DOOR(*fake).shape == SHAPE and clattn_torch.attention(*fake, lse=True)[1].shape == SHAPE[:3])
 
-# Finite differences by torch itself, and torch's samples with a dropout of 1, reference inputs and wrong ones.
+# Finite differences by torch itself, and torch's samples with a dropout of 1, reference inputs and
+# wrong ones.
 leaves = [x.clone().requires_grad_() for x in (q, k, v, torch.zeros(4, 4))]
 expect("gradcheck", torch.autograd.gradcheck(lambda q, k, v, bias: DOOR(q, k, v, bias, scale=0.4), leaves, eps=1e-2, atol=5e-3, rtol=5e-3,
                                              nondet_tol=0.0))

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Whole models of transformers with attn_implementation="clattn": small ones of random weights, whose greedy tokens must be those of
-transformers' own attention, and logits and gradients as near to double precision as its.
-    check_transformers.py [FOLDER]    where clattn.py and clattn_torch.py lie, where they are not installed"""
+"""Whole models of transformers with attn_implementation="clattn": small ones of random weights,
+whose greedy tokens must be those of transformers' own attention, and logits and gradients as near
+to double precision as its.
+    check_transformers.py [FOLDER]    where clattn.py and clattn_torch.py lie, where they are not installed
+"""
 import os
 import sys
 import tempfile
@@ -16,7 +18,9 @@ import transformers
 import clattn_torch
 
 STEPS = 32
-MORE = 4  # times the error of transformers' own attention beside double precision, and so many roundings of float32
+# times the error of transformers' own attention beside double precision, and so many roundings of
+# float32
+MORE = 4
 calls, tokens = 0, 0
 library = clattn_torch.clattn.library()
 own_enqueue = library.clattn_attention_enqueue
@@ -115,7 +119,8 @@ for name, (config, words, theirs_of) in MODELS.items():
             wrong(name, f"{what}: the model says nothing: {wanted}")
         tokens += found.numel()
     if theirs_of == "eager":
-        mask = torch.ones_like(mask)  # in double precision its rows that see nothing are NaN: its softmax is one of float32
+        # in double precision its rows that see nothing are NaN: its softmax is one of float32
+        mask = torch.ones_like(mask)
     for n, found in enumerate(zip(*(judged(model, ids, mask, encodes) for model in (ours, theirs, exact)), strict=True)):
         near(name, "a logit" if n == 0 else f"gradient {n}", *found)
     if theirs_of == "sdpa":

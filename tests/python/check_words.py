@@ -1,5 +1,6 @@
-"""The Python module's keywords: each one through each function that takes it, help and signatures, the errors for words of other
-libraries, and objects that threads share or that are copied.   BUILD"""
+"""The Python module's keywords: each one through each function that takes it, help and signatures,
+the errors for words of other libraries, and objects that threads share or that are copied.   BUILD
+"""
 import copy
 import inspect
 import os
@@ -28,7 +29,8 @@ def numbers(*shape):
 
 
 def held(tensor, host):
-    """A view as C has it, with the bytes of a dense tensor in memory of the device; None: it is absent."""
+    """A view as C has it, with the bytes of a dense tensor in memory of the device; None: it is
+    absent."""
     if not tensor.rank:
         return None
     shape, data = tuple(tensor.shape[:tensor.rank]), b""
@@ -135,7 +137,8 @@ def samples(struct, name, whole):
 
 
 def functions():
-    """Each function, the name of what it calls, its params, and arguments that it can do without others."""
+    """Each function, the name of what it calls, its params, and arguments that it can do without
+    others."""
     x4, k4 = np.ones((1, 2, 4, 8), np.float32), clattn.Buffer(np.ones((1, 2, 4, 8), np.float32), context=context)
     x3, m, vector = np.ones((1, 4, 16), np.float32), np.ones((16, 16), np.float32), np.ones(16, np.float32)
     attend = {"q": x4, "k": k4, "v": k4}
@@ -162,7 +165,8 @@ def functions():
         yield group, call, f"clattn_group_{c_name}", clattn.HEADER[f"clattn_group_{of}_params"], arguments
 
 
-# Results, which check_python.py and check_calls.py ask for; the fields of a call that begin as they do are none.
+# Results, which check_python.py and check_calls.py ask for; the fields of a call that begin as they
+# do are none.
 RESULTS = re.compile(r"(out|lse|weights|scores|block_mask|y|sum|kept|d(?!ropout|eltas?$|eal$|lse$)[a-z_]+)$")
 
 
@@ -173,7 +177,8 @@ def left_out(whole, call, name):
 
 
 def keywords():
-    """Each keyword of each function: C is told its field, what was told before, and nothing else."""
+    """Each keyword of each function: C is told its field, what was told before, and nothing else.
+    """
     count = 0
     for whole, call, c_name, kind, given in functions():
         function, planned, host = getattr(whole, call), c_name.rpartition("_")[2] in clattn._ANSWERS, isinstance(whole, clattn.Group)
@@ -187,18 +192,21 @@ def keywords():
                     new = {path.rpartition(".")[2]: what for path, what in after.items() if before.get(path) != what}
                     if call == "block_mask":
                         new.pop("block_mask", None)  # its result, whose shape may be another
-                    bare = (planned or host) and not isinstance(value, clattn.Buffer)  # without memory of a device
+                    # without memory of a device
+                    bare = (planned or host) and not isinstance(value, clattn.Buffer)
                     want = {field: dense(x, bare) if isinstance(x, np.ndarray) else [dense(one, bare) for one in x]
                             if isinstance(x, list) else x for field, x in fields.items()}
                     if (f"d{name}", name, None) in clattn._LAYER_GRADIENTS and call.startswith("layer_backward"):
-                        want[f"d{name}"] = dense(np.zeros_like(value), planned)  # which is asked for by default
+                        # which is asked for by default
+                        want[f"d{name}"] = dense(np.zeros_like(value), planned)
                     check(new == want and before.keys() <= after.keys(), f"{call}({name}={value!r}): {new}, not {want}")
                     count += 1
     return count
 
 
 def ragged():
-    """The gradients of a packed batch: without `sequences`, in a group and recorded, as of each sequence alone."""
+    """The gradients of a packed batch: without `sequences`, in a group and recorded, as of each
+    sequence alone."""
     q, k, v, dout = (numbers(1, 2, 9, 32) for _ in range(4))
     ends = {"cu_seqlens_q": [0, 4, 9], "cu_seqlens_kv": [0, 4, 9]}
     out, lse = context.attention(q, k, v, lse=True, **ends)
@@ -280,7 +288,8 @@ def helped():
 
 
 def porting():
-    """Each argument that docs/porting.md names is a keyword, or its error names the keyword of its row."""
+    """Each argument that docs/porting.md names is a keyword, or its error names the keyword of its
+    row."""
     x = np.ones((1, 1, 4, 8), np.float32)
     takes, count = inspect.signature(clattn.attention_backward).parameters, 0
     tables = open("docs/porting.md", encoding="utf-8").read().partition("\n## ")[2]

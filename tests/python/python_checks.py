@@ -1,4 +1,6 @@
-"""What the checks of the Python module share: the module of a build folder, counted checks, and attention in float64."""
+"""What the checks of the Python module share: the module of a build folder, counted checks, and
+attention in float64.
+"""
 import os
 import sys
 

@@ -1,5 +1,6 @@
-"""A whole decoder of Llama's kind in float64, by numpy alone, and a made-up model: what examples of whole decoders are compared with.
-Weights have GGUF's names, and rows of q and k its order: RoPE turns neighbours.
+"""A whole decoder of Llama's kind in float64, by numpy alone, and a made-up model: what examples of
+whole decoders are compared with. Weights have GGUF's names, and rows of q and k its order: RoPE
+turns neighbours.
 
     whole_llama.py FOLDER [MODEL.gguf]   writes the made-up model, or a real one, as Hugging Face stores it, with tokens.npy and their
                                          logits.npy; FOLDER-bf16 and FOLDER-f16 beside it have its weights in those types

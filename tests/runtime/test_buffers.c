@@ -1,7 +1,8 @@
-// test_buffers.c: what buffers may be: parts of larger ones (clCreateSubBuffer), the caller's own memory
-// (CL_MEM_USE_HOST_PTR), memory of the driver's that the host sees (CL_MEM_ALLOC_HOST_PTR). Every tensor of a call is one,
-// workspace too, and the numbers are those of ordinary buffers. The program's own clCreateBuffer stands in front of the
-// loader's. Leaves out which buffers are refused for what they share. POSIX only.
+// test_buffers.c: what buffers may be: parts of larger ones (clCreateSubBuffer), the caller's own
+// memory (CL_MEM_USE_HOST_PTR), memory of the driver's that the host sees (CL_MEM_ALLOC_HOST_PTR).
+// Every tensor of a call is one, workspace too, and the numbers are those of ordinary buffers. The
+// program's own clCreateBuffer stands in front of the loader's. Leaves out which buffers are
+// refused for what they share. POSIX only.
 #define _GNU_SOURCE
 #include "support/case_assert.h"
 #include "support/harness.h"
@@ -87,8 +88,9 @@ static cl_mem make_workspace(size_t bytes) {
     return buffer;
 }
 
-// A few words a batch item, head or frequency, and nothing for a projection: what a call that has a workspace may take
-// besides; a layer's projections in a table where it is one launch. CLBlast takes what it wants.
+// A few words a batch item, head or frequency, and nothing for a projection: what a call that has a
+// workspace may take besides; a layer's projections in a table where it is one launch. CLBlast
+// takes what it wants.
 #define SMALL_LAYER_BYTES 624
 static size_t may_take(const struct test_case *test) {
     if (test->projection == CLATTN_PROJECTION_CLBLAST) return SIZE_MAX;

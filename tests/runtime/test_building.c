@@ -1,6 +1,7 @@
-// test_building.c: compiling beside running, on one context. A kernel that several threads ask for is built once; while
-// one is built, whoever needs another is not held up. Also prints what the enqueues of eight threads take while a ninth
-// compiles: a figure to look at, which fails nothing. Leaves out right results under threads (test_threads.c).
+// test_building.c: compiling beside running, on one context. A kernel that several threads ask for
+// is built once; while one is built, whoever needs another is not held up. Also prints what the
+// enqueues of eight threads take while a ninth compiles: a figure to look at, which fails nothing.
+// Leaves out right results under threads (test_threads.c).
 #include "support/case_assert.h"
 #include "support/harness.h"
 
@@ -98,8 +99,9 @@ START_TEST(threads_that_want_the_same_build_it_once) {
 }
 END_TEST
 
-// The library tells the log of a kernel before that kernel is there for all. The callback holds that moment until the
-// other thread has done what it wants; a library that holds a lock meanwhile never lets it.
+// The library tells the log of a kernel before that kernel is there for all. The callback holds
+// that moment until the other thread has done what it wants; a library that holds a lock meanwhile
+// never lets it.
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -211,7 +213,8 @@ static void sleep_ms(long ms) {
     nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
 }
 
-// Run all for a while, with or without a thread that prepares meanwhile; the longest enqueue in milliseconds.
+// Run all for a while, with or without a thread that prepares meanwhile; the longest enqueue in
+// milliseconds.
 static double longest(struct runner runners[RUNNERS], clattn_context *c, int shapes, bool *stop,
                       uint64_t *calls) {
     uint64_t most = 0;

@@ -1,6 +1,6 @@
-// test_consumer.c: what a program that knows nothing but the public header sees: the version and the devices.
-// It must compile with that header alone and end well on a machine without any OpenCL platform. Leaves out
-// all computing.
+// test_consumer.c: what a program that knows nothing but the public header sees: the version and
+// the devices. It must compile with that header alone and end well on a machine without any OpenCL
+// platform. Leaves out all computing.
 #include <clattn/clattn.h>
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
-// test_embedding.c: the library as a guest of a process: loaded by hand and unloaded again, twice over; two copies of it
-// side by side; before and after a fork. The program is not linked with it. Leaves out everything that a linked
-// program can do, too. POSIX only.
+// test_embedding.c: the library as a guest of a process: loaded by hand and unloaded again, twice
+// over; two copies of it side by side; before and after a fork. The program is not linked with it.
+// Leaves out everything that a linked program can do, too. POSIX only.
 //
 // Environment: CLATTN_TEST_LIBRARY       the shared library
 //              CLATTN_TEST_CACHE         folder of compiled kernels; where it is not set, none are kept
@@ -170,7 +170,8 @@ START_TEST(children_before_the_first_context) {
 }
 END_TEST
 
-// A child of a process that has a context calls nothing that needs OpenCL, and harms nothing by ending.
+// A child of a process that has a context calls nothing that needs OpenCL, and harms nothing by
+// ending.
 START_TEST(children_beside_a_context) {
     struct library l;
     struct guest g;
@@ -216,7 +217,8 @@ static void copy_library(char path[64]) {
     close(to);
 }
 
-// Two copies, as where two plug-ins each bring their own: each counts its own contexts, CLBlast is one for both.
+// Two copies, as where two plug-ins each bring their own: each counts its own contexts, CLBlast is
+// one for both.
 START_TEST(two_copies) {
     struct library l[2];
     struct guest g[2];

@@ -1,7 +1,8 @@
-// test_events.c: whose events are whose: one that comes back is the caller's, those of a wait list stay the caller's, all
-// of them are waited for, and a call that fails or does nothing keeps to that, too; of attention with every way
-// that its keys can lie, layer, linear, merge and the calls of small_calls.h.
-// Leaves out results (every other suite); what is kept too long is seen by the layer that counts objects (cl_layer.h).
+// test_events.c: whose events are whose: one that comes back is the caller's, those of a wait list
+// stay the caller's, all of them are waited for, and a call that fails or does nothing keeps to
+// that, too; of attention with every way that its keys can lie, layer, linear, merge and the calls
+// of small_calls.h. Leaves out results (every other suite); what is kept too long is seen by the
+// layer that counts objects (cl_layer.h).
 #include "support/case_assert.h"
 #include "support/harness.h"
 #include "support/small_calls.h"
@@ -103,7 +104,8 @@ static void empty(struct ready *r, int call) {
         p->sequences = 0;
         p->cu_seqlens_q_device.shape[0] = p->kv.cu_seqlens_kv_device.shape[0] = 1;
         if (p->cu_seqlens_q)
-            p->q.shape[2] = p->out.shape[2] = p->lse.shape[2] = 0; // in host memory rows need a sequence
+            // in host memory rows need a sequence
+            p->q.shape[2] = p->out.shape[2] = p->lse.shape[2] = 0;
         return;
     }
     p->rope.positions.shape[1] = r->arrays.layer.rope.positions.shape[0] = 0;
@@ -137,7 +139,8 @@ static cl_int state(cl_event event) {
     return status;
 }
 
-// Both queues, two gates, twice over: full calls and calls of no rows. The event comes after both gates.
+// Both queues, two gates, twice over: full calls and calls of no rows. The event comes after both
+// gates.
 static void held_back(int call, cl_command_queue queue, bool nothing) {
     struct ready r;
     if (!ready_open(&r, call)) return;

@@ -1,5 +1,6 @@
-// test_examples.c: the worked examples of worked_examples.json, figure by figure, through every kernel and
-// through the reference itself. Leaves out everything larger (tests/cases/attention.txt).
+// test_examples.c: the worked examples of worked_examples.json, figure by figure, through every
+// kernel and through the reference itself. Leaves out everything larger
+// (tests/cases/attention.txt).
 #include "support/case_assert.h"
 #include "support/harness.h"
 

@@ -1,8 +1,9 @@
-// test_fallback.c: what a driver says late: a compiled kernel that allows fewer work-items than its device, CLBlast that
-// fails in the middle of a call, and a machine too busy to be measured. The program's own OpenCL functions stand in
-// front of the loader's. POSIX only.
+// test_fallback.c: what a driver says late: a compiled kernel that allows fewer work-items than its
+// device, CLBlast that fails in the middle of a call, and a machine too busy to be measured. The
+// program's own OpenCL functions stand in front of the loader's. POSIX only.
 //
-// Environment: CLATTN_TEST_NO_CLBLAST=1  the library was built without CLBlast: its failures are left out
+// Environment: CLATTN_TEST_NO_CLBLAST=1  the library was built without CLBlast: its failures are
+// left out
 #define _GNU_SOURCE
 #include "support/case_assert.h"
 #include "support/harness.h"
@@ -49,8 +50,8 @@ static bool is_gemm(cl_kernel kernel) {
     return strncmp(name, "Xgemm", 5) == 0;
 }
 
-// A driver that compiles at a kernel's first launch: the first thread that comes stays here until another one has gone
-// through, which a library that holds a lock meanwhile never lets.
+// A driver that compiles at a kernel's first launch: the first thread that comes stays here until
+// another one has gone through, which a library that holds a lock meanwhile never lets.
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -95,7 +96,8 @@ CL_API_ENTRY cl_int CL_API_CALL clEnqueueNDRangeKernel(cl_command_queue queue, c
 CL_API_ENTRY cl_int CL_API_CALL clFinish(cl_command_queue queue) {
     cl_int (*real)(cl_command_queue);
     *(void **)&real = next("clFinish");
-    if (driver.busy && driver.finishes++ % 4 % 3 == 0) driver.skew_s++; // first, fourth, fifth, eighth, ...
+    // first, fourth, fifth, eighth, ...
+    if (driver.busy && driver.finishes++ % 4 % 3 == 0) driver.skew_s++;
     return real(queue);
 }
 
@@ -119,7 +121,8 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
 static int measurements, unsure, refusals;
 static void count_lines(void *user, clattn_log_level level, const char *text) {
     (void)user, (void)level;
-    const char *projection = strstr(text, "measured:"); // a probe may be unsure by the machine's own work
+    // a probe may be unsure by the machine's own work
+    const char *projection = strstr(text, "measured:");
     measurements += projection != NULL;
     unsure += projection && strstr(projection, "not sure");
     refusals += strstr(text, "-2046") != NULL;
@@ -247,7 +250,8 @@ START_TEST(progress_survives) {
 }
 END_TEST
 
-// What it refuses by a code of its own, -2046 (kernels that take too much local memory), before anything is launched.
+// What it refuses by a code of its own, -2046 (kernels that take too much local memory), before
+// anything is launched.
 START_TEST(clblast_may_refuse) {
     if (!harness_has_clblast()) return;
     clattn_context *c = open_context(clblast_first, NULL);
@@ -268,8 +272,8 @@ START_TEST(clblast_may_refuse) {
 }
 END_TEST
 
-// The kernels of gradients: tiles in registers, for which the portable one comes where none is small enough, that one, and that of numbers
-// a head.
+// The kernels of gradients: tiles in registers, for which the portable one comes where none is
+// small enough, that one, and that of numbers a head.
 static const char *const gradient_rows[] = {"backward_tiles :", "backward :"};
 
 START_TEST(gradients_take_smaller_groups) {
@@ -323,8 +327,8 @@ static void read_floats(cl_mem buffer, float *to, size_t bytes) {
                    "clEnqueueReadBuffer");
 }
 
-// Gradients of a projection and of a layer are all made again by the library's own kernels: to the bit what those make by themselves.
-// dx alone, dw alone, and both.
+// Gradients of a projection and of a layer are all made again by the library's own kernels: to the
+// bit what those make by themselves. dx alone, dw alone, and both.
 START_TEST(gradients_are_made_again) {
     static float values[WIDTH * WIDTH], want[WIDTH * WIDTH], got[WIDTH * WIDTH];
     const bool of_layer = _i >= 3, with[2] = {_i % 3 != 1, _i % 3 != 0};
@@ -378,7 +382,8 @@ START_TEST(clblast_as_asked_fails) {
 }
 END_TEST
 
-// CLBlast keeps one cache for the process: it outlives a context for as long as another one has used it.
+// CLBlast keeps one cache for the process: it outlives a context for as long as another one has
+// used it.
 START_TEST(clblast_is_cleared_by_the_last) {
     static const char name[] = "linear-f32-b1-h2-n20-d32-m64-full-clblast";
     if (!harness_has_clblast()) return;

@@ -1,6 +1,7 @@
-// test_host_memory.c: host memory through the application's functions: all that a context takes comes from them and goes back to
-// them, from creating it over calls of every kind until it is destroyed; each of it refused in turn is OUT_OF_MEMORY and leaves
-// nothing behind, and the next call is whole. That nothing else in the library calls malloc is check_doors.sh's.
+// test_host_memory.c: host memory through the application's functions: all that a context takes
+// comes from them and goes back to them, from creating it over calls of every kind until it is
+// destroyed; each of it refused in turn is OUT_OF_MEMORY and leaves nothing behind, and the next
+// call is whole. That nothing else in the library calls malloc is check_doors.sh's.
 #include "support/case_assert.h"
 #include "verification/case/case_group.h"
 
@@ -10,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Each call takes words of another kind: lengths, texts, places of new rows, a past, packed sequences, frequencies of RoPE.
+// Each call takes words of another kind: lengths, texts, places of new rows, a past, packed
+// sequences, frequencies of RoPE.
 static const char *const names[] = {
     "attend-f32-b2-h2-n5-nkv33-d16-causal-unfused-lse-alibi-sinks-kvlen33:9",
     "attend-f32-b1-h2-n5-nkv33-d16-causal-unfused-lse-alibi-mods",
@@ -125,7 +127,8 @@ static void expect_refused(clattn_status status, long refuse, const char *what) 
                   refuse, what, clattn_status_name(status), harness_log_text());
 }
 
-// Creating, these calls, asking for features, saving, destroying. The calls that were refused are made again.
+// Creating, these calls, asking for features, saving, destroying. The calls that were refused are
+// made again.
 static void one_life(int first, int behind, long refuse) {
     clattn_status status;
     clattn_features features;
@@ -174,7 +177,8 @@ START_TEST(all_of_it) {
 }
 END_TEST
 
-// A group, whose memory is its first context's: dealt by rows, so that its pieces are packed. Whether all of it was had.
+// A group, whose memory is its first context's: dealt by rows, so that its pieces are packed.
+// Whether all of it was had.
 static bool group_life(struct case_group *host, long refuse) {
     clattn_status status;
     clattn_group *group = NULL;

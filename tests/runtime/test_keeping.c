@@ -1,6 +1,7 @@
-// test_keeping.c: what a context takes from its parameters and what it keeps on disk: strings are copied, kernels are
-// counted and saved, the folder keeps to its size; what is planned is the same each time. Leaves out the cache's own
-// format and damage (test_cache.c), and the measurement (test_measure.c). POSIX only.
+// test_keeping.c: what a context takes from its parameters and what it keeps on disk: strings are
+// copied, kernels are counted and saved, the folder keeps to its size; what is planned is the same
+// each time. Leaves out the cache's own format and damage (test_cache.c), and the measurement
+// (test_measure.c). POSIX only.
 #include "support/case_assert.h"
 #include "support/harness.h"
 

@@ -1,5 +1,6 @@
-// test_launch.c: what stands between a call and its commands, from inside the library: which buffers the pool lends to whom
-// (device/pool.h), and how a launch is shaped (launch/chain.h). Leaves out what calls make of it (test_pool.c).
+// test_launch.c: what stands between a call and its commands, from inside the library: which
+// buffers the pool lends to whom (device/pool.h), and how a launch is shaped (launch/chain.h).
+// Leaves out what calls make of it (test_pool.c).
 #include "support/harness.h"
 
 #include "attention/call/views.h"
@@ -33,8 +34,8 @@ static pool_slot *table(const pool_user *user, const char *words) {
     return slot;
 }
 
-// One call has it at a time; then the same in-order queue again, and nobody else. A call that enqueued nothing leaves it
-// to all.
+// One call has it at a time; then the same in-order queue again, and nobody else. A call that
+// enqueued nothing leaves it to all.
 START_TEST(to_its_queue_again) {
     pool_slot *a = scratch(&in_order, 5000), *b = scratch(&in_order, 5000);
     ck_assert_ptr_ne(a, b);
@@ -69,8 +70,8 @@ START_TEST(after_its_event) {
 }
 END_TEST
 
-// Equal words share a table, unless another call has it; old words make way when there are many, not while the host's are
-// still being read, and not what one stale table would have held.
+// Equal words share a table, unless another call has it; old words make way when there are many,
+// not while the host's are still being read, and not what one stale table would have held.
 START_TEST(tables_by_their_words) {
     char words[32] = "0";
     pool_slot *all[POOL_KEPT_TABLES], *a = table(&in_order, words);
@@ -120,8 +121,8 @@ START_TEST(limits) {
 }
 END_TEST
 
-// Groups: powers of a step; no more work-items than there are, to the next power, than are asked for, than the device and the
-// kernel allow, in each dimension.
+// Groups: powers of a step; no more work-items than there are, to the next power, than are asked
+// for, than the device and the kernel allow, in each dimension.
 START_TEST(groups) {
     static const struct {
         size_t items[3], shape[3], step;
@@ -174,7 +175,8 @@ START_TEST(arguments) {
     context->capabilities.max_argument_bytes = 1024;
     cla_launch_value(&l, bytes, 1000);
     cla_launch_value(&l, bytes, 24);
-    ck_assert_int_eq(cla_launch_enqueue(&c, &l), CLATTN_OK); // no work-item, so that nothing is launched
+    // no work-item, so that nothing is launched
+    ck_assert_int_eq(cla_launch_enqueue(&c, &l), CLATTN_OK);
     cla_launch_value(&l, bytes, 1);
     ck_assert_int_eq(cla_launch_enqueue(&c, &l), CLATTN_UNSUPPORTED);
     l.count = 0; // 1021 bytes, and 1032 where each argument begins at a multiple of eight
@@ -191,7 +193,8 @@ static cl_int CL_API_CALL larger_by_4_gib(cl_mem m, cl_mem_info what, size_t siz
     return code;
 }
 
-// A device of 32 address bits refuses a buffer that it cannot reach, by its name; one of 64 takes it.
+// A device of 32 address bits refuses a buffer that it cannot reach, by its name; one of 64 takes
+// it.
 START_TEST(reach) {
     struct guarded k =
         guarded_input(harness_place(), &(struct guarded_shape){CLATTN_TYPE_F32, 1, {4}, LAYOUT_DENSE},

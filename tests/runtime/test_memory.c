@@ -1,6 +1,7 @@
-// test_memory.c: the memory behind views: what a call writes may share no byte with what else it touches, however the
-// buffers are made, while parts of one buffer may interleave; buffers are buffers of the right access; a view without a
-// buffer is absent. Leaves out the arithmetic of overlaps (test_overlap.c).
+// test_memory.c: the memory behind views: what a call writes may share no byte with what else it
+// touches, however the buffers are made, while parts of one buffer may interleave; buffers are
+// buffers of the right access; a view without a buffer is absent. Leaves out the arithmetic of
+// overlaps (test_overlap.c).
 #include "support/operands.h"
 
 #include <stdio.h>
@@ -171,7 +172,8 @@ START_TEST(host_pointers) {
 }
 END_TEST
 
-// What a call does, its buffers allow, and nothing more is asked: results are those of READ_WRITE buffers.
+// What a call does, its buffers allow, and nothing more is asked: results are those of READ_WRITE
+// buffers.
 START_TEST(access) {
     static const cl_mem_flags fits[] = {0, CL_MEM_READ_ONLY, CL_MEM_WRITE_ONLY, CL_MEM_READ_WRITE};
     struct operands o;
@@ -283,7 +285,8 @@ START_TEST(absent_places) {
 }
 END_TEST
 
-// [B, N, 5, H, D] holds q, k, v and out beside one another, and lse in what is left: they interleave and share no byte.
+// [B, N, 5, H, D] holds q, k, v and out beside one another, and lse in what is left: they
+// interleave and share no byte.
 START_TEST(packed_output) {
     enum { B = 2, H = 2, N = 9, D = 8, ROW = 5 * H * D };
     float got[2][B * N * ROW];

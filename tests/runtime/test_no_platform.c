@@ -1,5 +1,6 @@
-// test_no_platform.c: a machine without any OpenCL platform gets UNSUPPORTED and a message that says so.
-// Leaves out everything else. It sets the loader's own variable before the library looks for one.
+// test_no_platform.c: a machine without any OpenCL platform gets UNSUPPORTED and a message that
+// says so. Leaves out everything else. It sets the loader's own variable before the library looks
+// for one.
 #include <clattn/clattn.h>
 
 #include "support/run_suite.h"

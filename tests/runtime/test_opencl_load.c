@@ -1,6 +1,7 @@
-// test_opencl_load.c: where the library finds OpenCL: a path, the caller's own functions, what the process has; what it says where
-// there is none; and threads that come at once. Each check is a process of its own, because what was found stays; the program
-// is not linked with OpenCL. Leaves out a machine without a loader (check_no_loader.sh). POSIX only.
+// test_opencl_load.c: where the library finds OpenCL: a path, the caller's own functions, what the
+// process has; what it says where there is none; and threads that come at once. Each check is a
+// process of its own, because what was found stays; the program is not linked with OpenCL. Leaves
+// out a machine without a loader (check_no_loader.sh). POSIX only.
 #include <clattn/clattn.h>
 
 #include "support/run_suite.h"
@@ -34,7 +35,8 @@ static void assert_line(const char *word) {
     ck_assert_msg(strstr(message, word) && !strchr(message, '\n'), "%s", message);
 }
 
-// A machine without a driver is as good; and PoCL 3.1 has no device for a second thread while the first one starts it.
+// A machine without a driver is as good; and PoCL 3.1 has no device for a second thread while the
+// first one starts it.
 static bool finds_devices(void) {
     size_t count = 0;
     message[0] = '\0';

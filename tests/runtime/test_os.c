@@ -218,7 +218,8 @@ START_TEST(library) {
 }
 END_TEST
 
-// The tile registers of x86: never given where the CPU says that it has none; asked for twice, the answer is the same.
+// The tile registers of x86: never given where the CPU says that it has none; asked for twice, the
+// answer is the same.
 START_TEST(tile_registers) {
     const bool given = cla_os_request_amx();
     ck_assert_int_eq(cla_os_request_amx(), given);
@@ -236,7 +237,8 @@ START_TEST(tile_registers) {
 }
 END_TEST
 
-// The model of the CPU is the same from whichever core it is asked: an answer kept under it is found again.
+// The model of the CPU is the same from whichever core it is asked: an answer kept under it is
+// found again.
 START_TEST(cpu_model) {
     char first[OS_CPU_MODEL_BYTES], again[OS_CPU_MODEL_BYTES];
     cla_os_cpu_model(first);

@@ -1,6 +1,7 @@
-// test_pool.c: what a context keeps for its calls: a call like one before it creates no buffer, on every queue; what is lent
-// is never lent again too early, by several threads and queues and with calls that have not begun; and what is kept has a
-// limit. The layer under the suite counts buffers. Leaves out calls that fail (test_faults.c).
+// test_pool.c: what a context keeps for its calls: a call like one before it creates no buffer, on
+// every queue; what is lent is never lent again too early, by several threads and queues and with
+// calls that have not begun; and what is kept has a limit. The layer under the suite counts
+// buffers. Leaves out calls that fail (test_faults.c).
 #include "support/case_assert.h"
 #include "support/harness.h"
 #include "verification/reference/random.h"
@@ -28,7 +29,8 @@ static long live(void) {
     return counted().live[LAYER_BUFFER];
 }
 
-// Tables, RoPE's frequencies, scratch memory of each kind: of turned copies, partial results, scores, conversions, a layer.
+// Tables, RoPE's frequencies, scratch memory of each kind: of turned copies, partial results,
+// scores, conversions, a layer.
 static const char *const names[] = {
     "attend-f32-b2-h4-hkv2-n20-nkv33-d32-causal-flash-alibi-sinks-qlen-kvlen",
     "attend-f32-b2-h4-hkv2-n20-nkv33-d32-causal-flash-lse-ropehalf",
@@ -83,7 +85,8 @@ START_TEST(none_is_made_out_of_order) {
 }
 END_TEST
 
-// A call with tables that differ from call to call, RoPE and partial results; each has a result of its own.
+// A call with tables that differ from call to call, RoPE and partial results; each has a result of
+// its own.
 enum { BATCH = 2, HEADS = 4, KEYS = 300, SIZE = 32, RESULT = BATCH * HEADS * SIZE };
 
 struct inputs {
@@ -150,7 +153,8 @@ static bool run_enqueue(struct run *r) {
     return clFlush(r->queue) == CL_SUCCESS;
 }
 
-// The same calls one at a time in a context of their own, without anything that was kept, are the reference.
+// The same calls one at a time in a context of their own, without anything that was kept, are the
+// reference.
 static void run_close(struct run *r) {
     clattn_context *fresh = harness_open((clattn_context_params){.context = harness()->opencl});
     cl_mem out = numbers(RESULT, 5);
@@ -178,7 +182,8 @@ static cl_command_queue open_queue(bool in_order) {
     return queue;
 }
 
-// Tables of new contents are written again and again into the buffers of old ones: none is made, and each call sees its own.
+// Tables of new contents are written again and again into the buffers of old ones: none is made,
+// and each call sees its own.
 START_TEST(tables_are_written_anew) {
     struct inputs in;
     struct run warm, run;
@@ -256,7 +261,8 @@ START_TEST(threads_share_a_context) {
 }
 END_TEST
 
-// Queues come and go, tables differ: what is kept stays below the limits of pool.h, and goes with the context.
+// Queues come and go, tables differ: what is kept stays below the limits of pool.h, and goes with
+// the context.
 START_TEST(what_is_kept_has_a_limit) {
     struct inputs in;
     inputs_open(&in);

@@ -1,5 +1,5 @@
-// test_probe.c: probes of engines: asked only where they apply, right to the bit or not taken, with a rate. What is kept of them is
-// test_probe_kept.c's.
+// test_probe.c: probes of engines: asked only where they apply, right to the bit or not taken, with
+// a rate. What is kept of them is test_probe_kept.c's.
 #include "support/harness.h"
 
 #include "args/args.h"
@@ -109,7 +109,8 @@ START_TEST(tiles) {
 }
 END_TEST
 
-// The linker puts these in front of the library's own (meson.build). While `has_all` is set, the CPU seems to have all of x86's engines.
+// The linker puts these in front of the library's own (meson.build). While `has_all` is set, the
+// CPU seems to have all of x86's engines.
 static bool has_all;
 #define IN_FRONT(type, name, all)                                                                            \
     type __real_##name(void);                                                                                \
@@ -122,9 +123,10 @@ IN_FRONT(bool, cla_os_cpu_has_amx_i8, true)
 IN_FRONT(bool, cla_os_cpu_has_dot_bf16, true)
 IN_FRONT(int, cla_os_cpu_dot_i8_lanes, 16)
 
-// Inline assembly goes to compilers that are known to take it alone, whatever the CPU has and the caller asks for: Oclgrind 21.10 ends
-// the process when it compiles the probe of AMX (check_oclgrind.sh runs this group under it). PoCL here gets the name of another
-// driver. It would compile the probes, and the process would end by an illegal instruction where the CPU has no AMX.
+// Inline assembly goes to compilers that are known to take it alone, whatever the CPU has and the
+// caller asks for: Oclgrind 21.10 ends the process when it compiles the probe of AMX
+// (check_oclgrind.sh runs this group under it). PoCL here gets the name of another driver. It would
+// compile the probes, and the process would end by an illegal instruction where the CPU has no AMX.
 START_TEST(no_assembly_for_strangers) {
     static const char stranger[] = "OpenCL 3.0 Stranger 21.10";
     const struct layer_control *layer = layer_client();
@@ -152,7 +154,8 @@ START_TEST(no_assembly_for_strangers) {
 }
 END_TEST
 
-// Engines whose places the emulation has, by the table's probes; and by what a device is asked for them.
+// Engines whose places the emulation has, by the table's probes; and by what a device is asked for
+// them.
 static const struct fragments_engine {
     int engine, rows; // rows: of a result
     probe_id f16, bf16;
@@ -242,8 +245,9 @@ static bool has_dot_product(const clattn_context *c) {
     return strstr(list, "cl_khr_integer_dot_product") && cla_opencl_version(&c->capabilities) >= 3;
 }
 
-// Products of eight bytes: float32, the emulation of integer dot products and Khronos' own, where the device has it, are right to the
-// bit; a wrong bit of any is seen. A device that is no CPU is asked, in its language.
+// Products of eight bytes: float32, the emulation of integer dot products and Khronos' own, where
+// the device has it, are right to the bit; a wrong bit of any is seen. A device that is no CPU is
+// asked, in its language.
 START_TEST(eights) {
     clattn_context *c = open_context(NULL);
     clattn_capabilities device = *clattn_context_capabilities(c);
@@ -281,8 +285,8 @@ START_TEST(eights) {
 }
 END_TEST
 
-// They are asked for by what the device says of itself alone, where it has the work-items, and no device has two of them but
-// NVIDIA's.
+// They are asked for by what the device says of itself alone, where it has the work-items, and no
+// device has two of them but NVIDIA's.
 START_TEST(fragments_where_there_are_some) {
     for (size_t i = 0; i < sizeof fragments_engines / sizeof fragments_engines[0]; i++) {
         const struct fragments_engine *e = &fragments_engines[i];
@@ -335,7 +339,8 @@ START_TEST(listed) {
 }
 END_TEST
 
-// Vectors of each width, as the kernels use them: right on the device, and each number counts, up to the last.
+// Vectors of each width, as the kernels use them: right on the device, and each number counts, up
+// to the last.
 static void expect_one_off_width(const knobs *k, uint32_t out[PROBE_WORDS]) {
     int words = PROBE_WORDS;
     cla_lanes_expect(k, out);
@@ -366,7 +371,8 @@ static double one_flop(const knobs *k) {
     return 1e-30 * k->lanes;
 }
 
-// A compiler whose vectors are slower than tiles is asked for no width. Its cheapest probes are made to say so.
+// A compiler whose vectors are slower than tiles is asked for no width. Its cheapest probes are
+// made to say so.
 START_TEST(slow_vectors_are_not_asked) {
     clattn_context *c = open_context(NULL);
     probe_results known = {.rate = {[PROBE_FMA] = 1.0f, [PROBE_TILES] = 9.0f}};
@@ -403,8 +409,8 @@ static double no_flops(const knobs *k) {
     return 0.0 * k->lanes;
 }
 
-// What the compiler refuses is an answer, which the cache keeps; a rate that could not be had is none, nor is a call that
-// failed: here a kernel that takes other arguments.
+// What the compiler refuses is an answer, which the cache keeps; a rate that could not be had is
+// none, nor is a call that failed: here a kernel that takes other arguments.
 START_TEST(only_answers_are_kept) {
     clattn_context *c = open_context(NULL);
     const probe fma = cla_probes[PROBE_FMA];
@@ -422,7 +428,8 @@ START_TEST(only_answers_are_kept) {
 }
 END_TEST
 
-// Sub-groups of each size that the device lists, in each of its spellings, and where no size can be asked for.
+// Sub-groups of each size that the device lists, in each of its spellings, and where no size can be
+// asked for.
 static const unsigned spellings[] = {
     ~0u, // all that it has
     ~CLATTN_SUBGROUPS_INTEL,

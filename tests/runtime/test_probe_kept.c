@@ -1,5 +1,5 @@
-// test_probe_kept.c: what is kept of probes in the cache folder: sure answers, for the device, driver, CPU, library and kernel that gave
-// them, until they are measured again.
+// test_probe_kept.c: what is kept of probes in the cache folder: sure answers, for the device,
+// driver, CPU, library and kernel that gave them, until they are measured again.
 #include "support/harness.h"
 
 #include "device/defects.h"
@@ -22,7 +22,8 @@ static clattn_context *open_context(const char *cache_dir) {
     return harness_open((clattn_context_params){.cache_dir = cache_dir});
 }
 
-// Rates that no machine has: of multiply-adds and of decode the two that are compared, of which one may be unsure.
+// Rates that no machine has: of multiply-adds and of decode the two that are compared, of which one
+// may be unsure.
 static void keep_made_up(const char *folder, bool sure, bool settled) {
     probe_rate rates[PROBE_COUNT] = {{0}};
     clattn_context *c = open_context(folder);
@@ -44,8 +45,9 @@ static void check_engine(const clattn_engine *e, bool made_up) {
                   e->spread <= 1.0f && (!e->sure || e->spread <= RATES_AGREE));
 }
 
-// A second context takes the answer as it was, with what is known of it, unless it is to measure again, or others measured now
-// say that it cannot be; what is not sure is not there, nor is what was to be compared with it.
+// A second context takes the answer as it was, with what is known of it, unless it is to measure
+// again, or others measured now say that it cannot be; what is not sure is not there, nor is what
+// was to be compared with it.
 START_TEST(answers_are_kept) {
     enum { TAKEN, DOUBTED, AGAIN, WAYS };
     const unsigned asked = 1u << PROBE_FMA | PROBES_LOADS;
@@ -77,7 +79,8 @@ START_TEST(answers_are_kept) {
 }
 END_TEST
 
-// What another device, CPU, driver, library or kernel text answered is not this one's: nothing of the folder is taken.
+// What another device, CPU, driver, library or kernel text answered is not this one's: nothing of
+// the folder is taken.
 enum { NAME, VENDOR, DRIVER, VERSION, PLATFORM, CPU, WIDTH, IDENTITY_PARTS };
 
 static void change(clattn_context *c, int part) {
@@ -95,7 +98,8 @@ START_TEST(answers_of_another) {
     ck_assert_ptr_nonnull(mkdtemp(folder));
     clattn_context *c = open_context(folder);
     const probe_results found = cla_probe_results(c, asked);
-    // On a busy machine one that is not sure is not kept, and neither are those that it is compared with.
+    // On a busy machine one that is not sure is not kept, and neither are those that it is compared
+    // with.
     const bool sure = !(found.ran & ~found.sure);
     const unsigned proven = found.proven & found.sure & asked;
     clattn_context_destroy(c);
@@ -140,8 +144,9 @@ static void keep_lanes(clattn_context *c) {
     cla_probe_keep(c, PROBES_LANES, rates);
 }
 
-// A device that reports vectors is taken at its word until somebody asks; then what was found stays in the cache folder.
-// One that reports none is asked when a call is planned: what it is found to have is what it reports elsewhere.
+// A device that reports vectors is taken at its word until somebody asks; then what was found stays
+// in the cache folder. One that reports none is asked when a call is planned: what it is found to
+// have is what it reports elsewhere.
 START_TEST(widths_of_a_device) {
     char folder[] = "/tmp/clattn-widths-XXXXXX", command[128];
     size_t count = 0;
@@ -209,8 +214,8 @@ static bool begins(cache *c, const uint8_t key[CACHE_KEY_BYTES], bool again) {
     return begun;
 }
 
-// One end is enough of what is dangerous, and two are of what is plain. What goes well is forgotten, and so is what is tried again. A
-// mark that a living process holds stops nobody.
+// One end is enough of what is dangerous, and two are of what is plain. What goes well is
+// forgotten, and so is what is tried again. A mark that a living process holds stops nobody.
 START_TEST(marks_of_ended_processes) {
     const uint8_t key[CACHE_KEY_BYTES] = {1}, other[CACHE_KEY_BYTES] = {2};
     char folder[] = "/tmp/clattn-marks-XXXXXX", command[128];
@@ -246,7 +251,8 @@ static clattn_engine engine_of(clattn_context *c, int id) {
     return engines[id - 1];
 }
 
-// A probe that ended processes is not run, is said to have died, and the others are kept; measuring again runs it.
+// A probe that ended processes is not run, is said to have died, and the others are kept; measuring
+// again runs it.
 START_TEST(fatal_probes) {
     char folder[] = "/tmp/clattn-fatal-XXXXXX", command[128];
     uint8_t key[CACHE_KEY_BYTES];
@@ -283,8 +289,9 @@ static void expect_assembly(const char *folder, unsigned assembly, bool surveyed
     clattn_context_destroy(c);
 }
 
-// A driver that is not known gets no assembly before a survey has found that it works, under that driver's texts alone. A survey that
-// began again and ended early counts for nothing; one that goes on passes over what ended it.
+// A driver that is not known gets no assembly before a survey has found that it works, under that
+// driver's texts alone. A survey that began again and ended early counts for nothing; one that goes
+// on passes over what ended it.
 START_TEST(surveys) {
     static const char stranger[] = "OpenCL 3.0 Stranger 1.0", newer[] = "OpenCL 3.0 Stranger 1.1";
     const struct layer_control *layer = layer_client();
@@ -321,7 +328,8 @@ START_TEST(surveys) {
 }
 END_TEST
 
-// A text that is too long keeps its end, where Adreno's drivers name the compiler: one that its sub-groups end the process of.
+// A text that is too long keeps its end, where Adreno's drivers name the compiler: one that its
+// sub-groups end the process of.
 START_TEST(long_texts) {
     const struct layer_control *layer = layer_client();
     char text[300];

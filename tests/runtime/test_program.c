@@ -1,5 +1,5 @@
-// test_program.c: what names a compiled kernel: kernel, knobs, compiler options and inserted text. Each makes a program
-// of its own, in memory and in the cache folder, and none gets another's.
+// test_program.c: what names a compiled kernel: kernel, knobs, compiler options and inserted text.
+// Each makes a program of its own, in memory and in the cache folder, and none gets another's.
 #include "support/harness.h"
 
 #include "args/args.h"
@@ -38,8 +38,8 @@ static program_spec variant_of(int n) {
 }
 #define VARIANTS 5
 
-// Kernels of rows: one work-item on a CPU, whose drivers may not launch assembler in larger groups; elsewhere as many as are asked
-// for, where the device and the kernel allow that.
+// Kernels of rows: one work-item on a CPU, whose drivers may not launch assembler in larger groups;
+// elsewhere as many as are asked for, where the device and the kernel allow that.
 START_TEST(groups_of_rows) {
     clattn_context *c = open_context(NULL);
     for (int cpu = 0; cpu < 2; cpu++) {
@@ -56,7 +56,8 @@ START_TEST(groups_of_rows) {
 }
 END_TEST
 
-// The texts have inline assembly wherever a compiler's target is a CPU with AVX-512. A CPU's compiler that is not known gets none.
+// The texts have inline assembly wherever a compiler's target is a CPU with AVX-512. A CPU's
+// compiler that is not known gets none.
 START_TEST(assembly_where_it_is_known) {
     static const struct {
         bool is_cpu;
@@ -159,7 +160,8 @@ static void count_not_kept(void *user, clattn_log_level level, const char *messa
     *(int *)user += strstr(message, "not kept: PoCL ") != NULL;
 }
 
-// A driver that says to be this is asked so often for what it knows of programs, while two kernels are saved and the context goes.
+// A driver that says to be this is asked so often for what it knows of programs, while two kernels
+// are saved and the context goes.
 static int questions_to(const char *version, const char *folder, int *told) {
     const struct layer_control *layer = layer_client();
     program *p;
@@ -179,8 +181,8 @@ static int questions_to(const char *version, const char *folder, int *told) {
     return layer_client_count("clGetProgramInfo");
 }
 
-// PoCL is never asked for a binary: 4.0 to 6.0 may end the process, and the others compile the kernel once more. The log says so
-// once. Binaries of other drivers are kept.
+// PoCL is never asked for a binary: 4.0 to 6.0 may end the process, and the others compile the
+// kernel once more. The log says so once. Binaries of other drivers are kept.
 START_TEST(drivers_that_must_not_be_asked) {
     static const char *const versions[] = {
         "OpenCL 3.0 PoCL 3.1+debian  Linux", "OpenCL 3.0 PoCL 4.0  Linux", "OpenCL 3.0 PoCL 5.0  Linux",
@@ -205,7 +207,8 @@ START_TEST(drivers_that_must_not_be_asked) {
 }
 END_TEST
 
-// What is inserted stands in front of the kernel; what does not compile leaves the context as it was.
+// What is inserted stands in front of the kernel; what does not compile leaves the context as it
+// was.
 START_TEST(inserted_text_is_compiled) {
     clattn_context *c = open_context(NULL);
     program *p;
@@ -250,7 +253,8 @@ static void count_large(void *user, clattn_log_level level, const char *message)
     *(int *)user += strstr(message, "kernel convert built") && strstr(message, "greater-than-4GB");
 }
 
-// For buffers past what the device says: an option where its compiler takes it, and nothing else where not.
+// For buffers past what the device says: an option where its compiler takes it, and nothing else
+// where not.
 START_TEST(large_buffers) {
     int large = 0;
     program *p, *again;

@@ -1,7 +1,7 @@
-// test_promises.c: never yes to what then fails: attention calls and their gradients at random, with sizes of zero and
-// one, options, kernels and splits. What plan and workspace say with no buffer at all is what prepare and enqueue then
-// do, and a refusal names the option each time. Leaves out the results (tests/cases) and layers
-// (test_promises_layer.c).
+// test_promises.c: never yes to what then fails: attention calls and their gradients at random,
+// with sizes of zero and one, options, kernels and splits. What plan and workspace say with no
+// buffer at all is what prepare and enqueue then do, and a refusal names the option each time.
+// Leaves out the results (tests/cases) and layers (test_promises_layer.c).
 #include "support/promise.h"
 
 #include <math.h>
@@ -251,7 +251,8 @@ START_TEST(gradient_calls) {
     for (int i = 0; i < TRIALS; i++) {
         struct gradient_trial g;
         int spoil = promise_chance(&r, 2) ? (int)random_uniform(&r, 0, SPOIL_COUNT) : 0;
-        if (strstr("k_new splits kernel", spoils[spoil].name)) spoil = 0; // refused, whatever they are
+        // refused, whatever they are
+        if (strstr("k_new splits kernel", spoils[spoil].name)) spoil = 0;
         make_gradients(&r, &g, spoil != 0);
         spoils[spoil].spoil(&g.t.whole);
         take_gradient_buffers(&g);

@@ -1,5 +1,6 @@
-// test_promises_layer.c: never yes to what then fails, for layers and projections at random: see promise.h. Attention's
-// own options, which a layer passes on, are test_promises.c's; some stand for them here.
+// test_promises_layer.c: never yes to what then fails, for layers and projections at random: see
+// promise.h. Attention's own options, which a layer passes on, are test_promises.c's; some stand
+// for them here.
 #include "support/promise.h"
 
 #include <math.h>

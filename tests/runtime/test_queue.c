@@ -1,6 +1,6 @@
-// test_queue.c: how a call meets its queue: wait lists, events, in-order and out-of-order queues, workspace,
-// plan, prepare, sizes of zero. Leaves out the numbers of the options (test_masks.c) and refusals
-// (test_errors.c).
+// test_queue.c: how a call meets its queue: wait lists, events, in-order and out-of-order queues,
+// workspace, plan, prepare, sizes of zero. Leaves out the numbers of the options (test_masks.c) and
+// refusals (test_errors.c).
 #include "support/case_assert.h"
 #include "support/harness.h"
 
@@ -19,8 +19,8 @@ static void check(const struct case_data *data, const struct case_arrays *arrays
     case_result_free(&got);
 }
 
-// The call must not run before the user event is set, and its event must complete after the outputs are
-// written.
+// The call must not run before the user event is set, and its event must complete after the outputs
+// are written.
 static void wait_for_user_event(cl_command_queue queue, clattn_kernel kernel) {
     struct case_arrays arrays;
     struct case_data *data = case_make(&ordinary);
@@ -47,7 +47,8 @@ START_TEST(waits_out_of_order) {
 }
 END_TEST
 
-// On an out-of-order queue only events order the commands: attention of two parts, then their merge.
+// On an out-of-order queue only events order the commands: attention of two parts, then their
+// merge.
 START_TEST(chain_out_of_order) {
     cl_command_queue queue = harness()->out_of_order;
     for (int n = 0; queue != NULL && n < 10; n++) {

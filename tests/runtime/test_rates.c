@@ -1,5 +1,5 @@
-// test_rates.c: what repeated times of probes say, and rates of one device of one another: made-up ones. What plans make of them is
-// test_plan_widths.c's.
+// test_rates.c: what repeated times of probes say, and rates of one device of one another: made-up
+// ones. What plans make of them is test_plan_widths.c's.
 #include "probe/rates.h"
 
 #include <check.h>
@@ -10,8 +10,8 @@ static void keep(probe_results *results, probe_id id, float rate) {
     if (rate > 0.0f) results->proven |= 1u << id, results->rate[id] = rate;
 }
 
-// A rate that is far below what others say of the same engine is looked at again. The first is of a machine that had other work while
-// it measured vectors of 16.
+// A rate that is far below what others say of the same engine is looked at again. The first is of a
+// machine that had other work while it measured vectors of 16.
 START_TEST(disturbed_rates) {
     static const struct {
         const char *word;

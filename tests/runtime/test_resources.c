@@ -1,6 +1,7 @@
-// test_resources.c: what an application gives a context beyond a device: device memory of its own with a cap, compiled kernels
-// through functions of its own, a folder that it cleans; and what it may ask of the build. The folder's own behaviour is
-// test_cache.c's, of what a context keeps test_pool.c's.
+// test_resources.c: what an application gives a context beyond a device: device memory of its own
+// with a cap, compiled kernels through functions of its own, a folder that it cleans; and what it
+// may ask of the build. The folder's own behaviour is test_cache.c's, of what a context keeps
+// test_pool.c's.
 #include "support/harness.h"
 
 #include <math.h>
@@ -12,7 +13,8 @@ enum { H = 2, N = 128, D = 16, COUNT = H * N * D, SCORES = H * N * N * 4 };
 
 static float values[COUNT];
 
-// Attention, unfused without a workspace: it borrows one of SCORES bytes at least. Equal to softmax(x x^T / sqrt(D)) x.
+// Attention, unfused without a workspace: it borrows one of SCORES bytes at least. Equal to
+// softmax(x x^T / sqrt(D)) x.
 static clattn_status attend_by(clattn_context *c, clattn_kernel kernel, bool right) {
     static float got[COUNT];
     cl_context opencl = clattn_context_opencl(c);
@@ -254,7 +256,8 @@ START_TEST(a_cleaned_folder) {
     ck_assert_int_eq(clattn_cache_clean("/nonexistent/folder/x", 0, NULL), CLATTN_INVALID_ARGUMENT);
     clattn_context_params with = {.context = harness()->opencl, .cache_dir = dir};
     clattn_context_stats stats;
-    for (int n = 0; n < 4; n++) { // compiled, taken from the folder, which is left alone, then emptied
+    // compiled, taken from the folder, which is left alone, then emptied
+    for (int n = 0; n < 4; n++) {
         clattn_context *c = harness_open(with);
         ck_assert_int_eq(attend(c, true), CLATTN_OK);
         harness_finish(harness()->queue);

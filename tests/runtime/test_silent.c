@@ -1,8 +1,10 @@
-// test_silent.c: the library never prints and never reads the environment, whatever comes of a call; CLBlast does both,
-// as clattn_projection tells. Standard output and error are caught in files, and the program's own getenv and OpenCL
-// functions stand in front of the system's. Leaves out what is imported (check_exports.sh). POSIX only.
+// test_silent.c: the library never prints and never reads the environment, whatever comes of a
+// call; CLBlast does both, as clattn_projection tells. Standard output and error are caught in
+// files, and the program's own getenv and OpenCL functions stand in front of the system's. Leaves
+// out what is imported (check_exports.sh). POSIX only.
 //
-// Environment: CLATTN_TEST_NO_CLBLAST=1  the library was built without CLBlast: its habits are left out
+// Environment: CLATTN_TEST_NO_CLBLAST=1  the library was built without CLBlast: its habits are left
+// out
 #define _GNU_SOURCE
 #include "support/case_assert.h"
 #include "support/harness.h"

@@ -1,6 +1,7 @@
-// test_spills.c: a driver that tells of a compiled kernel how much private memory it takes, which is spilled registers on
-// some and all registers on others: the library takes a smaller tile where that helps, and never asks for ever. The
-// program's own OpenCL functions stand in front of the loader's: PoCL's CPU says to be a GPU. POSIX only.
+// test_spills.c: a driver that tells of a compiled kernel how much private memory it takes, which
+// is spilled registers on some and all registers on others: the library takes a smaller tile where
+// that helps, and never asks for ever. The program's own OpenCL functions stand in front of the
+// loader's: PoCL's CPU says to be a GPU. POSIX only.
 #define _GNU_SOURCE
 #include "support/case_assert.h"
 #include "support/harness.h"

@@ -1,5 +1,6 @@
-// test_threads.c: four threads share one context, each with a queue of its own and shapes of its own, and all
-// meet kernels that nobody has compiled yet. Leaves out calls of one thread (every other suite).
+// test_threads.c: four threads share one context, each with a queue of its own and shapes of its
+// own, and all meet kernels that nobody has compiled yet. Leaves out calls of one thread (every
+// other suite).
 #include "support/case_assert.h"
 #include "support/harness.h"
 #include "support/small_calls.h"
@@ -21,7 +22,8 @@ struct worker {
     char why[512]; // "" when all went well
 };
 
-// Threads 0 and 1 want the same kernels at the same moment; 2 and 3 differ in head size and storage type.
+// Threads 0 and 1 want the same kernels at the same moment; 2 and 3 differ in head size and storage
+// type.
 static struct test_case shape_of(int thread, int round) {
     static const int64_t head_dims[THREADS] = {32, 32, 48, 40};
     struct test_case test = {.name = "threads", .batch = 2, .heads = 4, .kv_heads = 2};
@@ -161,7 +163,8 @@ static void *refuse(void *argument) {
     return NULL;
 }
 
-// Failing calls of several threads each log on their own thread, and last_error is always one whole message.
+// Failing calls of several threads each log on their own thread, and last_error is always one whole
+// message.
 START_TEST(errors_at_once) {
     struct worker workers[THREADS] = {0};
     for (int n = 0; n < THREADS; n++) {

@@ -1,6 +1,7 @@
-// test_timed.c: how a call without progress learns what a device does (device/pace.h), from inside the library: one large launch
-// at a time is timed by its event, and nobody waits; a short one is neither cut nor timed. What a
-// mask hides is not counted. Leaves out how work is cut (test_slices.c).
+// test_timed.c: how a call without progress learns what a device does (device/pace.h), from inside
+// the library: one large launch at a time is timed by its event, and nobody waits; a short one is
+// neither cut nor timed. What a mask hides is not counted. Leaves out how work is cut
+// (test_slices.c).
 #include "support/case_assert.h"
 #include "support/harness.h"
 #include "support/layer_client.h"
@@ -83,7 +84,8 @@ START_TEST(launches_are_timed) {
         for (program *x = context->programs; x; x = x->next) x->rate.flops = 0.0;
         ck_assert_ptr_nonnull(context->pace->timed.event);
         ck_assert(n < 2 || !context->pace->timed.start_ns);
-        if (n < 2) context->pace->timed.start_ns = cla_os_time_ns() - 1000; // as one whose caller waited
+        // as one whose caller waited
+        if (n < 2) context->pace->timed.start_ns = cla_os_time_ns() - 1000;
         if (n < 2 || keeps_times(context->pace->timed.event)) {
             if (cla_pace_begin(context)) cla_pace_end(context, &(pace_timed){0});
             ck_assert_msg(best_rate() > 0.0, "%s on queue %d: nothing was learned", names[_i], n);
@@ -126,7 +128,8 @@ START_TEST(one_at_a_time) {
 }
 END_TEST
 
-// A call of the usual size on a device that is no CPU: as many commands as launches, none of them with an event.
+// A call of the usual size on a device that is no CPU: as many commands as launches, none of them
+// with an event.
 START_TEST(short_ones_are_left_alone) {
     struct case_arrays arrays;
     struct case_data *data = case_open(names[_i], &arrays);
@@ -148,7 +151,8 @@ START_TEST(short_ones_are_left_alone) {
 }
 END_TEST
 
-// Every call of the library's made to fail while a launch is timed: the call fails or is right, and so is the next.
+// Every call of the library's made to fail while a launch is timed: the call fails or is right, and
+// so is the next.
 START_TEST(failures) {
     struct case_arrays arrays;
     char why[512] = "";

@@ -1,5 +1,6 @@
-// test_unfit.c: devices that no context can be made for: without a compiler, not there, of another byte order, or unknown to
-// their driver. The program's own clGetDeviceInfo stands in front of the loader's. POSIX only.
+// test_unfit.c: devices that no context can be made for: without a compiler, not there, of another
+// byte order, or unknown to their driver. The program's own clGetDeviceInfo stands in front of the
+// loader's. POSIX only.
 #define _GNU_SOURCE
 #include "support/harness.h"
 

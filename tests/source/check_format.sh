@@ -1,5 +1,6 @@
 #!/bin/sh
-# Every file of ours stands as .clang-format says, by version 14: others break lines elsewhere.   $1 build folder
+# Every file of ours stands as .clang-format says, by version 14: others break lines elsewhere.   $1
+# build folder
 set -eu
 folder=$1/format
 format=clang-format-14

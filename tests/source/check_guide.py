@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""The pages of docs: every snippet in a fence runs, or stands word for word in a file of tests/examples; the reference has each exported
-function, and porting.md each argument (check_porting.py). With a further word, "site": the pages that a browser reads; "start": all that
+"""The pages of docs: every snippet in a fence runs, or stands word for word in a file of
+tests/examples; the reference has each exported function, and porting.md each argument
+(check_porting.py). With a further word, "site": the pages that a browser reads; "start": all that
 start.md says, from its first line on.   $1 build folder
 
     sh       lines that begin with "clattn", which check_walk.py runs as it runs README's
     python   run with the built module, all of a page in one process
     c, cpp   compiled and run; without a main it must be an excerpt
     console  start.md's alone, run by "start"
-A fence of another language is nobody's here, and one without a word is refused. So is a command or code that is indented in place of a
-fence. A page whose snippets another check runs, tests/*/check_PAGE.* that names it, is left to that.
+A fence of another language is nobody's here, and one without a word is refused. So is a command or
+code that is indented in place of a fence. A page whose snippets another check runs,
+tests/*/check_PAGE.* that names it, is left to that.
 """
 import glob
 import html.parser
@@ -21,9 +23,10 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "program"))
-import check_walk as walk  # which is now in a folder of its own, with walk.top behind it  # noqa: E402
+# which is now in a folder of its own, with walk.top behind it  # noqa: E402
+import check_walk as walk
 
-LINES = {"start": 130, "kernels": 150, "benchmarking": 70}
+LINES = {"start": 145, "kernels": 185, "benchmarking": 80}
 FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```[ ]*$", re.M | re.S)
 CODE = re.compile(r"^    (?:clattn [a-z]|[$] |#include|import |from \w+ import|>>>).*", re.M)
 faults = []
@@ -139,7 +142,8 @@ class Page(html.parser.HTMLParser):
 
 
 def places_of(site, names=""):
-    """(title, place) of each section that the search knows; of names that begin so, where the reference tells of them."""
+    """(title, place) of each section that the search knows; of names that begin so, where the
+    reference tells of them."""
     index = json.loads(text_of(site + "/search/search_index.js").partition("=")[2])["docs"]
     places = [(x["title"], x["location"]) for x in index if "#" in x["location"]]
     return [x for x in places if not names or x[0].startswith(names) and x[1].startswith("reference/")]
@@ -182,7 +186,8 @@ def check_links(site):
 
 
 def check_start():
-    """docs/start.md from zero: what it says is typed into one shell, in a copy of the sources; only the packages are there."""
+    """docs/start.md from zero: what it says is typed into one shell, in a copy of the sources; only
+    the packages are there."""
     walk.shutil.copytree(walk.top, "sources", ignore=lambda folder, names: [
         x for x in names if folder == walk.top and (x == ".git" or x.startswith(("build", ".venv")))])
     lines, python = ["set -ex"], ""
@@ -202,7 +207,8 @@ def check_start():
     print(f"start.md: {len(lines) - 1} commands, {len(packages[0].split()) - 3} packages")
 
 
-CONTROL = "http://control.invalid/"  # which the frames' own page asks for and says, so that log and console are known to tell
+# which the frames' own page asks for and says, so that log and console are known to tell
+CONTROL = "http://control.invalid/"
 ASK = """<!DOCTYPE html><meta charset=utf-8><img src=""" + CONTROL + """x.png>%s<script>
 const parts = color => color.match(/[\\d.]+/g).map(Number);
 const luminance = color => parts(color).slice(0, 3).map(x => x / 255).map(x => x <= .04045 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4)
@@ -254,7 +260,8 @@ def drawn(browser, page, *more):
 
 
 def check_frames(browser, site, pages, look, *more):
-    """All pages in frames of a telephone's and a desk's width: none scrolls sideways, asks for more than files, or cannot be read."""
+    """All pages in frames of a telephone's and a desk's width: none scrolls sideways, asks for more
+    than files, or cannot be read."""
     drawings = sorted(glob.glob(site + "/docs/*.svg"))
     functions = [name for name, _ in places_of(site, "clattn_")]
     frames = "".join(f'<iframe id="{os.path.relpath(x, site)}" width={wide} height=800 src="file://{x}"></iframe>'

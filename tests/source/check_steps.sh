@@ -1,6 +1,7 @@
 #!/bin/sh
-# What tests/run.sh counts: a suite, or a program in it, that held no check has failed; so has one whose run left no log, or
-# the log of another. A folder that was configured without tests, as bench/run.sh may leave it, is configured again.
+# What tests/run.sh counts: a suite, or a program in it, that held no check has failed; so has one
+# whose run left no log, or the log of another. A folder that was configured without tests, as
+# bench/run.sh may leave it, is configured again.
 set -u
 top=$PWD
 work=$(mktemp -d)
@@ -8,7 +9,8 @@ trap 'rm -rf "$work"' EXIT
 bad=0
 complain() { echo "$*"; bad=1; }
 
-# One suite in a shell of its own, with a meson that leaves this log.   $1 exit status of meson, $2 log, $3 wanted result
+# One suite in a shell of its own, with a meson that leaves this log.   $1 exit status of meson, $2
+# log, $3 wanted result
 counted() {
     mkdir -p "$work/meson-logs"
     got=$(
@@ -32,7 +34,8 @@ counted 0 'No suitable tests defined.' '0 passed, 1 failed, 0 skipped'
 counted 0 '100%: Checks: 0, Failures: 0, Errors: 0' '0 passed, 1 failed, 0 skipped'
 counted 0 '(exit status 77 or signal 0)' '0 passed, 1 failed, 1 skipped'
 counted 0 '' '0 passed, 1 failed, 0 skipped'
-# A failed check is told, once, and of a program that died its last words; a good one and the environment are not.
+# A failed check is told, once, and of a program that died its last words; a good one and the
+# environment are not.
 cat >"$work/log" <<'END'
 Inherited environment: SECRET_TIMEOUT=7
 =================================== 1/3 ===================================
@@ -78,7 +81,8 @@ chosen=$(
 [ "$chosen" = '2 passed, 0 failed, 0 skipped' ] || complain "chosen steps: $chosen"
 CLATTN_INSTALL=off sh tests/run.sh --only 'no such step' >/dev/null 2>&1
 [ $? = 2 ] || complain "tests/run.sh takes a name that no step has"
-# A script that counts itself: its lines count, and one without any has failed.   $1 the script, $2 wanted result
+# A script that counts itself: its lines count, and one without any has failed.   $1 the script, $2
+# wanted result
 scripted() {
     got=$(
         . "$top/tests/steps.sh"
@@ -93,7 +97,8 @@ scripted 'echo ok    a; echo SKIP  b: no compiler' '1 passed, 0 failed, 1 skippe
 scripted 'echo ok    a; exit 1' '1 passed, 1 failed, 0 skipped'
 scripted 'true' '0 passed, 1 failed, 0 skipped'
 scripted 'echo no clang; exit 77' '0 passed, 0 failed, 1 skipped'
-# A suite whose leak checker or driver gave up is run again; one that said anything else is not.   $1 what it says, $2 wanted "runs status"
+# A suite whose leak checker or driver gave up is run again; one that said anything else is not.
+# $1 what it says, $2 wanted "runs status"
 gave_up='==7==LeakSanitizer has encountered a fatal error.'
 cat >"$work/program" <<'END'
 echo run >>"$RUNS"
@@ -134,7 +139,8 @@ looked "$asserted" '4 1'
 
 (. "$top/tests/steps.sh" && finish >/dev/null) && complain "a run of nothing has passed"
 
-# What is still to do: every step of the run stands in its plan, and the times of the run before are told.
+# What is still to do: every step of the run stands in its plan, and the times of the run before are
+# told.
 told=$(
     . "$top/tests/steps.sh"
     steps_before=$work/before

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The tables of include/clattn name every field of the header that they are about, once each; every kernel family says what
-verifies and tests it.
+"""The tables of include/clattn name every field of the header that they are about, once each; every
+kernel family says what verifies and tests it.
 
     check_tables.py      from the project's top folder or as a test of meson; exit status 1 and one line for each fault
 """
@@ -73,8 +73,8 @@ SHAPES = {"FAMILY": r"\w+", "VARIANT": r'"[\w-]+", [A-Z0-9]+, "\w+", [A-Z0-9]+, 
 
 
 def check_families(table, kinds, needed):
-    """Rows that no reader takes, and families without a row of a needed kind; those without rows between them share what follows.
-    Returns the names of the families."""
+    """Rows that no reader takes, and families without a row of a needed kind; those without rows
+    between them share what follows. Returns the names of the families."""
     groups, cases = [], {}
     for line in text_of(table).split("\nFAMILY(", 1)[1].join(["FAMILY(", ""]).split("#undef")[0].split("\n"):
         kind = line.split("(")[0]

@@ -1,5 +1,6 @@
-// test_covering.c: the covering arrays of verification/sets/pairs.h: every pair that may meet is in a row, and a row that is missed is
-// noticed; what may not meet is little; every row is a case with one name. Needs no device.
+// test_covering.c: the covering arrays of verification/sets/pairs.h: every pair that may meet is in
+// a row, and a row that is missed is noticed; what may not meet is little; every row is a case with
+// one name. Needs no device.
 #include "support/run_suite.h"
 
 #include <check.h>
@@ -35,7 +36,8 @@ START_TEST(every_pair_is_there) {
 }
 END_TEST
 
-// Without all rows that have a pair it is missing; without the last of the fewest first rows that have all, too.
+// Without all rows that have a pair it is missing; without the last of the fewest first rows that
+// have all, too.
 START_TEST(missed_rows_are_noticed) {
     make(_i);
     struct pairs some = array;
@@ -67,7 +69,8 @@ START_TEST(missed_rows_are_noticed) {
 }
 END_TEST
 
-// Of all pairs of values that the family has, the rules keep few apart, so that they cannot grow unseen.
+// Of all pairs of values that the family has, the rules keep few apart, so that they cannot grow
+// unseen.
 START_TEST(little_is_kept_apart) {
     int all = 0;
     const struct pairs_options *o = pairs_options_of(_i);
@@ -81,7 +84,8 @@ START_TEST(little_is_kept_apart) {
 }
 END_TEST
 
-// The options whose pairs tests/cases/masks.txt holds with every kernel are values here, where they meet all others.
+// The options whose pairs tests/cases/masks.txt holds with every kernel are values here, where they
+// meet all others.
 START_TEST(options_of_masks_are_values) {
     static const char *const tokens[] = {"causal",     "causal-topleft", "causal-offsets", "window5:3",
                                          "kvlen",      "qlen",           "maskbhqk",       "biasqk",
@@ -114,9 +118,10 @@ START_TEST(rows_are_cases) {
 }
 END_TEST
 
-// What the tokens and words of the newer options do to a case, and that each value is in some: pages, a past of as many rows in all
-// items and in each its own, one that items share and that is read once, rows that the call appends, there, too, latents, sinks and
-// lengths on the device, packed sequences with any of them, dropout, positions.
+// What the tokens and words of the newer options do to a case, and that each value is in some:
+// pages, a past of as many rows in all items and in each its own, one that items share and that is
+// read once, rows that the call appends, there, too, latents, sinks and lengths on the device,
+// packed sequences with any of them, dropout, positions.
 enum {
     PAGES,
     PAST,

@@ -1,5 +1,6 @@
-// test_gradients.c: the reference of gradients against differences of the reference of attention, of L = sum dout out + sum dlse lse,
-// in each number that has a gradient and with every option; and that its sampled rows and keys are the whole's. Needs no device.
+// test_gradients.c: the reference of gradients against differences of the reference of attention,
+// of L = sum dout out + sum dlse lse, in each number that has a gradient and with every option; and
+// that its sampled rows and keys are the whole's. Needs no device.
 #include "support/run_suite.h"
 
 #include <check.h>

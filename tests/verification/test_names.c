@@ -1,6 +1,6 @@
-// test_names.c: the names of cases (verification/case/case.h): what is printed is read again as the same case, for the hard
-// list, for the bench's standing names and for a random sample; what is not a name is refused with one line. Leaves
-// out running them (test_case.c). Needs no device.
+// test_names.c: the names of cases (verification/case/case.h): what is printed is read again as the
+// same case, for the hard list, for the bench's standing names and for a random sample; what is not
+// a name is refused with one line. Leaves out running them (test_case.c). Needs no device.
 #include "support/run_suite.h"
 
 #include <check.h>
@@ -123,7 +123,8 @@ START_TEST(random_names) {
 }
 END_TEST
 
-// A token that is read and dropped would round-trip as well as one that is kept, were it not printed from the case.
+// A token that is read and dropped would round-trip as well as one that is kept, were it not
+// printed from the case.
 START_TEST(every_token_changes_the_case) {
     for (int n = 0; n < TOKENS; n++) {
         struct test_case with, without;
@@ -254,7 +255,8 @@ START_TEST(refused_gradients) {
 }
 END_TEST
 
-// --device: a number, a kind, a whole name before a part of one; a part that devices of two names have means none.
+// --device: a number, a kind, a whole name before a part of one; a part that devices of two names
+// have means none.
 START_TEST(names_of_devices) {
     static clattn_capabilities all[5];
     static const struct {

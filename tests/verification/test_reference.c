@@ -1,5 +1,6 @@
-// test_reference.c: the reference of sampled rows, which large cases are judged by, is the whole reference at those
-// rows, with every option; and a judgement finds one wrong element. Needs no device.
+// test_reference.c: the reference of sampled rows, which large cases are judged by, is the whole
+// reference at those rows, with every option; and a judgement finds one wrong element. Needs no
+// device.
 #include "support/run_suite.h"
 
 #include <check.h>
@@ -86,8 +87,8 @@ static bool agrees_as_stored(const struct case_data *right, const struct case_da
     return good;
 }
 
-// Right results hold in every case; a kernel that leaves out the last term of each product, or rounds k to bfloat16 on
-// the way to weights of float16 or float32, is found in every one.
+// Right results hold in every case; a kernel that leaves out the last term of each product, or
+// rounds k to bfloat16 on the way to weights of float16 or float32, is found in every one.
 START_TEST(turned_and_rounded) {
     struct random r = {35};
     for (int n = 0; n < 120; n++) {
@@ -133,7 +134,8 @@ START_TEST(one_wrong_element_is_found) {
 }
 END_TEST
 
-// Of float16 below 2^-14 the nearest that can be stored is right, and what is two steps off is not; 0 stays 0.
+// Of float16 below 2^-14 the nearest that can be stored is right, and what is two steps off is not;
+// 0 stays 0.
 START_TEST(steps_of_storage_are_right) {
     enum { COUNT = 64 };
     double ref[COUNT], got[COUNT];
@@ -157,8 +159,8 @@ static int64_t nans(const double *x, int64_t count) {
     return n;
 }
 
-// What nobody sees is NaN and all the rest is not: keys past a length or behind causality, rows past theirs, the bias of
-// hidden pairs; and no result has one.
+// What nobody sees is NaN and all the rest is not: keys past a length or behind causality, rows
+// past theirs, the bias of hidden pairs; and no result has one.
 START_TEST(unseen_is_nan) {
     const char *name =
         "attend-f32-b2-h4-hkv2-n9-nkv33-d4-causal-topleft-lse-biasbhqk-qlen9:5-kvlen7:33-unseennan";
@@ -166,7 +168,8 @@ START_TEST(unseen_is_nan) {
     char why[256] = "";
     ck_assert_msg(case_parse(name, &test, why), "%s", why);
     struct case_data *data = case_make(&test);
-    // Of 33 keys the first item's rows see 7, the second's five rows 5; in the second four rows are past the length.
+    // Of 33 keys the first item's rows see 7, the second's five rows 5; in the second four rows are
+    // past the length.
     ck_assert_int_eq(nans(data->k, 2 * 2 * 33 * 4), (26 + 28) * 2 * 4);
     ck_assert_int_eq(nans(data->v, 2 * 2 * 33 * 4), (26 + 28) * 2 * 4);
     ck_assert_int_eq(nans(data->q, 2 * 4 * 9 * 4), 4 * 4 * 4);
