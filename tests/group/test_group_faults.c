@@ -1,5 +1,5 @@
 // test_group_faults.c: every OpenCL call under a group's call fails once (through the layer,
-// cl_layer.h). The other device takes over the work, once, and the report says so. If all members
+// cl_layer.h). The other device does the work instead, once, and the report says so. If all members
 // fail, the call returns an error, and the caller's memory is unchanged.
 #include <stdio.h>
 #include <stdlib.h>

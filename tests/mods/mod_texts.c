@@ -26,7 +26,7 @@ static void put(struct writer *w, const char *text) {
 }
 
 // Replaces $i, $u, $f and $b of a form by expressions of one level less, and $s by the square of an
-// expression. $m and $n become a buffer element: an integer, or a float.
+// expression. $m and $n become an integer or float element of a buffer.
 static void expand(struct writer *w, const char *form, int depth);
 
 static void put_buffer(struct writer *w, bool of_floats, int depth) {

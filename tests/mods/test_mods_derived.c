@@ -87,7 +87,7 @@ START_TEST(as_written) {
 }
 END_TEST
 
-// At a kink the derivative is one of the two one-sided values. A branch that is not taken
+// At a kink the derivative is one of the two one-sided values. A branch that is not evaluated
 // contributes 0, even if it is infinite.
 START_TEST(at_kinks) {
     static const struct {

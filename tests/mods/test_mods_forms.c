@@ -1,6 +1,6 @@
-// test_mods_forms.c: vector forms of the caller's expressions, without a device: which texts have
-// one, the reasons why others do not, all predefined texts have one, and no text crashes the
-// translator. Results of vector forms are in test_mods_vectors.c. Uses the translator, from the
+// test_mods_forms.c: vector forms of the caller's expressions, without a device. Checks which texts
+// have one and the reasons why others do not. All predefined texts have one, and no text crashes
+// the translator. Results of vector forms are in test_mods_vectors.c. Uses the translator, from the
 // static library.
 #include "verification/reference/random.h"
 

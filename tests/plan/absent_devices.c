@@ -27,10 +27,9 @@
          .max_work_group = 1024, .max_work_item = {1024, 1024, 64}, .local_memory_bytes = KIB(48),           \
          .max_argument_bytes = 4352
 
-// AMD under ROCm, all devices. Work-groups of 256, although the hardware supports 1024, and items
-// 1024 x 1024 x 1024 (github.com/ROCm/ROCR-Runtime/issues/180). 64 KiB of local memory, native
-// vectors of one float, cl_khr_fp16. cl_khr_subgroups without shuffles and 1024 bytes of arguments
-// are assumed.
+// AMD under ROCm, all devices. Work-groups of 256, although the hardware supports 1024
+// (github.com/ROCm/ROCR-Runtime/issues/180). 64 KiB of local memory, native vectors of one float,
+// cl_khr_fp16. cl_khr_subgroups without shuffles and 1024 bytes of arguments are assumed.
 #define AMD                                                                                                  \
     COMMON, .vendor = "Advanced Micro Devices, Inc.", .version = "OpenCL 2.0", .is_gpu = true,               \
             .address_bits = 64, .out_of_order = true, .half_arithmetic = true, .double_arithmetic = true,    \
