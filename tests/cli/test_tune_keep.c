@@ -1,5 +1,5 @@
-// What `clattn tune` reports and stores for a tuned row. Synthetic timings, also of a noisy
-// machine, replace the benchmark. Pure C.
+// Reports and stored rows of `clattn tune`. Synthetic timings, also of a noisy machine, replace the
+// benchmark. Pure C.
 #include "support/run_suite.h"
 #include "support/temporary_folder.h"
 

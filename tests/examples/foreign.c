@@ -1,8 +1,10 @@
-/* foreign.c: clattn as a guest of an application that has OpenCL already: its own cl_context and its own out-of-order queue. Events
- * tie clattn's command between the application's, and nothing waits but the last line. The log goes where the
- * application's goes. clattn calls the OpenCL that the application is linked with; one that loads it in another way hands
- * its functions over before (clattn_opencl_load).
- *     cc foreign.c $(pkg-config --cflags --libs clattn OpenCL) -lm */
+/* foreign.c: clattn inside an application that already uses OpenCL, with its own cl_context and its
+ * own out-of-order queue. Events order clattn's command between the application's commands, and
+ * only the last line waits. Log lines go to the application's log. clattn calls the OpenCL library
+ * that the application is linked with. An application that loads OpenCL in another way passes its
+ * functions first (clattn_opencl_load).
+ *
+ *   cc foreign.c $(pkg-config --cflags --libs clattn OpenCL) -lm */
 #include <clattn/clattn.h>
 #include <math.h>
 #include <stdio.h>
@@ -25,7 +27,8 @@ int main(void) {
     cl_context context = clCreateContext(NULL, 1, &device, NULL, NULL, &code);
     cl_command_queue queue =
         clCreateCommandQueue(context, device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &code);
-    if (code != CL_SUCCESS) queue = clCreateCommandQueue(context, device, 0, &code); /* it has none */
+    /* no out-of-order queues */
+    if (code != CL_SUCCESS) queue = clCreateCommandQueue(context, device, 0, &code);
     if (code != CL_SUCCESS) return 1;
 
     clattn_context *clattn;
@@ -40,11 +43,12 @@ int main(void) {
     cl_event written, attended, read;
     clEnqueueWriteBuffer(queue, in, CL_FALSE, 0, sizeof x, x, 0, NULL, &written);
     const clattn_tensor tensor = clattn_tensor_bhsd(in, CLATTN_TYPE_F32, 1, HEADS, ROWS, SIZE);
-    const clattn_attention_params call = {
-        .q = tensor,
-        .kv = {.k = tensor, .v = tensor},
-        .out = clattn_tensor_bhsd(out, CLATTN_TYPE_F32, 1, HEADS, ROWS, SIZE),
-        .score = {.window = true, .window_left = 0, .window_right = 0}}; /* each row sees itself: out = x */
+    const clattn_attention_params call = {.q = tensor,
+                                          .kv = {.k = tensor, .v = tensor},
+                                          .out =
+                                              clattn_tensor_bhsd(out, CLATTN_TYPE_F32, 1, HEADS, ROWS, SIZE),
+                                          /* each row sees itself: out = x */
+                                          .score = {.window = true, .window_left = 0, .window_right = 0}};
     if (clattn_attention_enqueue(clattn, queue, &call, 1, &written, &attended) != CLATTN_OK) return 1;
     clEnqueueReadBuffer(queue, out, CL_FALSE, 0, sizeof y, y, 1, &attended, &read);
     clWaitForEvents(1, &read);
@@ -55,7 +59,8 @@ int main(void) {
     clReleaseEvent(written), clReleaseEvent(attended), clReleaseEvent(read);
     clReleaseMemObject(in), clReleaseMemObject(out);
     clFinish(queue);
-    clattn_context_destroy(clattn); /* before the cl_context that it holds, and after its commands */
+    /* before the cl_context that clattn retains, and after the commands */
+    clattn_context_destroy(clattn);
     clReleaseCommandQueue(queue), clReleaseContext(context);
     return most < 1e-6 ? 0 : 1;
 }

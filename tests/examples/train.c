@@ -1,7 +1,9 @@
-/* train.c: a layer learns to copy: each row shows a token and its place, one number each, and the layer must say the token of the row
- * before it. Attention has to find that row by its place. Plain gradient descent, on any OpenCL device: one call forward, one call for
- * all gradients, and the weights move on the host.
- *     cc train.c $(pkg-config --cflags --libs clattn OpenCL) -lm */
+/* train.c: a layer learns to copy. Each row encodes a token and its position as one-hot vectors,
+ * and the layer must output the token of the previous row. Attention must find that row by its
+ * position. Plain gradient descent, on any OpenCL device: one forward call, one call for all
+ * gradients, and the weights are updated on the host.
+ *
+ *   cc train.c $(pkg-config --cflags --libs clattn OpenCL) -lm */
 #include <clattn/clattn.h>
 #include <math.h>
 #include <stdint.h>
@@ -34,7 +36,7 @@ static double uniform(void) { /* SplitMix64, [0, 1) */
     return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
 }
 
-/* One weight matrix on the host, on the device, and its gradient. */
+/* A weight matrix on the host, on the device, and its gradient. */
 typedef struct matrix {
     float host[INNER * WIDTH], gradient[INNER * WIDTH];
     clattn_tensor view, d;
@@ -55,7 +57,7 @@ static void make_matrix(matrix *m, cl_context opencl, int rows, int columns) {
         m->host[n] = (float)(0.3 * sqrt(12.0 / 4) * (uniform() + uniform() + uniform() + uniform() - 2.0));
 }
 
-/* Rows, and the token before each; the first copies itself. */
+/* Rows, and the wanted token of each: that of the previous row. The first row copies itself. */
 static void make_batch(float *x, float *wanted) {
     memset(x, 0, sizeof(float) * BATCH * ROWS * WIDTH);
     memset(wanted, 0, sizeof(float) * BATCH * ROWS * TOKENS);
@@ -90,7 +92,8 @@ static clattn_status step(learner *l, double *loss) {
     if (status != CLATTN_OK) return status;
     clEnqueueReadBuffer(l->queue, l->layer.out.buffer, CL_TRUE, 0, sizeof l->out, l->out, 0, NULL, NULL);
     *loss = 0.0;
-    for (int n = 0; n < BATCH * ROWS * TOKENS; n++) { /* half the mean square; its derivative */
+    /* loss: half the mean square; and its derivative */
+    for (int n = 0; n < BATCH * ROWS * TOKENS; n++) {
         const double difference = (double)l->out[n] - (double)l->wanted[n];
         *loss += difference * difference / (2 * BATCH * ROWS);
         wrong[n] = (float)(difference / (BATCH * ROWS));
@@ -124,7 +127,7 @@ static clattn_status make_learner(learner *l, const clattn_device *device) {
                                                  .dwk = l->m[1].d,
                                                  .dwv = l->m[2].d,
                                                  .dwo = l->m[3].d};
-    int64_t kept = 0; /* what the forward call keeps, so that the gradients need not make it again */
+    int64_t kept = 0; /* size of the state that the forward call keeps for the gradients */
     clattn_status status = clattn_layer_kept(l->context, &l->backward, &kept);
     if (status == CLATTN_OK) l->backward.kept = tensor(opencl, 1, kept, 1, 1);
     return status;
@@ -153,7 +156,7 @@ int main(void) {
         if (n == 0) first = loss;
         if (n % 80 == 0 || n == STEPS - 1) printf("step %d: loss %.4f\n", n, loss);
     }
-    double most = 0.0; /* `out` holds what is wrong with the last batch, by its rows */
+    double most = 0.0; /* `out` has the errors of the last batch */
     for (int n = 0; n < BATCH * ROWS * TOKENS; n++) most = fmax(most, fabs((double)l.out[n]) * BATCH * ROWS);
     printf("train.c: the loss fell from %.4f to %.4f; largest difference of the last batch %.3f\n", first,
            loss, most);

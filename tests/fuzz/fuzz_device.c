@@ -155,7 +155,7 @@ static uint64_t first_kernels(void) {
     return text ? strtoull(text, NULL, 10) : 8;
 }
 
-/* Compiling takes seconds, so only now and then a new kernel is allowed. */
+/* Compiling is slow, so only now and then a new kernel is allowed. */
 bool fuzz_kernel_may_run(const void *signature, size_t bytes) {
     enum { MOST = 4096 };
     static uint64_t known[MOST], calls;

@@ -36,8 +36,8 @@ bool fuzz_answered(clattn_status status, bool built_of_text);
 /* Write the first bytes of a buffer. Does nothing for NULL and for invalid buffers. */
 void fuzz_write_buffer(cl_mem buffer, const void *bytes, size_t count);
 
-/* Returns true if the program with this signature was allowed before, or is now. Compiling takes
- * seconds, so only now and then a new program is allowed. */
+/* Returns true if the program with this signature was allowed before, or is now. Compiling is slow,
+ * so only now and then a new program is allowed. */
 bool fuzz_kernel_may_run(const void *signature, size_t bytes);
 
 /* The queue and events of a call. */

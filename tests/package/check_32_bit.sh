@@ -1,7 +1,8 @@
 #!/bin/sh
-# The library for 32-bit x86, without a warning: no size is cut by chance. A program that is linked
-# with it starts, asks for devices and gets an answer.
-#   check_32_bit.sh BUILD         makes BUILD/32_bit. Debian: gcc-multilib
+# The library for 32-bit x86, without a warning, so that no size is truncated by accident. A program
+# that is linked with it starts, lists devices and gets a status.
+#
+#   check_32_bit.sh BUILD         creates BUILD/32_bit. Debian: gcc-multilib
 set -eu
 build=$1/32_bit
 work=$(mktemp -d)
