@@ -2,7 +2,7 @@
  * norms, attention with its cache, the gated feed-forward network, logits and the choice of the
  * next token are clattn calls, one after another in one queue. The chosen token stays on the
  * device, where the next step reads it. The residual stream is float32, and everything else has the
- * type of the weights. Models: Llama, Mistral without windows, and SmolLM2, stored in one file as
+ * type of the weights. Supports Llama, Mistral without windows, and SmolLM2, stored in one file as
  * Hugging Face does.
  *
  *   cc llama.c $(pkg-config --cflags --libs clattn OpenCL) -lm; ./a.out FOLDER STEPS TOKEN...

@@ -1,7 +1,7 @@
 /* train.c: a layer learns to copy. Each row encodes a token and its position as one-hot vectors,
  * and the layer must output the token of the previous row. Attention must find that row by its
- * position. Plain gradient descent, on any OpenCL device: one forward call, one call for all
- * gradients, and the weights are updated on the host.
+ * position. Uses plain gradient descent, on any OpenCL device. One call runs forward, one call
+ * computes all gradients, and the host updates the weights.
  *
  *   cc train.c $(pkg-config --cflags --libs clattn OpenCL) -lm */
 #include <clattn/clattn.h>

@@ -33,8 +33,8 @@ build() {
     ninja -C $build clattn $(. tests/steps.sh && programs_of $build host)
 }
 
-# Verify each family with the vector widths that it has there, one type each, and the planner's
-# choice. --only forces kernels, so that a wrong choice of the planner hides none.
+# Verify each family with the vector widths that it has there, with one type each, and the planner's
+# choice. --only forces kernels, so that a wrong choice cannot hide one.
 verify() {
     $build/clattn verify --only "$1" --case "$2" || return 1
 }

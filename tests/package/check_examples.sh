@@ -2,7 +2,7 @@
 # The examples of tests/examples compile without a warning, as their first lines say, and run. Each
 # compares its own result. The Python examples are run by check_python.sh.
 #
-#   check_examples.sh BUILD [some]     some: the whole decoder only with float32 and bfloat16 weights
+#   check_examples.sh BUILD [some]     some: the whole decoder only with float32 and bf16 weights
 set -eu
 build=$(cd "$1" && pwd) some=${2:-}
 work=$(mktemp -d)

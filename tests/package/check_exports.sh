@@ -38,8 +38,8 @@ shown=$(nm -D --defined-only "$operators" | awk '{print $3}' | tr '\n' ' ')
 [ "$shown" = 'CreateEpFactories RegisterCustomOps ReleaseEpFactory ' ] || { echo "the library for ONNX Runtime exports: $shown"; exit 1; }
 found=$(nm -D --undefined-only "$operators" | awk '{print $2}' | sed 's/@.*//' | grep -xE "$banned" || true)
 [ -z "$found" ] || { echo "the library for ONNX Runtime calls: $found"; exit 1; }
-# Hardening by compiler and linker (meson.build): relocations are bound at start and then read-only,
-# no stack is executable, functions with arrays have stack guards, and copies check the size of
+# Hardening by compiler and linker (meson.build). Relocations are bound at start and then read-only,
+# and no stack is executable. Functions with arrays have stack guards, and copies check the size of
 # their target.
 sanitized=$(grep -c -e '-fsanitize' "$1/compile_commands.json" || true)
 for file in "$library" "$1/clattn" "$module" "$operators"; do

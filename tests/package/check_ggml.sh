@@ -30,9 +30,9 @@ if [ ! -d "$ggml/src" ] || { [ -z "${CLATTN_GGML:-}" ] && ! "$here/python/bin/py
     rm "$here"/llama_cpp_python-*.tar.gz
 fi
 
-# Build ggml, and the parts of llama.cpp that use it, as libraries. ggml's sources on PyPI lack a
-# file, because ggml is part of another project. llama.cpp is only needed as a library, and
-# unoptimised, because its own work on a small model is fast.
+# Build ggml, and llama.cpp's library, which uses it. The sources on PyPI lack a file of ggml,
+# because ggml is part of another project. llama.cpp is unoptimised, because its own work on a small
+# model is fast.
 llama=
 [ -n "${CLATTN_GGML:-}" ] || llama=${ggml%/ggml}
 cat >"$here/CMakeLists.txt" <<END

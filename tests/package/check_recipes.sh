@@ -1,8 +1,8 @@
 #!/bin/sh
 # Packaging recipes of the last commit, executed. Conan builds its package, and a program with it. A
-# Meson project uses its wrap. vcpkg's port runs under CMake with replacements for vcpkg's
-# functions. conda's recipe is rendered and read, and Ruby reads Homebrew's. conda-build, vcpkg and
-# brew are not run, because neither Debian nor PyPI has them.
+# Meson project uses its wrap. The port for vcpkg runs under CMake with replacements for vcpkg's
+# functions. The recipe for conda is rendered and read, and Ruby reads Homebrew's. Neither Debian
+# nor PyPI has conda-build, vcpkg and brew, so these are not run.
 #
 #   check_recipes.sh BUILD
 set -eu

@@ -54,8 +54,8 @@ for name in libOpenCL.so.1 libOpenCL.so; do echo "no library" >"$here/hidden/$na
 inside() { (cd "$here/empty" && env -i HOME="$here/home" PATH="$bare/bin" OCL_ICD_VENDORS="$here/empty/" "$@"); }
 without_loader() { inside LD_LIBRARY_PATH="$here/hidden" "$@"; }
 
-# told COMMAND SENTENCE: without OpenCL the program and the module print one sentence that begins
-# with SENTENCE.
+# Called with COMMAND SENTENCE: without OpenCL the program and the module print one sentence that
+# begins with SENTENCE.
 told() {
     for program in clattn "python -m clattn"; do
         # shellcheck disable=SC2086

@@ -1,8 +1,8 @@
 // ggml_host.c: the same ggml_flash_attn_ext on ggml's CPU backend and on clattn's, both loaded at
 // run time, compared with a double-precision reference.
 //
-//   ggml_host LIBGGML_CPU LIBGGML_CLATTN          one line per case; exit status 1 if one is wrong, or
-//                                                 is accepted or refused unexpectedly
+//   ggml_host LIBGGML_CPU LIBGGML_CLATTN          one line per case; exit status 1 if one is wrong,
+//                                                 or is accepted or refused unexpectedly
 //   ggml_host LIBGGML_CPU LIBGGML_CLATTN times    milliseconds of both, for decode and prefill
 #include <ggml-alloc.h>
 #include <ggml-backend.h>

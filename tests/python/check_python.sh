@@ -1,8 +1,11 @@
 #!/bin/sh
-# The Python module: its structs against a C compiler's, its keywords, help and errors, its calls
-# against numpy, its buffers, each function of the header, a decoder, and a layer that learns.   $1
-# build folder; $2 some: the decoder of float32 weights alone numpy comes from PyPI into the build
-# folder's own environment where Python has none.
+# The Python module: its structs compared with a C compiler's, its keywords, help and errors, its
+# calls compared with numpy, its buffers, each function of the header, a decoder, and a layer that
+# learns.
+#
+#   check_python.sh BUILD [some]     some: the decoder with float32 weights only
+#
+# If Python has no numpy, it is installed from PyPI into an environment in the build folder.
 set -eu
 build=$(cd "$1" && pwd)
 python=python3
