@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Layers of published models with their own heads and options, but a reduced width and random
-weights. numpy computes them in float64 from the fields of config.json, for comparison with `clattn
-layer --preset` and `--model`. Nothing here uses the program's own tables or reference.
+weights. For comparison with `clattn layer --preset` and `--model`, numpy computes them in float64
+from the fields of config.json. Nothing here uses the program's own tables or reference.
 
    check_presets.py BUILD
 """

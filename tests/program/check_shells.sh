@@ -1,7 +1,7 @@
 #!/bin/sh
-# Texts generated from the tables of options: help within 100 columns with an example, suggestions
-# for mistyped names, manual pages that groff formats without a warning, and completions in each
-# installed shell.
+# Texts generated from the tables of options. Help fits 100 columns and has an example, mistyped
+# names have suggestions, and groff formats the manual pages without a warning. Completions work in
+# each installed shell.
 #
 #   check_shells.sh BUILD
 set -u

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The steps of a newcomer: every command line of README and docs, and every example of --help, runs
+"""The steps of a newcomer. Every command line of README and docs, and every example of --help, runs
 as written, in a folder with files of the names that it uses. Slow commands run with shorter
 measurements, and with 1,024 rows instead of 4,096. Prints what was run.
 

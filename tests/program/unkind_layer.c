@@ -1,8 +1,8 @@
 // unkind_layer.c: for check_doctor.sh, a driver that crashes or hangs processes, or fails. It is an
 // OpenCL layer (OPENCL_LAYERS), controlled by variables:
 //
-//   UNKIND_DIES, UNKIND_HANGS   WORD: clBuildProgram of a source with WORD and a parenthesis crashes
-//                               or hangs
+//   UNKIND_DIES, UNKIND_HANGS   WORD: clBuildProgram of a source with WORD and a parenthesis
+//                               crashes or hangs
 //   UNKIND_REFUSES              WORD: such a build fails, and its log has an error
 //   UNKIND_LIES                 WORD: after such a build, clEnqueueReadBuffer returns wrong numbers
 //   UNKIND_SILENT               clGetDeviceInfo fails

@@ -1,7 +1,7 @@
 #!/bin/sh
-# The Python module: its structs compared with a C compiler's, its keywords, help and errors, its
-# calls compared with numpy, its buffers, each function of the header, a decoder, and a layer that
-# learns.
+# The Python module. Its structs are compared with a C compiler's, and its calls with numpy. Also
+# its keywords, help and errors, its buffers, each function of the header, a decoder, and a layer
+# that learns.
 #
 #   check_python.sh BUILD [some]     some: the decoder with float32 weights only
 #

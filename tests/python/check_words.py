@@ -1,4 +1,4 @@
-"""Keywords of the Python module: each one with each function that has it, help and signatures,
+"""Keywords of the Python module: each one with each function that has it. Also help and signatures,
 errors for words of other libraries, and objects that are copied or shared by threads.
 
    check_words.py BUILD
