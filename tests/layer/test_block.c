@@ -1,8 +1,8 @@
-// test_block.c: norms with residual and sum, activations and gates, embedding rows, argmax and
-// samples, against their formulas in double: types, layouts, widths with and without a tail,
-// results in the place of what is read, numbers that are not finite, sizes of 0; what has
-// work-groups also with those of a device that is no CPU, which the suite's own clGetDeviceInfo in
-// front of the loader's makes of PoCL's. Leaves out refusals (test_errors_block.c).
+// test_block.c: the operations of block.h compared with their formulas in double: norms,
+// activations and gates, embedding, argmax and samples. It covers types, layouts, widths with and
+// without a tail, results in place, numbers that are not finite, and sizes of 0. Operations with
+// work-groups also run as on a GPU: the suite's own clGetDeviceInfo replaces the loader's. Refusals
+// are in test_errors_block.c.
 #define _GNU_SOURCE
 #include "support/arrays.h"
 #include "support/harness.h"
@@ -21,8 +21,8 @@
 #define COUNT(list) ((int)(sizeof(list) / sizeof(list)[0]))
 enum { BATCH = 2, ROWS = 3, TABLE = 11, MOST_WIDTH = 531, MOST = BATCH * ROWS * MOST_WIDTH };
 
-// Types of x, of the residual or the table, of weights and of the result; the last is the stream of
-// a decoder.
+// Types of x, of the residual or the table, of weights and of the result. The last row is the
+// residual stream of a decoder.
 static const struct mix {
     clattn_type x, residual, weight, out;
 } mixes[] = {{CLATTN_TYPE_F32, CLATTN_TYPE_F32, CLATTN_TYPE_F32, CLATTN_TYPE_F32},
@@ -36,8 +36,8 @@ static void assert_ok(clattn_status status) {
     ck_assert_msg(status == CLATTN_OK, "%s: %s", clattn_status_name(status), harness_log_text());
 }
 
-// Each number is within `bound` and the rounding of its type of what was wanted; not finite where
-// that is not.
+// Each number is within `bound` and the rounding of its type, or is not finite if the expected
+// number is not.
 static void assert_near(const char *name, const array *got, const double *want, const double *bound) {
     const clattn_type type = got->memory.view.type;
     double *is = reference_alloc(guarded_count(&got->memory.view) + 1);
@@ -60,11 +60,11 @@ static void assert_intact(const char *name, const array *read) {
                   name);
 }
 
-// ------------------------------------------------------------------------------------------------ norm ---
+// ---------------------------------------------------------------------------------------- norm ---
 enum norm_place { APART, IN_X, IN_RESIDUAL };
 
 typedef struct norm_case {
-    clattn_norm_params params; // views are filled in
+    clattn_norm_params params; // the views are filled in later
     struct mix types;
     int width;
     enum layout layout;
@@ -91,7 +91,7 @@ static norm_case norm_case_of(int n) {
     return c;
 }
 
-// One row: what is wanted of h, and how far single precision may be from it.
+// One row: the expected result of h, and the allowed error of single precision.
 static void norm_row(const norm_case *c, const double *h, const double *weight, const double *bias,
                      double *want, double *bound) {
     double mean = 0, squares = 0, largest = 0;
@@ -134,8 +134,8 @@ static norm_arrays norm_bind(norm_case *c, struct random *random) {
     return a;
 }
 
-// h is rounded to x's type where it is stored; a float32 sum of two 16-bit numbers may be half an
-// ulp off before that.
+// h is rounded to x's type when it is stored. Before that, a float32 sum of two 16-bit numbers may
+// be half an ulp off.
 static void norm_run(norm_case *c) {
     struct random random = {(uint64_t)c->width + 1};
     norm_arrays a = norm_bind(c, &random);
@@ -175,7 +175,7 @@ START_TEST(norms) {
 }
 END_TEST
 
-// A NaN, an infinity or a row of zeros is its row's alone.
+// A NaN, an infinity or a row of zeros affects only its own row.
 START_TEST(rows_are_apart) {
     enum { WIDTH = 20 };
     struct random random = {5};
@@ -192,8 +192,8 @@ START_TEST(rows_are_apart) {
         assert_ok(clattn_norm_enqueue(on, harness()->queue, &c.params, 0, NULL, NULL));
         for (int n = 0; n < 4; n++)
             norm_row(&c, x + n * WIDTH, NULL, NULL, want + n * WIDTH, bound + n * WIDTH);
-        // fmax drops a NaN; an infinity over itself is NaN, and all else of its row 0, or NaN with
-        // its mean.
+        // fmax ignores a NaN. An infinity divided by itself is NaN, and all other numbers of its
+        // row are 0, or NaN with its mean.
         for (int d = 0; d < WIDTH; d++) {
             bound[2 * WIDTH + d] = 0;
             if (kind == 0) want[2 * WIDTH + d] = d == 17 ? (double)NAN : 0;
@@ -204,9 +204,9 @@ START_TEST(rows_are_apart) {
 }
 END_TEST
 
-// ------------------------------------------------------------------------------------------ activation ---
-// By how many roundings the argument of the exponential function is off where it is not x itself,
-// which moves the result by as many.
+// ---------------------------------------------------------------------------------- activation ---
+// The number of roundings of the argument of the exponential function, if the argument is not x
+// itself. The error of the result grows with it.
 static double argument_error(double x, clattn_activation how) {
     const double a = fmin(fabs(x), 10);
     return how == CLATTN_ACTIVATION_GELU         ? 2 * a * a
@@ -215,7 +215,7 @@ static double argument_error(double x, clattn_activation how) {
                                                  : 0;
 }
 
-// The first numbers of a row are hard ones.
+// The first numbers of a row are difficult ones.
 static const double hard[] = {0,
                               -0.0,
                               1,
@@ -282,7 +282,7 @@ START_TEST(activations) {
 }
 END_TEST
 
-// The two halves of one projection's rows, the result over the first.
+// The two halves of the rows of one projection; the result replaces the first half.
 START_TEST(halves_of_one_projection) {
     enum { WIDTH = 40 };
     struct random random = {8};
@@ -303,7 +303,7 @@ START_TEST(halves_of_one_projection) {
 }
 END_TEST
 
-// -------------------------------------------------------------------------------- embedding and argmax ---
+// ------------------------------------------------------------------------ embedding and argmax ---
 START_TEST(embeddings) {
     for (int n = 0; n < 51; n++) {
         if (!harness_takes(n)) continue;
@@ -354,9 +354,9 @@ START_TEST(greatest) {
         guarded_release(&x.memory);
         for (int i = 0; i < width; i++) {
             double *at = x.values + i;
-            if (n % 2) at[0] = floor(at[0]); // many are the greatest
+            if (n % 2) at[0] = floor(at[0]); // many numbers are the maximum
             at[width] = -(double)INFINITY;
-            if (i >= width / 2) at[2 * width] = (double)NAN; // so that a lane meets several
+            if (i >= width / 2) at[2 * width] = (double)NAN; // so that one lane has several
             if (i == width / 3) at[3 * width] = (double)INFINITY;
             at[4 * width] = i == width - 1 ? 9 : at[4 * width];
         }
@@ -375,8 +375,8 @@ START_TEST(greatest) {
 }
 END_TEST
 
-// ---------------------------------------------------------------------------------------------- sample ---
-// The number by which a place is chosen, as block.h tells.
+// -------------------------------------------------------------------------------------- sample ---
+// The random number that chooses a place, by the definition in block.h.
 static double drawn_by(const clattn_sample_params *p, double x, int b, int n, int v) {
     const uint32_t key[2] = {(uint32_t)p->seed, (uint32_t)(p->seed >> 32)},
                    counter[4] = {(uint32_t)v / 4, (uint32_t)n, UINT32_MAX, (uint32_t)b};
@@ -390,8 +390,8 @@ static int falling(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-// The least number that is left of a row, by sorting it, and one that would be left were
-// probabilities a little larger.
+// The least number of a row that remains a candidate, by sorting, and the least that would remain
+// if probabilities were slightly larger.
 static double least_left(const clattn_sample_params *p, const double *row, int width, double slack) {
     double sorted[MOST_WIDTH], weight[MOST_WIDTH], all = 0, sum = 0, least = -(double)INFINITY;
     int count = width;
@@ -456,8 +456,8 @@ START_TEST(samples) {
 }
 END_TEST
 
-// Probabilities: what many rows of the same logits draw. Chi-squared of 7 degrees of freedom is
-// above 29.9 once in 10,000 times.
+// Probabilities: the distribution of many rows with the same logits. Chi-squared with 7 degrees of
+// freedom exceeds 29.9 once in 10,000 times.
 START_TEST(samples_by_probability) {
     enum { DRAWS = 4000, PLACES = 8 };
     static const double logits[PLACES] = {0.5, -1, 2, 0, 1, -3, 1.5, -0.25};
@@ -482,7 +482,7 @@ START_TEST(samples_by_probability) {
 }
 END_TEST
 
-// The first NaN, an infinity, and rows in which all is -inf.
+// The first NaN, an infinity, and rows that contain only -inf.
 START_TEST(samples_of_no_numbers) {
     enum { WIDTH = 37 };
     const struct guarded_shape shape = {CLATTN_TYPE_F32, 3, {1, 4, WIDTH}, LAYOUT_PADDED},
@@ -505,7 +505,7 @@ START_TEST(samples_of_no_numbers) {
 }
 END_TEST
 
-// Nothing is to be done, and nothing is asked of buffers.
+// Nothing to do: no buffer is needed.
 START_TEST(sizes_of_zero) {
     const int64_t rows[] = {2, 0, 8}, ids[] = {2, 0}, table[] = {0, 8};
     const clattn_tensor x = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 3, rows),

@@ -1,7 +1,7 @@
-// test_epilogue.c: what follows a projection before it is stored: an activation, a gate, a
-// residual, against the formula in double; by the kernels of every device and by CLBlast, of few
-// rows and of many, in all types and layouts, the residual apart, in place and absent; and who does
-// it in the same launch. Leaves out refusals (test_errors_linear.c).
+// test_epilogue.c: the last steps of a projection before the store: an activation, a gate and a
+// residual, compared with the formula in double. By the kernels of every device and by CLBlast,
+// with few and many rows, in all types and layouts. The residual is separate, in place, or absent.
+// Also whether the steps are in the same launch. Refusals are in test_errors_linear.c.
 #include "support/arrays.h"
 #include "support/harness.h"
 
@@ -23,7 +23,7 @@ static const clattn_type kinds[][2] = {
     {CLATTN_TYPE_F32, CLATTN_TYPE_BF16}, {CLATTN_TYPE_BF16, CLATTN_TYPE_F32}};
 static const int rows_of[] = {1, 3, 2, 9, 45};
 
-static int packs; // matrices that were packed
+static int packs; // packed matrices
 
 static array given(struct random *r, clattn_type type, int rank, const int64_t *shape, enum layout layout,
                    double most, bool written) {
@@ -46,13 +46,13 @@ static double *project(const array *x, const array *w, const array *b, int64_t r
     return y;
 }
 
-// Sums of 64 products, of about 1, in float32, and the rounding of what is stored.
+// Sums of 64 products of about 1 in float32, and the rounding of the stored type.
 static double bound_of(double gate, double up, double want, clattn_type type) {
     return 4e-6 * (1 + fabs(gate)) * (1 + fabs(gate)) * (1 + fabs(up)) +
            1.01 * storage_roundoff(type) * fabs(want);
 }
 
-// Where the device gains by it, the matrix once more.
+// If the device gains from it, also a packed copy of the matrix.
 static cl_mem pack(clattn_context *c, const array *w, clattn_packed *packed) {
     clattn_pack_params p = {.w = w->memory.view, .precision = CLATTN_PRECISION_SPLIT};
     size_t bytes = 0;

@@ -1,6 +1,6 @@
-// test_linear.c: one projection on random numbers: rows, odd sizes, storage types, bias, views,
-// both who can compute it; and how the call meets its queue: plan, workspace, prepare, wait lists,
-// sizes of zero. Leaves out refusals (test_errors_linear.c). Cases: tests/cases/linear.txt.
+// test_linear.c: one projection on random numbers: rows, odd sizes, storage types, bias and views,
+// by native kernels and by CLBlast. Also plan, workspace, prepare, wait lists, sizes of zero.
+// Refusals are in test_errors_linear.c. Cases: tests/cases/linear.txt.
 #include "support/harness.h"
 #include "support/case_list.h"
 
@@ -11,8 +11,8 @@
 static const struct test_case ordinary = {
     .op = CASE_LINEAR, .name = "ordinary", .batch = 2, .n_q = 9, .width = 67, .head_dim = 45, .biases = 1};
 
-// One batch item, one row of x and one row of w that repeat by strides of 0 give the same as copies
-// of them.
+// One batch item, one row of x and one row of w that repeat by strides of 0 have the results of
+// copies.
 START_TEST(repeated_inputs) {
     for (int n = 0; n < 6; n++) {
         struct test_case test = ordinary;
@@ -44,7 +44,7 @@ START_TEST(repeated_inputs) {
 }
 END_TEST
 
-// A row of NaN in x is a row of NaN in out, and no other row has one; whoever multiplies.
+// A row of NaN in x makes only its own row of out NaN, in every kernel.
 START_TEST(nan_stays_in_its_row) {
     for (int n = 0; n < CLATTN_PROJECTION_COUNT; n++) {
         struct test_case test = ordinary;
@@ -64,9 +64,8 @@ START_TEST(nan_stays_in_its_row) {
 }
 END_TEST
 
-// Rows that are hard to make integers of, where the products are integers, or terms: a huge number
-// beside others, numbers near the least that there are, blocks and rows of zeros, NaN and
-// infinities.
+// Rows that are difficult as integers or as terms: a huge number beside others, numbers near the
+// smallest, blocks and rows of zeros, NaN and infinities.
 enum hard { HARD_HUGE, HARD_TINY, HARD_ZEROS, HARD_NAN, HARD_INFINITE, HARD_COUNT };
 static void make_hard(enum hard what, int64_t rows, int64_t width, double *x) {
     for (int64_t i = 0; i < rows * width && what == HARD_TINY; i++) x[i] *= 0x1p-115;
@@ -78,11 +77,10 @@ static void make_hard(enum hard what, int64_t rows, int64_t width, double *x) {
     if (what == HARD_INFINITE) x[at] = (double)-INFINITY;
 }
 
-// Element m of row r, by its definition; and how far from it integers may be
-// (linear_few_lanes_integers.clh; those of many rows are no farther): of each number of a block
-// half a step, which is at most the largest / 4161536, or / 32512 of x of 16 bits, and 2^-121.
-// Beside that, as of floats, each of K products and sums rounds once, and so do a block's scale and
-// the result.
+// Element m of row r by its definition, and the allowed error of integers
+// (linear_few_lanes_integers.clh). Each number of a block has an error of half a step: at most the
+// largest / 4161536, or / 32512 with 16-bit x, and 2^-121. Each of K products and sums also rounds
+// once, as do a block's scale and the result.
 static double hard_element(const struct case_data *data, int64_t r, int64_t m, double *bound) {
     const struct test_case *t = &data->test;
     const bool f32 = t->q_type == CLATTN_TYPE_F32;
@@ -96,21 +94,21 @@ static double hard_element(const struct case_data *data, int64_t r, int64_t m, d
         }
         steps += (most / (f32 ? 4161536.0 : 32512.0) + 0x1p-121) * weights;
     }
-    // Of q4_1, and with zero points, a number is the sum of two: what they are before counts.
+    // A number of q4_1, or one with a zero point, is the sum of two numbers, whose size counts.
     const double offsets = t->matrix_type == CLATTN_TYPE_Q4_1 || t->zeros ? 32 : 1;
     *bound = steps * offsets + (double)(t->width + 8) * 0x1p-24 * sizes * offsets +
              (f32 ? 0x1p-24 : 0x1p-8) * fabs(y) + 0x1p-130;
     return y;
 }
 
-// Of the suite's rows the one for this kernel.
+// Returns the one of the suite's tuned rows that belongs to this kernel.
 static bool row_asks_for_integers(const char *kernel) {
     const char *rows = getenv("CLATTN_TEST_ROWS"), *row = rows ? strstr(rows, kernel) : NULL,
                *asks = row ? strstr(row, "DOT_I8") : NULL;
     return asks && asks < row + strcspn(row, "|\n");
 }
 
-// What the call has written.
+// The result of the call.
 static struct case_result projected(const struct case_arrays *a) {
     ck_assert(clattn_linear_enqueue(harness()->context, harness()->queue, &a->linear, 0, NULL, NULL) ==
               CLATTN_OK);
@@ -146,7 +144,7 @@ static void hard_rows(enum hard what, clattn_type x, clattn_type w, int64_t rows
     for (int64_t n = 0; n < rows * test.head_dim; n++) {
         double bound;
         const double y = hard_element(data, n / test.head_dim, n % test.head_dim, &bound), is = got.out[n];
-        // Of q4_1 the two parts of a number may be infinities of both signs.
+        // The two parts of a number of q4_1 may be infinities of both signs.
         const bool good = isnan(y)                            ? isnan(is)
                           : isinf(y) && w == CLATTN_TYPE_Q4_1 ? !isfinite(is)
                           : isinf(y)                          ? is == y
@@ -160,24 +158,25 @@ static void hard_rows(enum hard what, clattn_type x, clattn_type w, int64_t rows
     case_free(data);
 }
 
-// Widths of parts of a vector, of whole ones, and of more than the integers that are kept at once.
+// Widths of parts of a vector, of whole vectors, and of more than the integers that are kept at
+// once.
 START_TEST(hard_blocks) {
     static const clattn_type of_x[] = {CLATTN_TYPE_F32, CLATTN_TYPE_BF16},
                              of_w[] = {CLATTN_TYPE_Q8_0, CLATTN_TYPE_Q4_0, CLATTN_TYPE_Q4_1, CLATTN_TYPE_U4};
     static const int64_t widths[] = {32, 96, 128, 576, 2112}, rows[] = {1, 2, 40, 3, 5, 131};
     for (int n = 0; n < HARD_COUNT * 2 * 4 * 5; n++) {
         const int x = n / HARD_COUNT % 2, w = n / HARD_COUNT / 2 % 4, r = (n + n / 5) % 6;
-        // Each row count, type of x and type of W is a kernel; a share of the suite takes a third
-        // of them, all row counts among these.
+        // Each row count, type of x and type of W is a kernel. A shortened run has a third of them,
+        // with all row counts.
         if (harness_every() > 1 && (x + w + r) % 3 != 0) continue;
         hard_rows((enum hard)(n % HARD_COUNT), of_x[x], of_w[w], rows[r], widths[n / HARD_COUNT / 8]);
     }
 }
 END_TEST
 
-// What terms do not hold, in x or in W, is multiplied as floats are: each row of the result, or of
-// W each column, has the error of float32, or of the result's bfloat16, also beside others that
-// terms hold. An engine may take terms and products below 2^-126 as 0.
+// Numbers in x or W that terms cannot hold are multiplied as floats. Each row of the result (or
+// column, for W) must have the error of float32, or of a bfloat16 result, also beside others that
+// terms hold. An engine may treat terms and products below 2^-126 as 0.
 static void check_terms(enum hard what, clattn_type x, clattn_type w, bool of_w) {
     struct case_arrays arrays;
     const struct test_case test = {.op = CASE_LINEAR,
@@ -223,14 +222,13 @@ static void check_terms(enum hard what, clattn_type x, clattn_type w, bool of_w)
 START_TEST(hard_terms) {
     static const clattn_type types[] = {CLATTN_TYPE_F32, CLATTN_TYPE_BF16};
     for (int n = 0; n < HARD_COUNT * 2 * 3; n++)
-        if (harness_every() <= 1 || n / HARD_COUNT < 2) // a share of the suite: of float32 alone
+        if (harness_every() <= 1 || n / HARD_COUNT < 2) // a shortened run has only float32
             check_terms((enum hard)(n % HARD_COUNT), types[n / HARD_COUNT / 2 == 1],
                         types[n / HARD_COUNT / 2 == 2], n / HARD_COUNT % 2);
 }
 END_TEST
 
-// A scale of W that is infinite: times the block's zeros it is NaN, in one column, whoever
-// multiplies.
+// An infinite scale of W times the block's zeros is NaN, in one column, in every kernel.
 START_TEST(infinite_scale) {
     static const clattn_type of_w[] = {CLATTN_TYPE_Q8_0, CLATTN_TYPE_Q4_0, CLATTN_TYPE_Q4_1};
     for (int n = 0; n < 3; n++) {
@@ -244,7 +242,7 @@ START_TEST(infinite_scale) {
                                        .matrix_type = of_w[n],
                                        .projection = CLATTN_PROJECTION_NATIVE};
         struct case_data *data = case_make(&test);
-        data->matrix[LAYER_Q][11 * test.width + 5] = 1e9; // whose block's scale is no float16
+        data->matrix[LAYER_Q][11 * test.width + 5] = 1e9; // the scale of its block is no float16
         case_bind(data, harness_place(), &arrays);
         struct case_result got = projected(&arrays);
         for (int64_t i = 0; i < test.n_q * test.head_dim; i++)
@@ -272,8 +270,7 @@ static struct test_case scaled(clattn_type type, int64_t width, int64_t group, b
                               .projection = CLATTN_PROJECTION_NATIVE};
 }
 
-// Scales of 0, NaN and infinity are those of their rows of W alone: the others are what they should
-// be.
+// Scales of 0, NaN and infinity affect only their own rows of W.
 START_TEST(hostile_scales) {
     for (int n = 0; n < 8; n++) {
         const struct test_case kinds[] = {
@@ -284,7 +281,7 @@ START_TEST(hostile_scales) {
         test.n_q = n < 4 ? 1 : 40;
         struct case_data *data = case_make(&test);
         double *w = data->matrix[LAYER_Q];
-        w[11 * test.width + 5] = 1e9; // whose scale is no float16
+        w[11 * test.width + 5] = 1e9; // its scale is no float16
         w[3 * test.width + 7] = (double)NAN;
         for (int64_t k = 0; k < test.width; k++) w[7 * test.width + k] = 0;
         case_bind(data, harness_place(), &arrays);
@@ -310,9 +307,9 @@ START_TEST(hostile_scales) {
 }
 END_TEST
 
-// Numbers above 0 times an infinite scale are infinity, also where a row ends within a vector, and
-// no NaN of what lies behind it. Times a scale with which a sum of integers would leave float32
-// they are what they should be.
+// Numbers above 0 times an infinite scale are infinity, also at the end of a row inside a vector;
+// no NaN comes from the numbers behind the row. With a scale for which integer sums would leave
+// float32, results must be right.
 START_TEST(infinity_at_a_tail) {
     for (int n = 0; n < 6; n++) {
         struct test_case test = scaled(CLATTN_TYPE_I4, n / 2 ? 160 : 66, 1, false, n % 2 ? 40 : 1);
@@ -347,7 +344,7 @@ START_TEST(infinity_at_a_tail) {
 }
 END_TEST
 
-// Where `projection` is AUTO either may be the choice, and the kernel must be its own.
+// If `projection` is AUTO, both libraries may be chosen; the kernel must belong to the chosen one.
 static void expect_choice(const struct test_case *test, clattn_projection projection, const char *kernel) {
     struct case_arrays arrays;
     clattn_linear_choice choice = {0};
@@ -373,7 +370,7 @@ static void expect_choice(const struct test_case *test, clattn_projection projec
     case_free(data);
 }
 
-// What many rows take: the kernel that the suite's rows name, else that of the device.
+// The kernel of many rows: the one that the suite's rows name, or the device's.
 static const char *kernel_of_many(void) {
     const clattn_capabilities *of = clattn_context_capabilities(harness()->context);
     const char *named = getenv("CLATTN_TEST_ROWS");
@@ -419,7 +416,7 @@ START_TEST(prepare_compiles_all) {
 }
 END_TEST
 
-// A workspace of exactly the size asked for, and a larger one; CLBlast needs one for all but
+// A workspace of exactly the requested size, and a larger one. CLBlast needs one for all types but
 // float32.
 START_TEST(workspace) {
     if (!harness_has_clblast()) return;
@@ -450,7 +447,7 @@ START_TEST(workspace) {
 }
 END_TEST
 
-// A user event holds the call back, and its own event comes after the result, on both kinds of
+// A user event delays the call, and the call's event completes after the result, on both kinds of
 // queue.
 static void wait_on(cl_command_queue queue, clattn_projection projection) {
     struct test_case test = ordinary;
@@ -474,7 +471,7 @@ START_TEST(wait_lists) {
 }
 END_TEST
 
-// Nothing is compiled either, nor measured; so this test comes first.
+// Nothing is compiled or measured either, so this test comes first.
 START_TEST(sizes_of_zero) {
     clattn_context_stats before, after;
     clattn_context_get_stats(harness()->context, &before);

@@ -1,6 +1,7 @@
-// test_linear_backward.c: the gradients of one projection beside sums in double precision, by
-// clattn's kernels and by CLBlast, of few rows and of many, in all types and layouts, each result
-// apart and together; scratch memory of exactly the stated size; sizes of zero; what is refused.
+// test_linear_backward.c: the gradients of one projection, compared with sums in double. By
+// clattn's kernels and by CLBlast, with few and many rows, in all types and layouts, each result
+// separately and together. Also a workspace of exactly the stated size, sizes of zero, and
+// refusals.
 #include <string.h>
 
 #include "support/arrays.h"
@@ -49,8 +50,8 @@ static void close_case(gradients *g) {
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) array_release(all[i]);
 }
 
-// Number `at` of a result (0: dx, 1: dw, 2: db) in double precision; *of: the sum of what is added,
-// without signs.
+// Number `at` of a result (0: dx, 1: dw, 2: db) in double. *of: the sum of the magnitudes of its
+// addends.
 static double want_of(const gradients *g, int which, int64_t at, double *of) {
     const double *x = g->x.values, *w = g->w.values, *d = g->dout.values;
     double sum = 0;
@@ -108,7 +109,7 @@ START_TEST(agrees) {
 }
 END_TEST
 
-// Of no rows dw and db are 0, and dx has none.
+// Without rows dw and db are 0, and dx has no numbers.
 START_TEST(no_rows) {
     struct random r = {1};
     gradients g = open_case(0);

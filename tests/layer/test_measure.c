@@ -1,9 +1,9 @@
-// test_measure.c: the measurement of who projects: it happens when it is asked for and at no other
-// time, once, and the cache folder keeps it. Which one is faster is for the device to say. Leaves
-// out the choice that follows from it (test_plan.c). POSIX only.
+// test_measure.c: the measurement of the faster library for projections. It happens only on
+// request, once, and the cache folder keeps its result. Its outcome depends on the device. The
+// choice that follows from it is in test_plan.c. POSIX only.
 //
-// Environment: CLATTN_TEST_NO_CLBLAST=1  the library was built without CLBlast: nothing can be
-// measured
+// Environment:
+//   CLATTN_TEST_NO_CLBLAST  1: the library has no CLBlast, and nothing can be measured
 #include "support/harness.h"
 
 #include <pthread.h>
@@ -15,8 +15,8 @@
 
 static char folder[] = "/tmp/clattn-measure-XXXXXX";
 
-// Counts the lines that tell of a measurement; a size each. Nothing here is an error but what a
-// test refuses.
+// Counts the log lines of measurements: one for each size. Only refusals that a test expects are
+// errors.
 static void count_measurements(void *user, clattn_log_level level, const char *text) {
     if (level == CLATTN_LOG_ERROR && !strstr(text, "scale")) ck_abort_msg("logged as an error: %s", text);
     if (strstr(text, "measured")) __atomic_add_fetch((int *)user, 1, __ATOMIC_SEQ_CST);
@@ -58,8 +58,8 @@ static clattn_linear_choice plan_linear(clattn_context *context) {
     return choice;
 }
 
-// Every function of a layer and of a projection, on a context with a folder that would keep an
-// answer.
+// Every function of a layer and of a projection, on a context with a folder that would keep a
+// result.
 START_TEST(nothing_measures_unasked) {
     int measurements = 0;
     size_t bytes;
@@ -75,11 +75,11 @@ START_TEST(nothing_measures_unasked) {
 }
 END_TEST
 
-// Whatever the machine did meanwhile: that the rounds agree decides whether the next call looks
-// again.
+// Depends on the machine: if the rounds disagree, the next call measures again.
 static bool unsure;
 
-// The first line holds its thread in the middle of measuring until others have made their calls.
+// The callback of the first line stops the measuring thread until other threads have made their
+// calls.
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -108,7 +108,7 @@ static void *measure_in_thread(void *context) {
     return clattn_context_measure(context) == CLATTN_OK ? context : NULL;
 }
 
-// What needs no answer of the measurement: plans as before, and what compiles.
+// Calls that need no result of the measurement: plans, and compilation.
 static void call_meanwhile(clattn_context *context) {
     clattn_layer_params p = layer_of(CLATTN_TYPE_F32, 1);
     p.projection = CLATTN_PROJECTION_NATIVE;
@@ -153,7 +153,7 @@ START_TEST(once_a_device) {
     ck_assert_str_eq(message, "");
     clattn_context_destroy(context);
 
-    // Another context finds it in the folder.
+    // Another context finds the result in the folder.
     int more = 0;
     context = open_context(folder, NULL, &more);
     const clattn_linear_choice again = plan_linear(context);
@@ -184,7 +184,7 @@ START_TEST(switched_off) {
     ck_assert_int_eq(clattn_context_measure(context), CLATTN_INVALID_ARGUMENT);
     clattn_context_last_error(context, message, sizeof message);
     ck_assert_ptr_nonnull(strstr(message, "no_measurements"));
-    const clattn_linear_choice choice = plan_linear(context); // the folder has an answer
+    const clattn_linear_choice choice = plan_linear(context); // the folder has a result
     ck_assert_ptr_null(strstr(choice.why, "measured as the faster"));
     clattn_context_destroy(context);
     ck_assert_int_eq(clattn_context_measure(NULL), CLATTN_INVALID_ARGUMENT);
@@ -200,7 +200,8 @@ static clattn_projection choice_of(const char *cache) {
     return choice.projection;
 }
 
-// Rows of the caller's, that go elsewhere or are slow, are not what is measured for everybody.
+// Tuned rows of the caller that select other kernels, or slow ones, do not change the shared
+// measurement.
 START_TEST(own_rows_stay_out) {
     static const char *const rows[] = {
         "clblast type=f32 :", "linear_lanes type=f32 : LANES=4 ROW_VECTORS=1 COLUMN_BLOCK=2 ROW_PANELS=1"};

@@ -1,6 +1,6 @@
-// test_models.c: one attention layer each of MiniLM and SmolLM2 against the stored results. Leaves
-// out random layers (test_layer.c). Needs CLATTN_TEST_DATA, the folder of the .npy and .safetensors
-// files.
+// test_models.c: one attention layer each of MiniLM and SmolLM2, compared with the stored results.
+// Random layers are in test_layer.c. Needs CLATTN_TEST_DATA, the folder of the .npy and
+// .safetensors files.
 #include "support/harness.h"
 #include "support/case_assert.h"
 #include "support/model_data.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// What a float32 implementation keeps to.
+// The error that a float32 implementation keeps.
 #define OUT_TOLERANCE 1e-5
 #define WEIGHTS_TOLERANCE 2e-6
 
@@ -26,7 +26,8 @@ static void replace(double **values, const char *file, const char *tensor) {
     *values = load(file, tensor).values;
 }
 
-// Rows [B, heads, N, size] (heads may be 1): rows of batch item b from lengths[b] on mean nothing.
+// Rows [B, heads, N, size] (heads may be 1). Rows of batch item b from lengths[b] on are
+// meaningless.
 struct stored {
     const double *got, *want;
     const double *lengths; // NULL: every row counts
@@ -66,8 +67,7 @@ static void check(const struct case_data *data, const char *model, const double 
     model_free(&weights);
 }
 
-// With the weights (unfused), without them (whatever the planner takes), and with each kernel by
-// name.
+// With the weights (unfused), without them (planner's choice), and with each kernel by name.
 static void check_kernels(struct case_data *data, const char *model, const double *lengths) {
     data->test.weights = true;
     check(data, model, lengths);

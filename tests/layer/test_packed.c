@@ -1,7 +1,7 @@
-// test_packed.c: weights packed once, projections on tiles (emulated here, see test_tiles.c for
-// AMX's own instructions) and split float32: right at every size, the same with packed and unpacked
-// weights, and as exact as multiply-adds; what the terms do not hold goes to those; what was packed
-// for something else is refused.
+// test_packed.c: weights packed once, projections on tiles (emulated here; test_tiles.c has AMX's
+// instructions) and split float32. Right at every size, equal with packed and unpacked weights, and
+// as exact as multiply-adds. Numbers that terms cannot hold use multiply-adds. Weights packed for
+// something else are refused.
 #include "support/case_assert.h"
 #include "support/harness.h"
 
@@ -25,8 +25,8 @@ static void close_context(void) {
     clattn_context_destroy(context);
 }
 
-// Results of a case by its name, here or on the harness' context. The kernel must be linear_matrix
-// where `taken` says so.
+// Run a case by its name, on the given or the harness' context. With `taken` the kernel must be
+// linear_matrix.
 static void assert_kernel(const struct case_arrays *a, bool taken) {
     clattn_linear_choice choice;
     if (a->op != CASE_LINEAR) return;
@@ -52,7 +52,7 @@ static double *run(struct case_data *data, bool taken) {
     return out;
 }
 
-// With packed weights and without, to the same bits.
+// With packed weights and without: the same bits.
 static void assert_both(struct test_case *test, bool taken) {
     double *out[2];
     char name[CASE_NAME_SIZE];
@@ -78,7 +78,7 @@ static void set_types(struct test_case *t, int kind) {
     t->precision = kind ? CLATTN_PRECISION_SPLIT : CLATTN_PRECISION_EXACT;
 }
 
-// Around a tile's side, its depth, a block, a work-item's rows and columns, a part of the
+// Sizes around a tile's side, its depth, a block, a work-item's rows and columns, and a part of the
 // reduction.
 START_TEST(sizes) {
     static const int64_t rows[] = {1, 15, 16, 33, 63, 129, 200},
@@ -112,7 +112,7 @@ START_TEST(layouts) {
 }
 END_TEST
 
-// Heads of all sizes, RoPE in the projections where whole heads fit a tile and outside where not,
+// Heads of all sizes, RoPE inside the projections if whole heads fit a tile, and outside if not,
 // biases, cross-attention.
 START_TEST(layers) {
     static const char *const names[] = {
@@ -133,11 +133,11 @@ START_TEST(layers) {
 }
 END_TEST
 
-// Numbers that no term holds, in the middle of tiles: out's 32 x 32 blocks that see them are those
-// of an exact call on linear_lanes, and every other element is finite and right.
+// Numbers that terms cannot hold, in the middle of tiles. The 32 x 32 blocks of `out` that depend
+// on them equal an exact call on linear_lanes. Every other element is finite and right.
 static const struct {
     const char *name;
-    float x, w; // in place of one element each; 0: stays
+    float x, w; // each replaces one element; 0: none
 } hard[] = {
     {"infinity in x", INFINITY, 0},
     {"infinity in w", 0, -INFINITY},
@@ -196,7 +196,8 @@ START_TEST(hard_numbers) {
                 const bool sees_x = hard[_i].x != 0.0f && r / 32 == ROW / 32;
                 const bool sees_w = hard[_i].w != 0.0f && c / 32 == COLUMN / 32;
                 const bool alone =
-                    hard[_i].x == 0x1p60f || hard[_i].x == 0x1p-60f; // only its product is hard
+                    // only its product is difficult
+                    hard[_i].x == 0x1p60f || hard[_i].x == 0x1p-60f;
                 if (alone ? sees_x && sees_w : sees_x || sees_w)
                     ck_assert_msg(same(want, got), "%s, %d: [%d, %d] is %g, not %g", hard[_i].name, kind, r,
                                   c, got, want);
@@ -212,8 +213,8 @@ START_TEST(hard_numbers) {
 }
 END_TEST
 
-// Whole rows and columns of small numbers, whose products float32 holds and tiles do not: right to
-// float32's last bits.
+// Whole rows and columns of small numbers, whose products float32 holds and tiles do not. The
+// result must be right to float32's last bits.
 START_TEST(small_products) {
     struct test_case t = {.op = CASE_LINEAR, .name = "small", .n_q = 40, .width = 96, .head_dim = 40};
     set_types(&t, 1);
@@ -230,7 +231,8 @@ START_TEST(small_products) {
                     const double p = data->x[r * 96 + k] * data->matrix[LAYER_Q][c * 96 + k];
                     sum += p, size += fabs(p);
                 }
-                // Below 2^-126 float32 has a smallest step, of which 96 sums are half a one away.
+                // Below 2^-126 the step of float32 is constant, and 96 sums are off by half a step
+                // each.
                 const double error = fmax(fabs(got[r * 40 + c] - sum) - 0x1p-143, 0) / size;
                 worst = error > worst ? error : worst;
             }
@@ -241,8 +243,7 @@ START_TEST(small_products) {
 }
 END_TEST
 
-// Against float64, where both have the same numbers: split's mean squared error is no larger than
-// that of exact.
+// The mean squared error relative to float64, with the same numbers: split must not exceed exact.
 static double error_of(const double *got, const struct case_data *data) {
     const struct test_case *t = &data->test;
     double error = 0, norm = 0;
@@ -281,7 +282,7 @@ START_TEST(no_less_exact) {
 }
 END_TEST
 
-// Somebody hears of the packing, too: what is told only grows, and ends at all of it.
+// A progress callback of the packing: the reported share only grows, and ends at the whole.
 static double told;
 static bool hear(void *user, double done) {
     *(bool *)user = *(bool *)user && done >= told && done <= 1.0;

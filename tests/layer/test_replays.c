@@ -1,6 +1,7 @@
-// test_replays.c: replays of fused recordings that their callers do not keep apart: each waits for
-// the one before, on any queue and from any thread. Launches of more parts than 32 bits count are
-// fused into several. A queue stays while it is recorded. What replays compute is test_record.c's.
+// test_replays.c: replays of fused recordings without synchronisation by the caller. Each replay
+// waits for the one before, on any queue and from any thread. Launches of more parts than 32 bits
+// count are fused into several. A queue lives while it is recorded. The results of replays are in
+// test_record.c.
 #include "support/harness.h"
 
 #include <math.h>
@@ -25,7 +26,7 @@ static cl_command_queue open_queue(cl_command_queue_properties properties) {
     return queue;
 }
 
-// In-order ones, and an out-of-order one where the device has such queues.
+// In-order queues, and an out-of-order queue if the device has such queues.
 static void open_queues(cl_command_queue queues[QUEUES]) {
     for (int n = 0; n < QUEUES; n++)
         queues[n] =
@@ -37,8 +38,8 @@ static void close_queues(cl_command_queue queues[QUEUES]) {
     for (int n = 0; n < QUEUES; n++) clReleaseCommandQueue(queues[n]);
 }
 
-// Norms that each read what the one before wrote, recorded and fused; the last one's rows are `got`
-// of a call.
+// Norms that each read the result of the previous one, recorded and fused. `got` has the rows of a
+// call of the last one.
 typedef struct norms {
     struct guarded x[NORMS + 1];
     clattn_recording *r;
@@ -74,7 +75,7 @@ static void norms_close(norms *c) {
     free(c->want), free(c->got);
 }
 
-// The rows are those of the call, also behind another replay: the counters are as they were.
+// The rows equal those of the call, also after another replay: the launch resets its counters.
 static void norms_check(norms *c) {
     const float none = 0.0f;
     ck_assert(guarded_read(&c->x[NORMS], harness()->queue, c->got));
@@ -144,8 +145,8 @@ static cl_ulong time_of(cl_event event, cl_profiling_info what) {
     return time;
 }
 
-// The first replay waits for a gate. The others begin when the one before has ended, by the
-// device's clock. The caller may release the queue of a replay at once.
+// The first replay waits for a gate. By the device's clock, the others begin after the one before
+// has ended. The caller may release the queue of a replay at once.
 START_TEST(behind_the_one_before) {
     cl_command_queue queues[QUEUES];
     cl_event gate = harness_gate(), events[QUEUES];
@@ -171,8 +172,8 @@ START_TEST(behind_the_one_before) {
 }
 END_TEST
 
-// Launches that have 2.2 * 2^30 parts in all. Nothing is run: the sum of their parts alone is
-// looked at.
+// Launches with 2.2 * 2^30 parts in total. Nothing runs: the test only looks at the sum of their
+// parts.
 START_TEST(more_parts_than_32_bits_count) {
     enum { PARTS = 6200000, LAUNCHES = 360 };
     const int64_t shape[] = {1, PARTS, 1};
@@ -202,7 +203,7 @@ static cl_uint references(cl_command_queue queue) {
     return count;
 }
 
-// A recording that is not ended, that is ended, and that is destroyed before its end.
+// A recording that is not ended, one that is ended, and one that is destroyed before its end.
 START_TEST(queues_are_retained) {
     cl_command_queue queue = open_queue(0);
     clattn_recording *r, *other;

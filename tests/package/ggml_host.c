@@ -188,7 +188,7 @@ static void release(node_of_case *n) {
     ggml_free(n->context);
 }
 
-// ---------------------------------------------------------------------------------------- reference ---
+// ----------------------------------------------------------------------------------- reference ---
 
 static const char *row_at(const struct ggml_tensor *t, int64_t row, int64_t head, int64_t item) {
     return (const char *)t->data + row * (int64_t)t->nb[1] + head * (int64_t)t->nb[2] +
@@ -272,7 +272,7 @@ static double *refer(const test_case *c, const node_of_case *n) {
     return all;
 }
 
-// -------------------------------------------------------------------------------------------- cases ---
+// --------------------------------------------------------------------------------------- cases ---
 
 // The error of a backend's result, as the square of its length by that of the reference. What stood
 // there before is NaN.
@@ -411,7 +411,7 @@ static bool check_schedule(ggml_backend_t cpu, ggml_backend_t clattn) {
     return good;
 }
 
-// -------------------------------------------------------------------------------------------- times ---
+// --------------------------------------------------------------------------------------- times ---
 
 static double fastest_ms(ggml_backend_t backend, const node_of_case *n) {
     double best = INFINITY;

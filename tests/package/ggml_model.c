@@ -29,7 +29,7 @@ enum {
     STEPS = 48
 };
 
-// ------------------------------------------------------------------------------------------- the model ---
+// ----------------------------------------------------------------------------------- the model ---
 
 // Of `columns` x `rows`; a deviation of 0: ones.
 static void add(struct gguf_context *file, struct ggml_context *c, const char *name, int columns, int rows,
@@ -99,7 +99,7 @@ static void write_model(const char *path) {
     ggml_free(c);
 }
 
-// ----------------------------------------------------------------------------- attention in double precision ---
+// --------------------------------------------------------------- attention in double precision ---
 
 // What a run learns of its attention: nodes, and the squares of their errors and numbers.
 // `replaces`: its results are those in double.
@@ -180,7 +180,7 @@ static bool look_at(struct ggml_tensor *t, bool asks, void *user) {
     return true;
 }
 
-// ------------------------------------------------------------------------------------------------ runs ---
+// ---------------------------------------------------------------------------------------- runs ---
 
 typedef struct run {
     attention attention;
