@@ -1,6 +1,6 @@
-// faults.c: see faults.h. After every fault: a status that the header promises, a message of one
-// line with the code, no object left, no object released too often, and the same use succeeds;
-// after a loss it does on a new context.
+// faults.c: see faults.h. After every fault there must be a status that the header promises, and a
+// message of one line with the code. No object is leaked or released too often, and the same use
+// succeeds afterwards, after a loss on a new context.
 #include "faults/faults.h"
 
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DRIVER_GONE (-9999) // NVIDIA's, for a kernel that touched a bad address
+#define DRIVER_GONE (-9999) // NVIDIA's code for a kernel that accessed a bad address
 #define MOST_SECONDS 5.0    // of a subject that compiles
 
 static const int codes[] = {CL_OUT_OF_RESOURCES,
@@ -38,7 +38,7 @@ static const int codes[] = {CL_OUT_OF_RESOURCES,
                             CL_INVALID_EVENT,
                             CL_INVALID_OPERATION,
                             CL_INVALID_BUFFER_SIZE,
-                            CL_DEVICE_NOT_AVAILABLE, // from here on the device is gone
+                            CL_DEVICE_NOT_AVAILABLE, // from here on the device is lost
                             CL_INVALID_COMMAND_QUEUE,
                             DRIVER_GONE};
 #define CODES ((int)(sizeof codes / sizeof codes[0]))
@@ -95,7 +95,7 @@ static bool is_call(const struct attempt *a, const char *call) {
     return strcmp(a->armed.hit, call) == 0;
 }
 
-// A question about a handle of the caller's that the driver says not to know.
+// The driver says that it does not know a handle of the caller.
 static bool blames_handle(const struct attempt *a) {
     const int code = a->code;
     if (is_call(a, "clGetDeviceInfo")) return code == CL_INVALID_DEVICE;
@@ -105,7 +105,7 @@ static bool blames_handle(const struct attempt *a) {
     return is_call(a, "clGetEventInfo") && code == CL_INVALID_EVENT;
 }
 
-// As runtime.h promises.
+// The status that runtime.h promises.
 static clattn_status wanted(const struct subject *s, const struct attempt *a) {
     if (blames_handle(a)) return CLATTN_INVALID_ARGUMENT;
     if (is_memory(a->code)) return CLATTN_OUT_OF_MEMORY;
@@ -114,14 +114,14 @@ static clattn_status wanted(const struct subject *s, const struct attempt *a) {
     return CLATTN_DRIVER;
 }
 
-// A compiler that fails without naming an error is asked once more, which passes; CLBlast asks its
-// own.
+// A compilation that fails without an error text is tried again, and then succeeds. CLBlast
+// compiles by itself.
 static bool is_built_again(const struct subject *s, const struct attempt *a) {
     return !s->through_clblast && is_call(a, "clBuildProgram") && a->code == CL_BUILD_PROGRAM_FAILURE;
 }
 
-// A failure that is a kernel's: another kernel, or the same once more, does the call. A step that
-// has no other fails with the status.
+// If the failure is a kernel's, another kernel, or the same one again, does the call. A step
+// without an alternative fails with the status.
 static bool may_go_on(const struct subject *s, const struct attempt *a) {
     static const char *const steps[] = {
         "clBuildProgram", "clCreateKernel",         "clCreateProgramWithSource",
@@ -163,7 +163,7 @@ static void judge_refusal(const struct subject *s, const struct attempt *a) {
     clattn_status want = wanted(s, a);
     char number[16];
     snprintf(number, sizeof number, "%d", a->code);
-    // CLBlast hands the code on and not whose it was, or another instead.
+    // CLBlast returns the code without the function's name, or another code.
     const bool replaced = s->through_clblast && strstr(a->message, "CLBlastSgemm: ") != NULL &&
                           strstr(a->message, number) == NULL;
     if (replaced || (s->through_clblast && want == CLATTN_BUILD_FAILED)) want = CLATTN_DRIVER;
@@ -198,7 +198,7 @@ static void judge(const struct subject *s, const struct attempt *a) {
     }
 }
 
-// gives_back: a call may have let go of what its context kept for one before.
+// gives_back: a call may release what its context kept for an earlier one.
 static void judge_objects(const struct subject *s, const struct attempt *a, const struct layer_counts *before,
                           bool gives_back) {
     static const char *const plurals[] = {
@@ -227,7 +227,8 @@ static void expect_clean(const struct subject *s, const struct attempt *failed) 
     ASSERT(clean.right, "afterwards: %s", clean.why);
 }
 
-// Every later call says so, too, without asking the driver; then the harness gets a new context.
+// Every later call fails in the same way, without a query of the driver. Then the harness gets a
+// new context.
 static void after_loss(const struct subject *s, const struct attempt *lost) {
     const struct attempt again = attempt(s, 0, 0), *a = lost;
     figures.lost++;
@@ -239,7 +240,7 @@ static void after_loss(const struct subject *s, const struct attempt *lost) {
     expect_clean(s, lost);
 }
 
-// The context goes without a kernel from now on: the harness gets a new one.
+// The context now avoids a kernel, so the harness gets a new context.
 static void after_way_down(const struct subject *s, const struct attempt *a) {
     expect_clean(s, a);
     harness_stop();
@@ -249,8 +250,8 @@ static void after_way_down(const struct subject *s, const struct attempt *a) {
     if (!s->compiles) expect_clean(s, a);
 }
 
-// A context that cannot tell whether what it lent is free keeps one more: what it keeps is then
-// counted anew.
+// A context that cannot find out whether a lent object is free keeps one more. Kept objects are
+// then counted again.
 static bool keeps_another(const struct subject *s, const struct attempt *a) {
     return s->borrows && a->status == CLATTN_OK && is_spared(s, a) &&
            strncmp(a->armed.hit, "clRelease", 9) != 0;
@@ -295,7 +296,7 @@ static const char **name_calls(int calls) {
     return names;
 }
 
-// CLBlast prints what failed.
+// CLBlast prints failures.
 static int mute_errors(void) {
     const int kept = dup(STDERR_FILENO), nowhere = open("/dev/null", O_WRONLY);
     dup2(nowhere, STDERR_FILENO);
@@ -308,15 +309,15 @@ static void restore_errors(int kept) {
     close(kept);
 }
 
-// How many codes a call fails with, besides a loss: by default one in its turn, where it is not the
-// first of its name.
+// The number of codes with which a call fails, besides a loss. By default it is one code in turn,
+// unless the call is the first of its name.
 static int codes_of(const struct subject *s, bool first) {
     if (s->compiles) return s->most_calls > 0 ? 1 : 2;
     if (first) return FIRST_LOSS;
     return harness_every() > 1 ? 1 : s->through_clblast ? 2 : 4;
 }
 
-// Of the faults of a use that takes so long, every how-manieth fits into the time of a subject.
+// If a use is slow, only every n-th of its calls fails, so that the subject stays within its time.
 static int stride_of(const struct subject *s, int calls, double seconds) {
     const int most = s->most_calls > 0 ? s->most_calls + 25 : calls * codes_of(s, false);
     return s->compiles ? 1 + (int)(seconds * most / MOST_SECONDS) : 1;
@@ -339,15 +340,15 @@ static void try_calls(const struct subject *s, const char **names, int calls, in
                 continue;
             else if (nth_fault++ % stride == 0)
                 try_one(s, nth, codes[most == FIRST_LOSS ? n : turn % FIRST_LOSS]);
-        // Once for each name, since a new context takes long; through CLBlast, which compiles
-        // again, for commands alone.
+        // A loss is tried once for each name, because a new context is slow. Through CLBlast, which
+        // compiles again, only for commands.
         const bool lose =
             first && s->most_calls == 0 && (!s->through_clblast || strncmp(names[nth], "clEnqueue", 9) == 0);
         if (lose && nth_fault++ % stride == 0) try_one(s, nth, codes[FIRST_LOSS + nth % 3]);
     }
 }
 
-// Of this process alone: the same number of faults on a machine with other work.
+// CPU time of this process: other work on the machine does not change the number of faults.
 static double now(void) {
     return (double)clock() / CLOCKS_PER_SEC;
 }
@@ -355,7 +356,7 @@ static double now(void) {
 void faults_try(const struct subject *s) {
     fflush(stdout);
     expect_clean(s, NULL); // compiles
-    // lets go of the events of the tables that the first one wrote
+    // releases the events of the tables that the first one wrote
     if (!s->compiles) expect_clean(s, NULL);
     const double start = now();
     const struct attempt clean = attempt(s, 0, 0);

@@ -1,6 +1,6 @@
-// test_way_down.c: a driver that refuses a kernel, at its build, its object, an argument or its
-// launch: the call goes on with another kernel, the log and the plan name the one that was refused,
-// and the next process does not build it. The driver is refusing_driver.c. POSIX only.
+// test_way_down.c: a driver that refuses a kernel at its build, its object, an argument or its
+// launch. The call continues with another kernel, the log and the plan name the refused one, and
+// the next process does not build it. The driver is refusing_driver.c. POSIX only.
 #define _GNU_SOURCE
 #include "faults/refusing_driver.h"
 #include "support/case_assert.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 
 static int lines, errors;
-static atomic_int told; // of long builds
+static atomic_int told; // log lines about long builds
 static char line[1024];
 static void hear(void *user, clattn_log_level level, const char *text) {
     (void)user;
@@ -73,7 +73,7 @@ static const cl_int codes[] = {CL_OUT_OF_RESOURCES,        CL_OUT_OF_HOST_MEMORY
                                CL_INVALID_BUFFER_SIZE,     -9999};
 #define CODES ((int)(sizeof codes / sizeof codes[0]))
 
-// A use, and the kernel that it takes on a CPU.
+// A use, and its kernel on a CPU.
 static const struct way {
     const char *name, *kernel, *rows;
 } ways[] = {
@@ -90,14 +90,15 @@ static const struct way {
 
 // NVIDIA's code for a bad address: once something has run, the device is lost.
 static bool is_lost(const struct way *w, cl_int code) {
-    return code == -9999 && !strncmp(w->name, "backward", 8); // whose forward call has run
+    return code == -9999 && !strncmp(w->name, "backward", 8); // its forward call has run
 }
 
 static bool is_memory(step at, cl_int code) {
     return code == CL_MEM_OBJECT_ALLOCATION_FAILURE || (code == CL_OUT_OF_HOST_MEMORY && at >= ARGUMENT);
 }
 
-// The call goes on, the log says once why, the context lists it, and the next call does not try it.
+// The call succeeds, the log has one line with the reason, the context lists the kernel, and the
+// next call avoids it.
 static void go_on(const struct way *w, step at, cl_int code) {
     char why[512], what[128];
     clattn_unfit of;
@@ -124,7 +125,7 @@ static void go_on(const struct way *w, step at, cl_int code) {
     clattn_context_destroy(c);
 }
 
-// Memory is no kernel's fault.
+// A lack of memory is no kernel's fault.
 static void keep_status(const struct way *w, step at, cl_int code) {
     char why[512];
     refuse(w->kernel, at, code);
@@ -137,7 +138,7 @@ static void keep_status(const struct way *w, step at, cl_int code) {
     clattn_context_destroy(c);
 }
 
-// Each step with each code is a matter of two ways, or of all.
+// Each step with each code is tested with two uses, or with all.
 START_TEST(calls_go_on) {
     const struct way *w = &ways[_i];
     int turn = 0;
@@ -165,7 +166,7 @@ static clattn_plan plan_of(clattn_context *c) {
     return plan;
 }
 
-// All kernels are refused: the status of the plainest, once, and no kernel is at fault.
+// All kernels are refused: the status is the plainest one's, and no kernel is recorded.
 START_TEST(the_plainest_fails) {
     static const clattn_status want[] = {CLATTN_BUILD_FAILED, CLATTN_OUT_OF_MEMORY, CLATTN_DRIVER};
     static const cl_int with[] = {CL_BUILD_PROGRAM_FAILURE, CL_OUT_OF_RESOURCES, CL_INVALID_KERNEL};
@@ -185,8 +186,8 @@ START_TEST(the_plainest_fails) {
 }
 END_TEST
 
-// A row of the caller's, and the caller's own word, name a kernel that the driver refuses: the plan
-// says so.
+// A tuned row, or the caller's `kernel`, selects a kernel that the driver refuses: the plan says
+// so.
 START_TEST(plans_say_why) {
     char why[512];
     refuse("flash_lanes", BUILD, CL_BUILD_PROGRAM_FAILURE);
@@ -217,7 +218,7 @@ static clattn_context *open_again(const char *cache, bool measure_again) {
                                                 .log = {.fn = hear, .level = CLATTN_LOG_INFO}});
 }
 
-// The next process does not build it, until somebody measures; a launch is tried again.
+// The next process does not build it until a measurement. A refused launch is tried again.
 START_TEST(builds_are_kept) {
     char why[512];
     clattn_unfit of;
@@ -254,8 +255,7 @@ START_TEST(builds_are_kept) {
 }
 END_TEST
 
-// Groups of more than so many work-items are refused, on a device that is no CPU: smaller ones do
-// it all.
+// Work-groups above a size are refused, on a device that is no CPU: smaller groups do all the work.
 static const char *const on_gpus[] = {
     "attend-f32-b1-h4-hkv2-n20-d16-causal-lse",      "attend-f32-b1-h4-hkv2-n1-nkv40-d16-full",
     "attend-f32-b1-h2-n20-d16-causal-unfused",       "attend-f32-b1-h2-n3-nkv20-d16-causal-append3",
@@ -285,7 +285,7 @@ START_TEST(groups_become_smaller) {
 }
 END_TEST
 
-// A launch that fails behind others of its call, on each queue: all is run again.
+// A launch fails after others of its call, on each queue: the whole call runs again.
 START_TEST(calls_run_again_whole) {
     static const char *const last[] = {"softmax", "values"};
     const cl_command_queue queues[] = {harness()->queue, harness()->out_of_order};
@@ -308,7 +308,7 @@ START_TEST(calls_run_again_whole) {
 }
 END_TEST
 
-// Kernels that have one form: the call fails, and the next one works.
+// Kernels of one form: the call fails, and the next one works.
 START_TEST(one_form) {
     static const char *const kernels[] = {"append", "rope"};
     static const char *const names[] = {"attend-f32-b1-h2-n3-nkv20-d16-causal-append3",
@@ -328,8 +328,8 @@ START_TEST(one_form) {
 }
 END_TEST
 
-// While a step is recorded another kernel is taken; a replay that fails says so, and the next
-// recording goes without the kernel.
+// While a step is recorded, another kernel is used. A failing replay returns an error, and the next
+// recording avoids the kernel.
 static clattn_status record(clattn_context *c, struct case_arrays *arrays, clattn_recording **r) {
     ck_assert_int_eq(clattn_recording_begin(c, harness()->queue, r), CLATTN_OK);
     const clattn_status status = case_enqueue(c, harness()->queue, arrays, NULL);
@@ -374,7 +374,7 @@ START_TEST(recorded_steps) {
 }
 END_TEST
 
-// A workspace that was right for a kernel which the driver then refuses.
+// A workspace that fits a kernel which the driver then refuses.
 START_TEST(workspaces_stay_large_enough) {
     struct test_case test;
     struct case_arrays arrays;
@@ -401,8 +401,8 @@ START_TEST(workspaces_stay_large_enough) {
 }
 END_TEST
 
-// A text of the caller's that no kernel compiles is the caller's error, with its line; one that the
-// lanes' kernel alone does not compile leaves that kernel to other texts.
+// An expression that no kernel compiles is the caller's error, with its line. If only the lanes'
+// kernel does not compile it, other expressions still use that kernel.
 static clattn_status prepare_mod(clattn_context *c, const char *text) {
     clattn_attention_params p = {.kernel = CLATTN_KERNEL_AUTO};
     p.q = p.out = p.kv.k = p.kv.v = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 1, 2, 20, 16);
@@ -433,7 +433,7 @@ START_TEST(texts_of_the_caller) {
 }
 END_TEST
 
-// A build that takes long is told of while it goes on; others are not.
+// A long build is logged while it continues; others are not.
 START_TEST(long_builds_are_told) {
     char why[512];
     for (int n = 0; n < 2; n++) {

@@ -1,9 +1,9 @@
-// absent_devices.c: the records. Where each figure was published stands beside it; "assumed" is
-// said of what was found of a near relative alone, or nowhere. Names decide nothing.
+// absent_devices.c: the records. The source of each number is beside it. "assumed" means that it is
+// known only of a near relative, or not at all. Names decide nothing.
 //
-// benchmark N: github.com/ProjectPhysX/OpenCL-Benchmark/issues/N, the device's own answers; fluid
-// 8: FluidX3D/issues/8 there. course: github.com/GPGPUCourse/GPGPUTasks2025 or 2026, pull requests
-// with the same.
+// benchmark N: github.com/ProjectPhysX/OpenCL-Benchmark/issues/N, queries of the device; fluid 8:
+// issue 8 of FluidX3D there. course: github.com/GPGPUCourse/GPGPUTasks2025 or 2026, pull requests
+// with queries.
 #include "plan/absent_devices.h"
 
 #include "args/args.h"
@@ -18,20 +18,21 @@
 #define BIG COMMON, .version = "OpenCL 3.0", .address_bits = 64, .out_of_order = true
 #define GPU BIG, .is_gpu = true
 
-// NVIDIA, all: work-groups of 1024, items 1024 x 1024 x 64 (deviceQuery in
-// github.com/bottlerocket-os/bottlerocket/pull/3873), 48 KiB of local memory whatever the chip has
-// (fluid 8), a quarter of the memory in one buffer (fluid 8), no sub-groups and no cl_khr_fp16 in
-// the list of extensions (course 2026 pull 8); 4352 bytes of arguments (CUDA C Programming Guide,
-// appendix on compute capabilities: 4 KiB; OpenCL adds to it: assumed).
+// All NVIDIA GPUs:
+//   work-groups of 1024, items 1024 x 1024 x 64   bottlerocket pull 3873 (deviceQuery)
+//   48 KiB of local memory on every chip, a quarter of the memory in one buffer   fluid 8
+//   no sub-groups, no cl_khr_fp16 in the list     course 2026 pull 8
+//   4352 bytes of arguments                       CUDA C Programming Guide: 4 KiB; more: assumed
 #define NVIDIA                                                                                               \
     GPU, .vendor = "NVIDIA Corporation", .double_arithmetic = true, .local_memory_is_local = true,           \
          .max_work_group = 1024, .max_work_item = {1024, 1024, 64}, .local_memory_bytes = KIB(48),           \
          .max_argument_bytes = 4352
 
-// AMD under ROCm, all: work-groups of 256 although the hardware takes 1024, items 1024 x 1024 x
-// 1024 (github.com/ROCm/ROCR-Runtime/issues/180, github.com/ROCm/legacy-rocm-build/issues/1388), 64
-// KiB of local memory, native vectors of one float, cl_khr_fp16; cl_khr_subgroups without shuffles
-// and 1024 bytes of arguments: assumed.
+// All AMD GPUs under ROCm:
+//   work-groups of 256, although the hardware allows 1024, items 1024 x 1024 x 1024
+//       github.com/ROCm/ROCR-Runtime/issues/180, github.com/ROCm/legacy-rocm-build/issues/1388
+//   64 KiB of local memory, native vectors of one float, cl_khr_fp16
+//   cl_khr_subgroups without shuffles, 1024 bytes of arguments: assumed
 #define AMD                                                                                                  \
     COMMON, .vendor = "Advanced Micro Devices, Inc.", .version = "OpenCL 2.0", .is_gpu = true,               \
             .address_bits = 64, .out_of_order = true, .half_arithmetic = true, .double_arithmetic = true,    \
@@ -42,8 +43,8 @@
 // Intel's GPUs: 64 KiB of local memory (benchmark 10), native vectors of one float, cl_khr_fp16
 // (github.com/openvinotoolkit/openvino/issues/20012); 2048 bytes of arguments: assumed.
 #define INTEL_WAYS (SUBGROUPS_KHR | SUBGROUPS_INTEL | SUBGROUPS_SHUFFLE_KHR | SUBGROUPS_SIZE_INTEL)
-// With matrix engines, for sub-groups of 8, or of 16 where there are none of 8: the specification
-// of cl_intel_subgroup_matrix_multiply_accumulate.
+// Matrix engines for sub-groups of 8, or of 16 on devices without 8: the specification of
+// cl_intel_subgroup_matrix_multiply_accumulate.
 #define INTEL_XMX (INTEL_WAYS | CLATTN_SUBGROUPS_MATRIX_INTEL)
 #define INTEL                                                                                                \
     GPU, .vendor = "Intel(R) Corporation", .half_arithmetic = true, .subgroups = true,                       \
@@ -78,8 +79,8 @@ const absent_device absent_devices[] = {
      {AMD, .name = "gfx1100", .wavefront_width = 32, .assembly = CLATTN_ASSEMBLY_AMD, .compute_units = 48,
       .clock_mhz = 2304, .global_memory_bytes = MIB(24560), .max_allocation_bytes = MIB(20876)},
      .subgroups = 32},
-    // 4 GB in one buffer: github.com/intel/compute-runtime/issues/627; 16 GB; 512 units at 2400 MHz
-    // as 448 of an A750 are (benchmark 10); work-groups of 1024: sub-groups of 8, 128 of them
+    // 4 GB in one buffer: github.com/intel/compute-runtime/issues/627. 16 GB. 512 units at 2400
+    // MHz, from 448 units of an A750 (benchmark 10). Work-groups of 1024: 128 sub-groups of 8
     // (openvino issue 20012).
     {"arc-a770",
      {INTEL, .name = "Intel(R) Arc(TM) A770 Graphics", .compute_units = 512, .clock_mhz = 2400,
@@ -131,24 +132,24 @@ const absent_device absent_devices[] = {
       .max_work_group = 256, .max_work_item = {256, 256, 256}, .local_memory_bytes = KIB(32),
       .global_memory_bytes = MIB(12124), .max_allocation_bytes = MIB(12124) / 5, .max_argument_bytes = 4096},
      0},
-    // A CPU that reports vectors of one float. Mesa 22.3 of Debian 12 answered so, with 1024 and 32
-    // KiB; the rest assumed.
+    // A CPU that reports vectors of one float. Mesa 22.3 of Debian 12 reported so, with 1024 and 32
+    // KiB; the rest is assumed.
     {"llvmpipe",
      {BIG, .name = "llvmpipe", .vendor = "Mesa/X.org", .is_cpu = true, .double_arithmetic = true,
       .local_memory_is_local = true, .compute_units = 2, .clock_mhz = 300, .max_work_group = 1024,
       .max_work_item = {1024, 1024, 1024}, .local_memory_bytes = KIB(32), .global_memory_bytes = GIB(24),
       .max_allocation_bytes = GIB(2), .max_argument_bytes = 1576},
      0},
-    // What an OpenCL 1.2 embedded profile may offer at least (OpenCL 1.2 specification, section 10,
-    // table of minima: 1 KB of local memory, a work-group of 1, 1 MB in one buffer), but for the
-    // arguments: clattn asks for 1024 bytes.
+    // The minimum of an OpenCL 1.2 embedded profile (OpenCL 1.2 specification, section 10): 1 KB of
+    // local memory, a work-group of 1, 1 MB in one buffer. Only the arguments are larger: clattn
+    // requires 1024 bytes.
     {"embedded",
      {COMMON, .name = "the least of an embedded profile", .vendor = "none", .version = "OpenCL 1.2",
       .is_gpu = true, .compute_units = 1, .clock_mhz = 100, .max_work_group = 1, .max_work_item = {1, 1, 1},
       .address_bits = 32, .local_memory_bytes = KIB(1), .global_memory_bytes = MIB(4),
       .max_allocation_bytes = MIB(1), .max_argument_bytes = 1024},
      0},
-    // The same with the local memory and the work-group of small GPUs, as the smallest that is to
+    // The same with the local memory and work-group of small GPUs: the smallest device that should
     // work well.
     {"small",
      {COMMON, .name = "32 KiB and 64 work-items", .vendor = "none", .version = "OpenCL 1.2", .is_gpu = true,

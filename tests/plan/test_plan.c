@@ -1,6 +1,5 @@
-// test_plan.c: the planner as the pure function it is: capabilities and problem in, kernel, tile
-// and reason out. Made-up devices stand for those that are not here. Uses the library's internals,
-// from the static library.
+// test_plan.c: the planner as a pure function: capabilities and problem in; kernel, tile and reason
+// out. Made-up devices replace absent ones. Uses the library's internals, from the static library.
 #include "args/args.h"
 
 #include "plan/plan_suite.h"
@@ -10,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The least that OpenCL 1.2 devices in use have.
+// The minimum of OpenCL 1.2 devices in use.
 static const clattn_capabilities small_gpu = {.name = "CPU", // a name decides nothing
                                               .is_gpu = true,
                                               .compute_units = 8,
@@ -41,7 +40,7 @@ static variant choose(const clattn_capabilities *device, const problem *p, clatt
 static const int heads[] = {1, 5, 32, 40, 64, 80, 96, 128, 192, 256};
 #define HEADS (sizeof heads / sizeof heads[0])
 
-// The plain kernel, which a row names here: other GPUs get tiles.
+// The plain kernel, which a row names here: other GPUs use tiles.
 START_TEST(fits_small_devices) {
     tuned_rows own;
     char why[256];
@@ -66,7 +65,7 @@ START_TEST(fits_small_devices) {
 }
 END_TEST
 
-// The device passed the probe of the dot product, at this rate; multiply-adds run at 100 GFLOP/s.
+// The device passed the probe of the dot product, at this rate. Multiply-adds run at 100 GFLOP/s.
 static probe_results dot_works(float rate) {
     const unsigned both = 1u << PROBE_FMA | 1u << PROBE_DOT_BF16;
     return (probe_results){both, both, both, {[PROBE_FMA] = 100.0f, [PROBE_DOT_BF16] = rate}};
@@ -85,7 +84,7 @@ START_TEST(capabilities_decide) {
     p.n_q = 1;
     ck_assert_int_eq(choose(&wide_cpu, &p, CLATTN_OK).family->id, KERNEL_DECODE_LANES);
     ck_assert_int_eq(choose(&small_gpu, &p, CLATTN_OK).family->id, KERNEL_DECODE_GROUPS);
-    // The dot product needs proof, and bfloat16 in all three.
+    // The dot product must be proven, and q, k and v must be bfloat16.
     p = make_problem(1024, 64, 64);
     p.type_q = p.type_kv = p.type_out = CLATTN_TYPE_BF16;
     const plan_input proven = {.device = &wide_cpu, .shipped = &shipped, .probes = dot_works(200.0f)};
@@ -99,8 +98,7 @@ START_TEST(capabilities_decide) {
 }
 END_TEST
 
-// Right is not enough: an engine that is slower than the plain one is not taken; nor one that
-// failed.
+// A right engine that is slower than the plain one is not used, nor one that failed.
 START_TEST(rates_decide) {
     problem p = make_problem(1024, 64, 64);
     plan_input in = {.device = &wide_cpu, .shipped = &shipped, .probes = dot_works(200.0f)};
@@ -122,9 +120,8 @@ START_TEST(rates_decide) {
 }
 END_TEST
 
-// Integers are for caches that hold some, where they are proven and faster, or where a row asks for
-// them: decode's of 16 bits, those of many rows by how many bytes a query's number and a weight
-// take.
+// Integers are for caches of integers, if they are proven and faster, or if a row requests them.
+// Decode needs 16-bit queries and results; for many rows the bytes of queries and weights count.
 enum {
     F32 = CLATTN_TYPE_F32,
     F16 = CLATTN_TYPE_F16,
@@ -200,7 +197,7 @@ START_TEST(integers_chosen) {
 }
 END_TEST
 
-// Each family of attention says one line of any problem; exactly the chosen one is the chosen one.
+// Each family of attention has one line for any problem, and exactly one is the chosen one.
 START_TEST(families_review) {
     static const int rows[] = {1, 8, 16, 17, 1024};
     for (int i = 0; i < 5 * 2 * 3; i++) {
@@ -233,7 +230,7 @@ END_TEST
     "GEMMK=" gemmk " KREG=1 KWG=16 KWI=2 MDIMA=8 MDIMC=8 MWG=" mwg                                           \
     " NDIMB=8 NDIMC=8 NWG=64 SA=1 SB=1 STRM=0 STRN=0 VWM=" vwm " VWN=4"
 
-// What a family could not run, and what is said of it.
+// Rows that their family could not run, and the word of the refusal.
 static const char *const bad_rows[][2] = {
     {"decode_lanes cpu=1 : KEY_BLOCK=3", "KEY_BLOCK"},
     {"decode_lanes : ROWS=9", "ROWS"},
@@ -331,7 +328,7 @@ static const char *const bad_rows[][2] = {
     {"flash_lanes : TILE_KV=4294967360", "not a row"},
 };
 
-// Rows are refused where their family could not run them, with the line and what is wrong.
+// Rows that their family could not run are refused, with the line and the reason.
 START_TEST(rows_refused) {
     static const char *const good =
         "# a comment\n\nflash_lanes cpu=1 lanes=4..8 type=bf16 d=..64 nq=3.. : LANES=8 "
@@ -353,8 +350,8 @@ START_TEST(rows_refused) {
 }
 END_TEST
 
-// A tile that narrow heads fit and wide ones do not: the next family takes those, and nothing fails
-// when it is built.
+// A tile that fits narrow heads and not wide ones: the next family gets the wide ones, and no build
+// fails.
 START_TEST(tile_of_wide_heads) {
     problem p = make_problem(1024, 64, 64), wide = make_problem(1024, 576, 576);
     tuned_rows own;
@@ -371,7 +368,7 @@ START_TEST(tile_of_wide_heads) {
 }
 END_TEST
 
-// Ranges of keys that are asked for where there is no row: nothing is done, and nothing is refused.
+// Requested ranges of keys without any query row: nothing is done, and nothing is refused.
 START_TEST(nothing_to_split) {
     for (int i = 0; i < 6; i++) {
         problem p = make_problem(4, 64, 64);
@@ -385,8 +382,8 @@ START_TEST(nothing_to_split) {
 }
 END_TEST
 
-// Sizes at the end of what the kernels count: a plan that is right, or a refusal; never a product
-// that wrapped.
+// Sizes at the end of the kernels' counters: the plan is right or refused, and no product
+// overflows.
 START_TEST(huge_shapes) {
     problem p = make_problem(8, 1, 1);
     p.heads = 1 << 28, p.kv_heads = 1, p.n_kv = 5, p.type_kv = CLATTN_TYPE_F16;

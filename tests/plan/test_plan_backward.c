@@ -1,5 +1,5 @@
-// test_plan_backward.c: which kernel makes gradients: by what a device has, or by a row, with tiles
-// that fit it; and ranges of keys by sizes alone.
+// test_plan_backward.c: the choice of the kernel of gradients, by the device or by a row, with
+// tiles that fit; ranges of keys depend on sizes only.
 #include "args/backward_args.h"
 #include "plan/absent_devices.h"
 #include "plan/backward_plan.h"
@@ -31,7 +31,7 @@ static backward_variant choose(const clattn_capabilities *device, const tuned_ro
     return v;
 }
 
-// What a kernel of one side says of itself is what its knobs make.
+// The text of a kernel of one side must agree with its knobs.
 static void assert_one_side(const backward_variant *v, const problem *p) {
     const knobs *k = &v->knobs;
     if (!strcmp(v->family->name, "backward")) {
@@ -50,8 +50,8 @@ static void assert_one_side(const backward_variant *v, const problem *p) {
                                           k->micro_rows, k->group_rows, k->group_columns, k->chunk, widest));
 }
 
-// Every device takes every head size: those whose work-items own vectors the kernel of lanes,
-// others a tile that fits.
+// Every device supports every head size: with vectors by the kernel of lanes, on others by a tile
+// that fits.
 START_TEST(devices_take_all) {
     int others = 0, tiles = 0;
     for (int d = 0; d < absent_device_count; d++) {
@@ -59,7 +59,7 @@ START_TEST(devices_take_all) {
         const plan_input in = {.device = device, .shipped = &shipped};
         for (size_t i = 0; i < HEADS * HEADS; i++) {
             const problem p = problem_of(1, 4, 300, heads[i / HEADS], heads[i % HEADS]);
-            // One row of keys and values, in the least local memory that OpenCL knows: 1 KiB.
+            // One row of keys and values, in OpenCL's minimum of local memory: 1 KiB.
             if (device->local_memory_bytes < sizeof(float) * (size_t)(p.head_dim + p.head_dim_v + 8))
                 continue;
             const backward_variant v = choose(device, NULL, &p);
@@ -80,11 +80,10 @@ START_TEST(devices_take_all) {
 }
 END_TEST
 
-// Tiles of registers by what the device has, and the portable kernel, which says why, where none
-// fits.
+// Tiles of registers by the device's limits, and the portable kernel, with a reason, if none fits.
 static const struct {
     unsigned local, group,
-        // local memory in KiB; work-items; those that a compiled kernel allowed, 0: not known
+        // local memory in KiB; work-items; those that a compiled kernel allowed, 0: unknown
         registers;
     int d, micro_rows, group_rows, group_columns; // 0: the portable kernel
 } tiles[] = {{48, 1024, 0, 64, 8, 8, 16},   {48, 1024, 0, 128, 8, 8, 32},   {48, 1024, 0, 256, 4, 8, 32},
@@ -118,8 +117,8 @@ START_TEST(tiles_by_device) {
 }
 END_TEST
 
-// Ranges of keys cover them, are whole tiles, are more where there are few heads, and know nothing
-// of the device's cores.
+// Ranges of keys cover all keys, are whole tiles, are more if there are few heads, and do not
+// depend on the device's cores.
 START_TEST(parts_by_sizes) {
     clattn_capabilities few = wide_cpu, many = wide_cpu;
     few.compute_units = 1, many.compute_units = 128;
@@ -141,7 +140,7 @@ START_TEST(parts_by_sizes) {
 }
 END_TEST
 
-// A row says which kernel, and its knobs; what it cannot be is refused with its line.
+// A row selects the kernel and its knobs. An invalid one is refused with its line.
 START_TEST(rows_decide) {
     tuned_rows own;
     char why[256];
@@ -162,7 +161,7 @@ START_TEST(rows_decide) {
     ck_assert_str_eq(small.family->name, "backward_tiles");
     ck_assert_int_eq(small.own_rows, 16);
     ck_assert_int_eq(small.knobs.chunk, 16);
-    // what the row's kernel cannot do the next does
+    // the next kernel does what the row's kernel cannot
     const problem wide = problem_of(1, 2, 200, 64, 257);
     ck_assert_str_eq(choose(&wide_cpu, &own, &wide).family->name, "backward");
     cla_tuned_free(&own);
@@ -173,12 +172,12 @@ START_TEST(rows_decide) {
 }
 END_TEST
 
-// Tiles of a matrix engine, as forward takes them: where they are proven and predicted to be
-// faster, or where a row names them, if need be on the emulation; of bfloat16 q, k, v and dout,
-// with heads of at most 256. Why not is told where there is an engine or such a row.
+// Tiles of a matrix engine are used if they are proven and predicted to be faster, or if a row
+// names them. A row can use the emulation. q, k, v and dout must be bfloat16, with heads of at most
+// 256. If the device has an engine, or a row names one, the plan says why it is not used.
 static const struct tiles_case {
     const char *own;
-    float rate; // 0: not proven; of multiply-adds 100, of the dot product 200
+    float rate; // 0: not proven; multiply-adds have 100, the dot product 200
     int engine; // 0: another family
     const char *kernel, *why;
 } tiles_cases[] = {
@@ -204,7 +203,7 @@ static void check_tiles(const plan_input *in, const problem *p, const char *kern
     ck_assert_msg(strstr(v.why, text), "%s: %s", v.why, text);
     if (v.family->id != KERNEL_BACKWARD_MATRIX) return;
     ck_assert(v.one_pass && v.work_group == 1 && v.part_keys % v.knobs.tile_kv == 0);
-    ck_assert_int_eq(v.knobs.dot_bf16, engine == MATRIX_ENGINE_AMX); // proven, too: what rounds
+    ck_assert_int_eq(v.knobs.dot_bf16, engine == MATRIX_ENGINE_AMX); // it rounds, too
     ck_assert(v.knobs.lanes == 16 && v.knobs.row_vectors % 2 == 0 && v.knobs.tile_kv % 32 == 0);
 }
 

@@ -1,6 +1,6 @@
-// test_plan_groups.c: how the planner plans decode_groups, on made-up devices: it fits what they
-// have, is a CPU's only where a row names it, and uses the sub-groups that were probed. The other
-// families are test_plan.c's.
+// test_plan_groups.c: plans of decode_groups on made-up devices. It fits their limits, is used on a
+// CPU only if a row names it, and uses the sub-groups that were probed. The other families are in
+// test_plan.c.
 #include "args/args.h"
 #include "probe/subgroups.h"
 
@@ -25,7 +25,7 @@ static clattn_capabilities gpu(uint64_t group, uint64_t local) {
                                  .max_argument_bytes = 1024};
 }
 
-// Decode of a batch: group query heads read each of four key/value heads.
+// Decode of a batch: `group` query heads read each of four key/value heads.
 static problem decode(int n_q, int group, int d, int dv) {
     return (problem){.batch = 1,
                      .heads = 4 * group,
@@ -64,8 +64,8 @@ static void check_shape(const plan_input *in, const problem *p, const variant *v
     ck_assert_int_lt((int64_t)(v->splits - 1) * v->split_keys, p->n_kv);
 }
 
-// Every head size up to 256 on the least that OpenCL 1.2 asks of an embedded device's limits;
-// larger ones where they fit.
+// Every head size up to 256 with the minimum of an OpenCL 1.2 embedded device; larger ones if they
+// fit.
 START_TEST(fits_small_devices) {
     static const uint64_t locals[] = {16384, 32768, 49152, 65536}, groups[] = {64, 128, 256, 1024};
     for (int n = 0; n < 16; n++) {
@@ -88,8 +88,8 @@ START_TEST(fits_small_devices) {
 }
 END_TEST
 
-// A compiled kernel that allows fewer work-items than its device gets a smaller group, or leaves
-// the problem to others.
+// If a compiled kernel allows fewer work-items than its device, the group is smaller, or another
+// family gets the problem.
 START_TEST(keeps_to_the_compiled_limit) {
     const clattn_capabilities device = gpu(1024, 65536);
     plan_input in = {.device = &device, .own = &none, .shipped = &shipped};
@@ -104,8 +104,8 @@ START_TEST(keeps_to_the_compiled_limit) {
 }
 END_TEST
 
-// Up to sixteen rows decode, from sixteen of all heads on by tiles, in ranges that give each
-// compute unit groups; as many as were asked for.
+// Up to sixteen rows are decode, from sixteen of all heads on in tiles. Ranges of keys supply each
+// compute unit, or are as many as requested.
 START_TEST(rows_and_ranges) {
     const clattn_capabilities device = gpu(256, 65536);
     const plan_input in = {.device = &device, .own = &none, .shipped = &shipped};
@@ -132,7 +132,7 @@ START_TEST(rows_and_ranges) {
 }
 END_TEST
 
-// Rows that are not aligned, or not whole loads, are read element by element, and the reason says
+// Unaligned rows, or rows that are no whole loads, are read element by element, and the reason says
 // so.
 START_TEST(alignment_is_told) {
     static const struct {
@@ -160,7 +160,7 @@ START_TEST(alignment_is_told) {
 }
 END_TEST
 
-// A CPU with vectors takes it where a row of the caller's names it; one without, always.
+// On a CPU with vectors it is used if a row names it; on one without vectors always.
 START_TEST(for_devices_that_are_no_cpu) {
     clattn_capabilities cpu = gpu(4096, 1 << 20);
     tuned_rows own;
@@ -180,7 +180,7 @@ START_TEST(for_devices_that_are_no_cpu) {
     cla_tuned_free(&own);
     in.own = &none, cpu.float_vector_width = 1;
     ck_assert_int_eq(plan(&in, &p).family->id, KERNEL_DECODE_GROUPS);
-    // A row that names another kernel of the path has it, on any device.
+    // A row that names another kernel of the path gets it, on any device.
     ck_assert(cla_tuned_parse("flash :\n", &own, why, sizeof why));
     in.own = &own;
     ck_assert_str_eq(plan(&in, &p).family->name, "decode_portable");
@@ -188,7 +188,7 @@ START_TEST(for_devices_that_are_no_cpu) {
 }
 END_TEST
 
-// Sub-groups: sixteen before the others, only probed ones, what a row asks for; and the language
+// Sub-groups: sixteen first, only probed sizes, or what a row requests; and the OpenCL C version
 // that they need.
 START_TEST(subgroups_as_probed) {
     static const struct {
@@ -224,8 +224,8 @@ START_TEST(subgroups_as_probed) {
 }
 END_TEST
 
-// Integers are for keys of int8, i4, u4 and in blocks, in whole rows: by what the probes of the
-// device say of both ways, or as a row asks, whose word counts also without DOT_I8.
+// Integers are for keys of int8, i4, u4 and blocks, in whole rows. The probes of both ways decide,
+// or a row, whose choice counts also without DOT_I8.
 enum {
     Q8 = CLATTN_TYPE_Q8_0,
     I8 = CLATTN_TYPE_I8,
@@ -236,7 +236,7 @@ enum {
 };
 static const struct {
     int kv, d, align, compute_capability;
-    float integers, floats; // rates; of integers 0: not proven
+    float integers, floats; // rates; integers 0: not proven
     const char *row, *version;
     int want;
     const char *options;

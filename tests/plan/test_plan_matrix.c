@@ -1,5 +1,5 @@
-// test_plan_matrix.c: when the planner takes a matrix engine, and what it lays out for it. The rest
-// of the planner is test_plan.c's. Uses the library's internals, from the static library.
+// test_plan_matrix.c: when the planner uses a matrix engine, and with which tiles. The rest of the
+// planner is in test_plan.c. Uses the library's internals, from the static library.
 #include "args/args.h"
 
 #include "plan/plan_suite.h"
@@ -16,8 +16,8 @@ static const clattn_capabilities cpu = {.is_cpu = true,
                                         .local_memory_bytes = 1 << 20,
                                         .max_allocation_bytes = 1u << 28};
 
-// Tiles of a matrix engine: by default where they are proven and far faster; never where a row of
-// the caller's names another kernel; on the emulation only where one names this.
+// Tiles of a matrix engine are used by default if they are proven and much faster, never if a row
+// of the caller names another kernel. The emulation is used only if a row names the kernel.
 START_TEST(tiles_by_rate) {
     static const struct {
         const char *own;
@@ -60,9 +60,9 @@ START_TEST(tiles_by_rate) {
 }
 END_TEST
 
-// Over int8 both probes are needed, of bytes and of bfloat16, and a rate that promises less time
-// than dot products of bytes and multiply-adds; int8 with a float32 scale a row alone. More digits
-// and terms of float32 take more.
+// Over int8 both probes must pass, of bytes and of bfloat16, and the rate must promise less time
+// than dot products of bytes and multiply-adds. Only int8 with a float32 scale a row. float32 needs
+// more digits and terms, and so more time.
 enum { F32, F16, BF16, I8 = CLATTN_TYPE_I8, E4 = CLATTN_TYPE_F8E4M3, E5, Q8, Q4, Q41 };
 static const struct integers_case {
     const char *own;
@@ -126,12 +126,12 @@ START_TEST(tiles_over_integers) {
 }
 END_TEST
 
-// Fragments of warps: where they are proven and not slower than multiply-adds; on the emulation, or
-// on a CPU, only where a row names this; of one type of 16 bits, heads up to 256, and what local
-// memory and groups hold. A row's knobs are kept.
+// Fragments of warps are used if they are proven and not slower than multiply-adds. On the
+// emulation, or on a CPU, only if a row names them. Both types have 16 bits, heads have up to 256,
+// and local memory and groups limit tiles. A row's knobs are kept.
 static const struct fragments_case {
     const char *own;
-    float rate; // 0: not proven; of tiles 100; of wgmma twice that
+    float rate; // 0: not proven; tiles have 100, wgmma twice the rate
     int engine; // 0: another family
     int rows;   // of a group
 } fragments_cases[] = {
@@ -191,8 +191,8 @@ static void check_fragments_case(const struct fragments_case *c) {
     cla_tuned_free(&own);
 }
 
-// Keys and values of other types: where keys stay what they are in numbers of the queries' type,
-// and values have a place there.
+// Keys and values of other types: if keys lose nothing in the queries' type, and values fit its
+// range.
 static const struct types_case {
     int q, k, v;
     bool taken;
@@ -203,7 +203,7 @@ static const struct types_case {
     {F16, F16, F32, false}, {F16, BF16, BF16, false}, {BF16, F16, F16, false}, {F16, F32, F32, false},
     {F32, F16, F16, false}, {F32, I8, I8, false},     {F32, F32, F32, false}};
 
-// wgmma is for what needs no conversion; values with scales meet float16 only where a row says so.
+// wgmma needs 16-bit keys and values. Values with scales meet float16 only if a row says so.
 static void check_fragments_of_types(const struct types_case *c, plan_input *in, const char *row) {
     problem p = {.batch = 1,
                  .heads = 8,
@@ -254,11 +254,11 @@ START_TEST(fragments_of_types) {
 }
 END_TEST
 
-// float32 in terms of bfloat16: where a row asks for them, on what is proven or on the emulation;
-// else it is said why not, by what six products of the engine take beside one of tiles.
+// float32 in terms of bfloat16: if a row requests them, on a proven engine or the emulation. Else
+// the plan compares six products of the engine with one of tiles.
 static const struct terms_case {
     const char *own;
-    float rate; // of bfloat16, 0: not proven; of tiles 100
+    float rate; // of bfloat16, 0: not proven; tiles have 100
     int head, engine, tile_kv;
     const char *says;
 } terms_cases[] = {{"", 0.0f, 64, 0, 0, "float32 queries are not rounded"},
@@ -310,8 +310,8 @@ START_TEST(float32_in_terms) {
 }
 END_TEST
 
-// Decode, where a row asks for it: rows of all heads that read a key/value head, in as many warps
-// as they fill; keys in ranges.
+// Decode, if a row requests it: rows of all heads that share a key/value head, in as many warps as
+// they fill; keys in ranges.
 static const struct heads_case {
     // warps 0: another family
     int heads, kv_heads, n_q, n_kv, score_ops, splits, type_kv, warps, ranges;
@@ -370,9 +370,9 @@ START_TEST(fragments_by_rate) {
 }
 END_TEST
 
-// Devices with each engine, both types proven unless a rate is 0: what is taken, and that two
-// groups of it fit 64 KiB with heads up to 128; heads above only where a row asks. A row that no
-// engine can do is refused.
+// Devices with each engine, both types proven unless a rate is 0: the chosen tile, two groups of
+// which fit 64 KiB with heads up to 128. Larger heads only by a row. A row that no engine can do is
+// refused.
 static const struct engine_case {
     unsigned wavefront, ways, sizes, capability;
     probe_id f16, bf16;
@@ -431,7 +431,7 @@ static void check_engine_case(const struct engine_case *c) {
     if (c->own) ck_assert_msg(cla_tuned_parse(c->own, &own, why, sizeof why), "%s", why);
     check_engine(c, &in, CLATTN_TYPE_F16);
     check_engine(c, &in, CLATTN_TYPE_BF16);
-    // Slower than multiply-adds: where a row asks alone.
+    // Slower than multiply-adds: only if a row requests it.
     in.probes.rate[c->f16] = in.probes.rate[c->bf16] = 99.0f;
     struct engine_case slow = *c;
     if (!c->own) slow.engine = 0;
@@ -445,8 +445,8 @@ START_TEST(engines_of_each_device) {
 }
 END_TEST
 
-// Values in tiles lie behind the partial results of ranges of keys; what is more than a buffer goes
-// to another family.
+// Packed values follow the partial results of ranges of keys in the workspace. If that exceeds a
+// buffer, another family gets the problem.
 START_TEST(values_in_the_workspace) {
     problem p = {
         .batch = 1, .heads = 4, .kv_heads = 2, .n_q = 20, .n_kv = 5000, .head_dim = 64, .head_dim_v = 33};
@@ -458,7 +458,7 @@ START_TEST(values_in_the_workspace) {
     plan_input in = {.device = &cpu, .own = &own, .shipped = &shipped};
     ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
     ck_assert_int_eq(v.family->id, KERNEL_FLASH_MATRIX);
-    ck_assert_int_eq(v.splits, 2); // two tiles of rows a compute unit are wanted twice
+    ck_assert_int_eq(v.splits, 2); // two tiles of rows a compute unit, twice
     const uint64_t partial = (uint64_t)v.splits * 4 * 20 * (33 + 2) * sizeof(float);
     ck_assert_uint_eq(v.packed_values, (partial + 255) / 256 * 256);
     ck_assert_uint_eq(v.packed_bytes, 2 * (5000 + 24) * 64 * 2);
@@ -471,14 +471,14 @@ START_TEST(values_in_the_workspace) {
 }
 END_TEST
 
-// Projections: bfloat16, and float32 that may be split, where a proven engine's rate promises to be
-// faster than multiply-adds by what each reaches of it: a fifth against 85 %, and of three or six
-// products two fifths.
+// Projections of bfloat16, and of float32 that may be split, if a proven engine promises to be
+// faster than multiply-adds. Multiply-adds reach 85 % of their rate, an engine a fifth, and two
+// fifths with three or six products.
 static const struct {
     clattn_type x, w;
     bool split, packed;
     int rows, reduction;
-    float rate; // of AMX; 0: not proven; of multiply-adds 100
+    float rate; // of AMX; 0: not proven; multiply-adds have 100
     const char *own;
     int engine; // 0: another kernel
 } projections[] = {
@@ -539,8 +539,7 @@ START_TEST(projections_by_rate) {
 }
 END_TEST
 
-// Whole heads in a tile where RoPE turns them, at any size; and sizes at the end of what is
-// counted.
+// Whole heads in a tile with RoPE, at any size; and sizes at the end of the counters.
 START_TEST(tiles_of_projections) {
     tuned_rows own;
     char why[256];

@@ -1,6 +1,5 @@
-// test_plan_tiles.c: which tile flash_tiles takes on devices that are not here, by their limits, by
-// what the compiled kernel allowed and by how rows lie. The planner's order of families is
-// test_plan.c's.
+// test_plan_tiles.c: the tile of flash_tiles on absent devices, by their limits, by what the
+// compiled kernel allowed, and by the alignment of rows. The order of families is in test_plan.c.
 #include "args/args.h"
 #include "probe/subgroups.h"
 #include "plan/plan_suite.h"
@@ -39,7 +38,7 @@ static variant choose(const clattn_capabilities *gpu, const problem *p, int lear
     return v;
 }
 
-// What the kernel's own text refuses, and what the device has.
+// The limits of the kernel's own text, and of the device.
 static void check_tile(const variant *v, const clattn_capabilities *gpu, const problem *p) {
     const knobs *k = &v->knobs;
     ck_assert_int_eq(v->family->id, KERNEL_FLASH_TILES);
@@ -67,15 +66,15 @@ START_TEST(tiles_fit_small_devices) {
             check_tile(&v, gpu, &p);
             if (p.n_q < 32) ck_assert_int_lt(v.rows_per_group, 2 * p.n_q);
         }
-    // A head that no work-item has registers for, and local memory for no tile at all.
+    // A head that exceeds a work-item's registers, and local memory that holds no tile.
     const problem wide = make_problem(100, 64, 513), narrow = make_problem(100, 64, 64);
     ck_assert_int_eq(choose(sized_gpu(64, 256), &wide, 0).family->id, KERNEL_FLASH);
     ck_assert_int_eq(choose(sized_gpu(4, 64), &narrow, 0).family->id, KERNEL_FLASH);
 }
 END_TEST
 
-// Latents, 576 numbers of which 512 are values: where a tile of them fits, 48 KiB, and stays in
-// registers; rows by eights.
+// Latents (576 numbers, of which 512 are values) if a tile fits 48 KiB and stays in registers, with
+// rows read by eights.
 START_TEST(latents) {
     static const struct {
         int kib, n_q, heads, rows;
@@ -105,8 +104,8 @@ START_TEST(latents) {
 }
 END_TEST
 
-// Which tile: by local memory, work-items and registers; half the rows once the compiled kernel has
-// allowed less.
+// The tile by local memory, work-items and registers; half the rows after a compiled kernel allowed
+// less.
 START_TEST(tiles_by_limits) {
     static const struct {
         int kib, items, learned, n, dv, rows, columns, micro_rows;
@@ -131,9 +130,9 @@ START_TEST(tiles_by_limits) {
 }
 END_TEST
 
-// Where sub-groups of a size can be asked for, work-items have the registers that the least size
-// leaves them: tiles of 4 rows, and a kernel that uses no sub-groups asks for that size. With
-// sub-groups of 8, whose tiles are narrow, up to 96 columns.
+// If a size of sub-groups can be requested, the least size determines the registers of a work-item:
+// tiles of 4 rows. A kernel without sub-groups requests that size, too. Sub-groups of 8 have narrow
+// tiles, up to 96 columns.
 START_TEST(tiles_by_registers) {
     static const struct {
         unsigned sizes, proven;
@@ -169,8 +168,7 @@ START_TEST(tiles_by_registers) {
 }
 END_TEST
 
-// Registers that were spilled: fewer sums for the same head, and the same tile where it has fewer
-// anyhow.
+// After spilled registers the tile for the same head has fewer sums, unless it already has few.
 START_TEST(tiles_by_spills) {
     static const struct {
         unsigned spilled;
@@ -191,7 +189,7 @@ START_TEST(tiles_by_spills) {
 }
 END_TEST
 
-// Rows are read by fours, or eights, where those of q, k and v all lie so; the plan says which.
+// Rows are read by fours or eights if q, k and v are all aligned so. The plan says which.
 START_TEST(tiles_by_alignment) {
     for (int i = 0; i < 8; i++) {
         problem p = make_problem(100, 64, 64);
@@ -204,7 +202,7 @@ START_TEST(tiles_by_alignment) {
         ck_assert_int_eq(v.knobs.wide, i == 7);
         ck_assert_msg((strstr(why, "by fours") != NULL) == (i == 7), "%s", why);
     }
-    // Types of 8 and 16 bits by eights, where rows are aligned to them.
+    // Types of 8 and 16 bits by eights, if rows are aligned.
     for (int i = 0; i < 16; i++) {
         problem p = make_problem(100, 64, 64);
         char why[256];
@@ -221,9 +219,9 @@ START_TEST(tiles_by_alignment) {
 }
 END_TEST
 
-// Every set of sizes that a probe may find, in every spelling: a size that was probed, in which the
-// work-items of a row are neighbours, whole rows of them only where the device has shuffles; else
-// the same tile without.
+// Every set of probed sizes, in every spelling. The tile uses a probed size in which the work-items
+// of a row are neighbours. Whole rows of them need shuffles. Else it is the same tile without
+// sub-groups.
 START_TEST(subgroups_of_every_size) {
     static const unsigned ways[] = {SUBGROUPS_KHR, SUBGROUPS_INTEL, SUBGROUPS_KHR | SUBGROUPS_SHUFFLE_KHR,
                                     SUBGROUPS_KHR | SUBGROUPS_SHUFFLE_QCOM};
@@ -262,7 +260,7 @@ START_TEST(subgroups_of_every_size) {
 }
 END_TEST
 
-// A row decides between the two, as `clattn tune` finds them.
+// A row chooses between the two, as `clattn tune` finds them.
 START_TEST(a_row_leaves_subgroups_alone) {
     clattn_capabilities gpu = *sized_gpu(32, 256);
     const problem p = make_problem(300, 64, 64);

@@ -1,8 +1,9 @@
-// test_rows.c: tuned rows at random: what the parser takes, the device builds and computes right. A
-// row that asks for what a kernel cannot do must have been refused. Uses the parser, from the
-// static library.
+// test_rows.c: random tuned rows. Rows that the parser accepts must build on the device and compute
+// right results. Rows that a kernel cannot run must be refused. Uses the parser, from the static
+// library.
 //
-//   build/tests/test_rows 100     so many accepted rows for each kernel, with other numbers; the suite does a few
+//   build/tests/test_rows 100     this many accepted rows for each kernel, with other numbers;
+//                                 the suite has a few
 #include "support/case_assert.h"
 #include "verification/reference/random.h"
 #include "plan/rows/tuned.h"
@@ -14,8 +15,8 @@
 static int rows_of_each = 2;
 static struct random numbers = {.state = 1};
 
-// A kernel, its knobs, and cases that it takes with such a row: many of a tile and few, also where
-// heads are turned.
+// A kernel, its knobs, and cases that it runs with such a row: many of a tile and few, also with
+// RoPE.
 static const struct {
     const char *kernel, *knobs, *cases[2];
 } kernels[] = {
@@ -58,8 +59,8 @@ static const struct {
 };
 #define KERNELS ((int)(sizeof kernels / sizeof kernels[0]))
 
-// Half of the knobs are left to the planner; the others have numbers that kernels like, their
-// neighbours and absurd ones.
+// Half of the knobs are left to the planner. The others have plausible numbers, their neighbours
+// and absurd ones.
 static void random_row(int kernel, char row[512]) {
     static const int values[] = {0,  1,  2,  3,  4,  4,  5,  6,  7,  8,   8,   9,   10,   12,   16,
                                  16, 17, 24, 32, 33, 48, 60, 64, 96, 128, 256, 512, 1024, 65536};
@@ -100,8 +101,7 @@ static void run(const char *row, const char *name) {
     ck_assert_msg(good, "%s: %s: %s", row, name, why);
 }
 
-// Until as many were accepted as are wanted, and one refused: a check that refuses nothing has been
-// taken out.
+// Until enough rows were accepted, and at least one refused: else the check would be missing.
 START_TEST(accepted_rows) {
     int taken = 0, refused = 0;
     while ((taken < rows_of_each || refused == 0) && taken + refused < 1000 * rows_of_each) {

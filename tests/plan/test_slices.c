@@ -1,6 +1,6 @@
-// test_slices.c: work that is cut into slices, from inside the library (device/pace.h): how grids
-// and rows are cut, at which rate, that a call in many slices gives what it gives in one, and what
-// a caller hears of it and cancels. Leaves out what a call computes (every other suite).
+// test_slices.c: work in slices, from inside the library (device/pace.h): how grids and rows are
+// split, at which rate, equal results of many slices and one, and progress and cancellation.
+// Results of calls are in every other suite.
 #include "support/case_assert.h"
 #include "support/harness.h"
 #include "support/layer_client.h"
@@ -38,8 +38,8 @@ START_TEST(grids_are_cut) {
 }
 END_TEST
 
-// For any grid: no part is above the limit unless it is one group, and at least half of the limit
-// where that can be.
+// For any grid: no part exceeds the limit unless it is one group, and a part has at least half of
+// the limit if possible.
 START_TEST(any_grid_is_cut) {
     struct random random = {_i + 1};
     for (int n = 0; n < 1000; n++) {
@@ -89,7 +89,7 @@ static void teardown(void) {
     clattn_context_destroy(context);
 }
 
-// A rate is learned from what took long enough; it falls at once, and rises by half.
+// A rate is learned from long launches. It falls at once, and rises by half.
 START_TEST(rates_are_learned) {
     clattn_capabilities unknown = {.name = ""}, known = {.compute_units = 10, .clock_mhz = 1000};
     ck_assert_double_eq(cla_pace_start_rate(&known), 10 * 1e9 * PACE_START_FLOPS);
@@ -98,7 +98,7 @@ START_TEST(rates_are_learned) {
     pace_rate rate = {0};
     context->pace->cuts_all = true;
     ck_assert_double_eq_tol(cla_pace_most(context, &rate, false), start * PACE_SECONDS, 1e-3 * start);
-    cla_pace_learn(context, &rate, start * 1e-6, 1e-3, false); // too short to tell that it is slow
+    cla_pace_learn(context, &rate, start * 1e-6, 1e-3, false); // too short to prove that it is slow
     ck_assert_double_eq(rate.flops, 0.0);
     cla_pace_learn(context, &rate, start, 2.0, false);
     ck_assert_double_eq_tol(rate.flops, start / 2, 1e-3 * start);
@@ -114,7 +114,7 @@ START_TEST(rates_are_learned) {
 }
 END_TEST
 
-// A CPU device is cut only for who wants to hear; others always.
+// A CPU is sliced only for a caller with progress, other devices always.
 START_TEST(who_is_cut) {
     const pace_rate rate = {0};
     context->capabilities.is_cpu = true;
@@ -148,7 +148,7 @@ static const char *const names[] = {
 };
 #define NAMES ((int)(sizeof names / sizeof names[0]))
 
-// What the last calls have shown is forgotten: the pace is the cautious one of the start.
+// Forget the measured rates: the pace is again the cautious one of the start.
 static void forget(void) {
     if (cla_pace_begin(context)) cla_pace_end(context, &(pace_timed){0});
     for (program *p = context->programs; p; p = p->next) p->rate.flops = 0.0;
@@ -159,7 +159,7 @@ static bool is_built(const char *name) {
     return harness_has_clblast() || !strstr(name, "clblast");
 }
 
-// The case in a context that cuts into slices of so many operations; how many launches that were.
+// Run the case in a context that slices into this many operations. Returns the number of launches.
 static int run(const char *name, double most, cl_command_queue queue) {
     struct case_arrays arrays;
     char why[512] = "";
@@ -210,8 +210,8 @@ static clattn_status listen(struct case_arrays *arrays, struct heard *h, int can
     return case_enqueue(context, harness()->queue, arrays, event);
 }
 
-// A caller hears of every slice and of the end, when nothing of the call runs any more; a call that
-// is cancelled starts no further slice.
+// A caller receives every slice, and the end when no command of the call runs any more. A cancelled
+// call starts no further slice.
 START_TEST(progress) {
     struct case_arrays arrays;
     struct heard h;

@@ -1,7 +1,6 @@
-// refused.h: calls that must be refused: tables of them, and what each must leave behind, nothing.
-// A table is an X-list of X(name, word the message must have, what is wrong with the parameters p).
-// Leaves out making the calls. Included by the suites of errors, each of which defines
-// REFUSED_PARAMS first: the type of *p.
+// refused.h: tables of calls that must be refused without any effect. A table is an X-list of
+// X(name, word that the message must have, change of the parameters p). Included by the suites of
+// errors, each of which first defines REFUSED_PARAMS: the type of *p.
 #ifndef CLATTN_TESTS_REFUSED_H
 #define CLATTN_TESTS_REFUSED_H
 
@@ -35,27 +34,27 @@ struct refusal {
     (harness_log_clear(), harness_assert_refused(name, call, want, word))
 #define ASSERT_INVALID(name, call, word) ASSERT_REFUSED(name, call, CLATTN_INVALID_ARGUMENT, word)
 
-// Nothing came of the call: no event, and not one byte of an output changed.
+// The call had no effect: no event, and no changed byte of an output.
 static inline void refused_assert_nothing(const char *name, cl_event event, const struct guarded *output) {
     ck_assert_msg(event == NULL, "%s: a refused call made an event", name);
     ck_assert_msg(guarded_intact(output, harness()->queue), "%s: a refused call wrote", name);
 }
 
-// A suite of one entry point that prepares and enqueues: the entry points' names, and a function
-// that makes the good call's buffers and params, `all`, of which the last `outputs` are written:
+// A suite of one entry point that prepares and enqueues. It has the entry points' names, and a
+// function that makes the buffers and the valid params; the last `outputs` of `all` are written:
 // void make(struct refused_buffers *buffers, REFUSED_PARAMS *p).
 struct refused_buffers {
     struct guarded all[8];
     int count, outputs;
 };
-// Releases them; of a call that was refused, by its name, nothing came.
+// Release the buffers, and check that the refused call (its name is `refused`) had no effect.
 static inline void refused_buffers_end(struct refused_buffers *b, const char *refused, cl_event event) {
     for (int n = b->count - b->outputs; refused && n < b->count; n++)
         refused_assert_nothing(refused, event, &b->all[n]);
     for (int n = 0; n < b->count; n++) guarded_release(&b->all[n]);
 }
-// Define a test of every row of two tables, `invalid` and `invalid_buffers`: what preparing
-// refuses, too, and what it does not look at; and main.
+// Define main, and a test of every row of two tables. `invalid` is also refused by preparing;
+// `invalid_buffers` has errors that preparing does not check.
 #define REFUSED_SUITE(suite_name, make, entry)                                                               \
     static void check_refused(const struct refusal *refusal, bool ahead) {                                   \
         struct refused_buffers b = {.count = 0};                                                             \
@@ -96,7 +95,7 @@ static inline clattn_tensor refused_buffer(struct refused_buffers *b, bool outpu
     return to->view;
 }
 
-// An attention call that is good but for what the test spoils.
+// An attention call that is valid except for the change of the test.
 struct refused_case {
     struct case_data *data;
     struct case_arrays arrays;
@@ -120,8 +119,8 @@ static inline void refused_case_end(struct refused_case *call, const char *name,
     case_free(call->data);
 }
 
-// Define a test of every row of a table: the case `good`, whose parameters are arrays.PART, is
-// spoilt and refused by ENTRY_enqueue.
+// Define a test of every row of a table. The case `good`, whose parameters are arrays.PART, is
+// changed and then refused by ENTRY_enqueue.
 #define REFUSED_CASES(test, table, good, part, entry, want)                                                  \
     START_TEST(test) {                                                                                       \
         struct refused_case call = refused_case_begin(&(good));                                              \

@@ -1,6 +1,6 @@
-// test_errors_backward.c: every refusal of a call for gradients: the status, one line of why, and
-// nothing enqueued or written. What is wrong with its forward call is test_errors.c's; some stand
-// for it here.
+// test_errors_backward.c: every refusal of a call for gradients: the status, one line with the
+// reason, and nothing enqueued or written. All errors of its forward call are in test_errors.c, and
+// only a few here.
 #define REFUSED_PARAMS clattn_attention_backward_params
 #include "refusals/refused.h"
 
@@ -23,7 +23,7 @@ static const struct test_case good = {.op = CASE_BACKWARD,
 static const clattn_tensor absent;
 static const int32_t too_long[] = {8, 1}, no_numbers[] = {0, 5};
 
-// Keys in pages, or before others, of memory that is there.
+// Keys in pages, or before others, in existing memory.
 static clattn_tensor shaped(cl_mem buffer, clattn_type type, int64_t a, int64_t b, int64_t c, int64_t d) {
     return clattn_tensor_dense(buffer, type, 4, (const int64_t[]){a, b, c, d});
 }
@@ -89,7 +89,7 @@ static void page(clattn_kv *kv) {
       (FORWARD.score.score_mod = "score * score", p->score_mod_gradient = "buffer0(j)"))                     \
     X(score_mod, "score_mod", (FORWARD.score.score_mod = "score +", p->score_mod_gradient = "1.0f"))
 
-// What plan and prepare do not look at: buffers.
+// Errors of buffers, which plan and prepare do not check.
 #define INVALID_BUFFERS(X)                                                                                   \
     X(q_absent, "q", FORWARD.q.buffer = NULL)                                                                \
     X(out_absent, "out", FORWARD.out.buffer = NULL)                                                          \
@@ -113,7 +113,7 @@ static void page(clattn_kv *kv) {
     X(dsinks_over_lse, "overlaps", p->dsinks.buffer = FORWARD.lse.buffer)                                    \
     X(dslopes_over_dscales, "overlaps", p->dalibi_slopes.buffer = p->dhead_scales.buffer)
 
-// What has no gradient; the message has the option's name.
+// Options without a gradient; the message has the option's name.
 #define UNSUPPORTED(X)                                                                                       \
     X(pages, "block_table", page(&FORWARD.kv))                                                               \
     X(past, "past_k",                                                                                        \

@@ -1,5 +1,5 @@
-// test_errors_block.c: every refusal of the functions of block.h: the status, one line of why, and
-// nothing written. Leaves out what they compute (test_block.c).
+// test_errors_block.c: every refusal of the functions of block.h: the status, one line with the
+// reason, and nothing written. The results are in test_block.c.
 #define REFUSED_PARAMS struct block_calls
 #include <clattn/clattn.h>
 

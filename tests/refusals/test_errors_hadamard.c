@@ -1,5 +1,5 @@
-// test_errors_hadamard.c: every refusal of clattn_hadamard_enqueue: the status, one line of why,
-// and nothing written. Leaves out what it writes (test_hadamard.c).
+// test_errors_hadamard.c: every refusal of clattn_hadamard_enqueue: the status, one line with the
+// reason, and nothing written. The results are in test_hadamard.c.
 #define REFUSED_PARAMS clattn_hadamard_params
 #include "refusals/refused.h"
 

@@ -1,7 +1,6 @@
-// test_errors_handles.c: refusals that are about handles and calls rather than shapes: NULL,
-// foreign contexts and queues, wait lists, workspace, kernels that cannot do a call, merges, and
-// the context itself. Leaves out the options of attention (test_errors.c) and the layer
-// (test_errors_layer.c).
+// test_errors_handles.c: refusals of handles and calls: NULL, foreign contexts and queues, wait
+// lists, workspace, kernels that do not support a call, merges, and the context itself. Elsewhere:
+// the options of attention (test_errors.c) and the layer (test_errors_layer.c).
 #define REFUSED_PARAMS clattn_merge_params
 #include "refusals/refused.h"
 
@@ -87,7 +86,7 @@ START_TEST(workspace_too_small) {
 }
 END_TEST
 
-// Only the unfused kernel returns score taps; another that is asked for by name says so.
+// Only the unfused kernel returns score taps. Another kernel, requested by name, is refused.
 START_TEST(kernel_cannot) {
     struct refused_case call = refused_case_begin(&good);
     struct guarded_shape shape = {CLATTN_TYPE_F32, 4, {2, 4, 5, 7}, LAYOUT_DENSE};
@@ -141,8 +140,8 @@ START_TEST(contexts) {
 }
 END_TEST
 
-// A cache folder that cannot be made costs nothing but rebuilding; a fresh context has no error to
-// tell.
+// A cache folder that cannot be created only means that kernels are built again. A new context has
+// no error.
 START_TEST(fresh_context) {
     clattn_context_params params = {.device = harness()->device, .cache_dir = "/nonexistent/folder/cache"};
     clattn_context *context = NULL;

@@ -1,6 +1,5 @@
-// test_errors_layer.c: every refusal of a layer call: the status, one line of why, and nothing
-// enqueued or written. Leaves out attention's own options (test_errors.c), which a layer passes on;
-// two stand for them here.
+// test_errors_layer.c: every refusal of a layer call: the status, one line with the reason, and
+// nothing enqueued or written. All of attention's options are in test_errors.c, and only two here.
 #define REFUSED_PARAMS clattn_layer_params
 #include "refusals/refused.h"
 
@@ -22,7 +21,7 @@ static const struct test_case good = {.op = CASE_LAYER,
 static const int32_t any_numbers[] = {0, 1};
 static const clattn_tensor absent;
 
-// Keys and values of two heads that are there already: x's numbers, which are as many.
+// Existing keys and values of two heads: the buffer of x has as many numbers.
 #define many_heads clattn_tensor_bhsd(p->x.buffer, CLATTN_TYPE_F32, 2, 4, 7, 8)
 #define few clattn_tensor_bhsd(p->x.buffer, CLATTN_TYPE_F32, 2, 2, 6, 8)
 #define keys clattn_tensor_bhsd(p->x.buffer, CLATTN_TYPE_F32, 2, 2, 7, 8)

@@ -1,6 +1,6 @@
 // test_errors_layer_backward.c: every refusal of a call for a layer's gradients: the status, one
-// line of why, and nothing enqueued or written. What is wrong with its forward call is
-// test_errors_layer.c's; some stand for it here.
+// line with the reason, and nothing enqueued or written. All errors of its forward call are in
+// test_errors_layer.c, and only a few here.
 #define REFUSED_PARAMS clattn_layer_backward_params
 #include "refusals/refused.h"
 
@@ -70,14 +70,14 @@ static clattn_tensor shaped(cl_mem buffer, clattn_type type, int rank, int64_t a
     X(dbias_of_none, "dbias", p->dbias = shaped(p->dx.buffer, CLATTN_TYPE_F32, 2, 5, 7, 0, 0))               \
     X(gradient_of_nothing, "score_mod_gradient", p->score_mod_gradient = "1.0f")
 
-// Of gradients from what was kept, and of the forward call that keeps it.
+// Errors of gradients from kept results, and of the forward call that keeps them.
 #define KEPT(X)                                                                                              \
     X(kept_rank, "kept", p->kept.rank = 2)                                                                   \
     X(kept_type, "kept", p->kept.type = CLATTN_TYPE_F16)                                                     \
     X(kept_short, "kept", p->kept.shape[0] -= 1)                                                             \
     X(kept_last_stride, "kept", p->kept.stride[0] = 2)
 
-// What preparing does not look at: buffers.
+// Errors of buffers, which preparing does not check.
 #define INVALID_BUFFERS(X)                                                                                   \
     X(x_absent, "x", FORWARD.x.buffer = NULL)                                                                \
     X(wo_absent, "wo", FORWARD.wo.buffer = NULL)                                                             \
@@ -95,7 +95,7 @@ static clattn_tensor shaped(cl_mem buffer, clattn_type type, int rank, int64_t a
     X(dx_over_kept, "overlaps", p->dx.buffer = p->kept.buffer)                                               \
     X(kept_leaves, "kept", p->kept.offset = 1 << 20)
 
-// Of the forward call alone.
+// Errors of only the forward call.
 #define FORWARD_INVALID(X)                                                                                   \
     X(nothing_kept, "kept", p->kept = absent)                                                                \
     X(nowhere_kept, "kept", p->kept.buffer = NULL)                                                           \
@@ -106,7 +106,7 @@ static clattn_tensor shaped(cl_mem buffer, clattn_type type, int rank, int64_t a
     X(bo_over_out, "overlaps", FORWARD.bo.buffer = FORWARD.out.buffer)                                       \
     X(workspace_kept, "workspace", p->workspace = p->kept.buffer)
 
-// What has no gradient; the message has the option's name.
+// Options without a gradient; the message has the option's name.
 #define UNSUPPORTED(X)                                                                                       \
     X(keys, "kv", FORWARD.kv.k = FORWARD.kv.v = KEYS)                                                        \
     X(append, "append", FORWARD.append = true)                                                               \
@@ -133,7 +133,7 @@ REFUSED_TABLE(unsupported, UNSUPPORTED)
 REFUSED_TABLE(forward_invalid, FORWARD_INVALID)
 REFUSED_TABLE(kept_invalid, KEPT)
 
-// The good call's results, each as what it is the gradient of.
+// The valid call's results, each with the tensor whose gradient it is.
 #define MOST_RESULTS 17
 struct good_call {
     struct case_data *data;
@@ -208,7 +208,7 @@ START_TEST(buffers) {
 }
 END_TEST
 
-// The forward call is refused as its gradients are, without a word about those.
+// The forward call is refused like its gradients, with a message that does not mention them.
 static void check_forward_refused(const struct refusal *r, clattn_status want) {
     struct good_call g;
     cl_event event = NULL;
@@ -223,7 +223,7 @@ static void check_forward_refused(const struct refusal *r, clattn_status want) {
 
 START_TEST(no_gradients) {
     check_refused(&unsupported[_i], CLATTN_UNSUPPORTED, true);
-    // An expression without a derivative can be computed.
+    // The forward call of an expression without a derivative is valid.
     if (strcmp(unsupported[_i].word, "score_mod") != 0)
         check_forward_refused(&unsupported[_i], CLATTN_UNSUPPORTED);
 }

@@ -1,4 +1,4 @@
-// test_needless.c: what would be without effect is refused by name: fields of clattn_rope without a
+// test_needless.c: fields without effect are refused by name: fields of clattn_rope without a
 // layout, in every call that has one.
 #include "support/harness.h"
 #include "support/strided_calls.h"
@@ -34,7 +34,7 @@ static const struct {
               FIELD(pairs)};
 enum { FIELDS = sizeof fields / sizeof fields[0] };
 
-// Bytes of 1 are a number that is not 0 in every type of a field.
+// Bytes of 1 are a number other than 0 in every type of a field.
 static clattn_rope rope_with(int field, const clattn_rope *good) {
     clattn_rope rope = {.layout = CLATTN_ROPE_NONE};
     char *to = (char *)&rope + fields[field].at;
@@ -69,8 +69,7 @@ START_TEST(rope_without_layout) {
 }
 END_TEST
 
-// The fields above are those of the header, and of each struct that has a clattn_rope there is a
-// call.
+// The fields above are those of the header. Each struct that contains a clattn_rope has a call.
 START_TEST(all_fields_are_asked) {
     static const char *const headers[] = {"rope.h", "append.h", "attention.h", "layer.h"};
     char *text = harness_header("rope.h");
@@ -98,7 +97,7 @@ START_TEST(all_fields_are_asked) {
     }
     ck_assert_int_eq(structs, 6);
     ck_assert_int_ge(calls + 1,
-                     // a shift without a layout is refused whatever else stands there (test_errors_shift.c)
+                     // a shift without a layout is always refused (test_errors_shift.c)
                      structs);
 }
 END_TEST

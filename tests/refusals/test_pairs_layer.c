@@ -1,7 +1,7 @@
-// test_pairs_layer.c: of a layer's options - whose keys they are and where they lie, how the batch
-// is packed, what becomes of heads and scores - every two are taken together by a plan, or stand in
-// `refused` and are refused by name, in one line. What such layers compute is other suites' affair
-// (test_layer_cache.c).
+// test_pairs_layer.c: every two of a layer's options either have a valid plan, or are in `refused`
+// and refused by name, in one line. The options are the source and place of keys, the packing of
+// the batch, and the steps on heads and scores. The results of such layers are in
+// test_layer_cache.c.
 #include "support/harness.h"
 
 #include <stdio.h>
@@ -9,8 +9,8 @@
 
 enum { BATCH = 2, ROWS = 6, HEADS = 4, KV_HEADS = 2, SIZE = 16, WIDTH = 32, CAPACITY = 10, PAST = 3 };
 
-// Keys that are made of y; or are there; caches that new ones are appended to, dense, in pages, of
-// int8; past rows.
+// Keys from y; ready keys; caches that new keys are appended to, dense, in pages, of int8; past
+// rows.
 enum {
     CROSS,
     READY,
@@ -56,7 +56,7 @@ static bool has(unsigned with, int option) {
     return with >> option & 1;
 }
 
-// The caller's keys, and what lies behind or before them.
+// The caller's keys, and the rows behind or before them.
 static void set_keys(clattn_layer_params *p, unsigned with) {
     const clattn_type type = has(with, I8) ? CLATTN_TYPE_I8 : CLATTN_TYPE_F32;
     const bool ready = has(with, READY), pages = has(with, PAGES),

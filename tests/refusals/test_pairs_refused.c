@@ -1,7 +1,6 @@
-// test_pairs_refused.c: of the options that say where keys lie and how a batch is packed, every two
-// are taken together by a plan, or stand in pairs_refused (verification/sets/pairs.h) and are
-// refused by name, in one line. An option that is built for another leaves that list, and the
-// covering arrays then have the pair.
+// test_pairs_refused.c: every two options about the place of keys and the packing of a batch have a
+// valid plan, or are refused by name in one line. pairs_refused (verification/sets/pairs.h) lists
+// the refused pairs. A pair that becomes supported moves to the covering arrays.
 #include "support/case_assert.h"
 #include "support/harness.h"
 
@@ -19,7 +18,7 @@ static clattn_tensor view(clattn_type type, int rank, int64_t a, int64_t b, int6
     return clattn_tensor_dense(NULL, type, rank, shape);
 }
 
-// Keys packed, too; lengths beside them; and of a cache, [2, H, ROWS, SIZE].
+// Packed keys, too; lengths beside them; and keys of a cache, [2, H, ROWS, SIZE].
 static void set_ragged(clattn_attention_params *p) {
     p->sequences = 2;
     p->cu_seqlens_q = p->kv.cu_seqlens_kv = cu;
@@ -58,14 +57,14 @@ static void set_pages(clattn_attention_params *p) {
     p->kv.k.shape[0] = p->kv.v.shape[0] = p->kv.k_scale.shape[0] = p->kv.v_scale.shape[0] = 1;
     p->kv.block_table = view(CLATTN_TYPE_I32, 2, items(p), 1, 0, 0);
     p->kv.page_size = ROWS;
-    p->rope.k_positions = (clattn_tensor){0}; // they were turned before
+    p->rope.k_positions = (clattn_tensor){0}; // RoPE was applied to them before
 }
 static void set_append(clattn_attention_params *p) {
     const int64_t rows = p->sequences ? ROWS : 2;
     p->kv.k_new = p->kv.v_new = view(CLATTN_TYPE_F32, 4, 1, HEADS, rows, SIZE);
     if (p->rope.positions.rank) p->rope.k_positions = view(CLATTN_TYPE_I32, 2, 1, rows, 0, 0);
 }
-// Where it is a view of k, so are the past's of past_k and the new rows'.
+// If v is a view of k, so are past_v of past_k and v_new of k_new.
 static void set_latent(clattn_attention_params *p) {
     clattn_tensor *const values[] = {&p->kv.v, &p->kv.past_v, &p->kv.v_new};
     for (int n = 0; n < 3; n++) values[n]->shape[3] /= 2;
@@ -77,7 +76,7 @@ static void set_device_sinks(clattn_attention_params *p) {
 static void set_rope(clattn_attention_params *p) {
     p->rope.layout = CLATTN_ROPE_HALF;
 }
-// Of the keys that the call turns.
+// Positions of the keys to which the call applies RoPE.
 static void set_positions(clattn_attention_params *p) {
     p->rope.layout = CLATTN_ROPE_HALF;
     p->rope.positions = view(CLATTN_TYPE_I32, 2, 1, ROWS, 0, 0);
@@ -109,7 +108,7 @@ static void set_mods(clattn_attention_params *p) {
     p->score.score_mod = "score + (float)j", p->score.mask_mod = "j <= i";
 }
 
-// Those that change the types and shapes of others stand before them.
+// Options that change the types and shapes of others come first.
 static const struct {
     const char *token;
     void (*set)(clattn_attention_params *params);
@@ -169,7 +168,7 @@ START_TEST(every_two_options) {
     const struct pairs_refused *refused = refusal_of(options[a].token, options[b].token);
     harness_log_clear();
     const clattn_status status = clattn_attention_plan(harness()->context, &p, &plan);
-    // Positions bring rope with them, which keys with scales and rotated ones do not have.
+    // Positions imply RoPE, which keys with scales and Hadamard-transformed keys do not have.
     if (refused == NULL && turned && !strcmp(options[b].token, "positions"))
         refused = refusal_of("rope", options[a].token);
     if (refused != NULL)
@@ -180,7 +179,7 @@ START_TEST(every_two_options) {
 }
 END_TEST
 
-// Each listed pair is one of the test's options, so that none is left untried.
+// Each listed pair consists of options of this test, so each is tried.
 START_TEST(every_listed_pair_is_tried) {
     for (int n = 0; n < pairs_refused_count; n++) {
         int known = 0;
