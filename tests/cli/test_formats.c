@@ -1,6 +1,6 @@
-/* The tool's tensors and files: conversions, .npy, safetensors. Pure C, so Check may fork.
- * Needs the folder of test data in CLATTN_TEST_DATA, "tests/data" where that is not set. Pictures are
- * test_heatmap.c's. */
+/* The program's tensors and files: conversions, .npy, safetensors. Pure C, so Check may fork.
+ * Needs the folder of test data in CLATTN_TEST_DATA, by default "tests/data". Pictures are in
+ * test_heatmap.c. */
 #define _XOPEN_SOURCE 700
 #include "support/run_suite.h"
 #include "support/temporary_folder.h"
@@ -34,7 +34,7 @@ static const char *data_file(const char *name) {
     return path;
 }
 
-/* Every type that NumPy's files have, and rank, sizes of zero among them, comes back as it was. */
+/* Every type and rank of NumPy's files, also with sizes of zero, is read as it was written. */
 START_TEST(npy_round_trip) {
     for (int t = 0; t < ARRAY_I8; t++)
         for (int rank = 0; rank <= ARRAY_MAX_RANK; rank++)
@@ -89,7 +89,7 @@ static size_t make_npy(unsigned char *file, int version, const char *dictionary,
 static const struct {
     const char *dictionary;
     size_t data;
-    const char *error; /* a part of the line; NULL: it is read */
+    const char *error; /* a part of the error; NULL: the file is valid */
 } npy_cases[] = {
     {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 24, NULL},
     {"{\"shape\":(3,),\"descr\":\"|b1\",\"fortran_order\":False} \n", 3, NULL},
@@ -166,7 +166,7 @@ static size_t make_safetensors(unsigned char *file, const char *json, size_t dat
 static const struct {
     const char *json;
     size_t data;
-    const char *error; /* NULL: tensor a is read */
+    const char *error; /* NULL: tensor a is valid */
 } safetensors_cases[] = {
     {"{" GOOD "}  ", 8, NULL},
     {"{\"b\":" T("BOOL", "[0,7]", "[8,8]") "," GOOD ",\"__metadata__\":{\"x\":\"y\"}}", 8, NULL},
@@ -223,7 +223,7 @@ START_TEST(safetensors_accepts_and_refuses) {
 }
 END_TEST
 
-/* Whether a damaged file is read, or refused with one line. */
+/* A damaged file is read, or refused with one line. */
 static bool parse_damaged(bool npy, const unsigned char *file, size_t size) {
     /* A copy of the exact size, so that a sanitizer sees a read past its end. */
     unsigned char *copy = malloc(size ? size : 1);
@@ -238,8 +238,8 @@ static bool parse_damaged(bool npy, const unsigned char *file, size_t size) {
     return one_line && good == (error[0] == '\0');
 }
 
-/* Every byte flipped in one bit, replaced by what means something in a header, and the file cut at every
- * length. */
+/* Flip a bit of every byte, replace every byte by characters of headers, and cut the file at
+ * every length. */
 START_TEST(damage_never_crashes) {
     static const unsigned char values[] = "\0\xff{}[](),:'\"\\ \n-09L";
     unsigned char file[512];

@@ -1,6 +1,6 @@
-// test_group_deal.c: how a group deals a call, without a device: every unit goes to somebody and to
-// nobody else, in proportion to the rates, along the axis that keeps all busy; pieces are whole
-// units.
+// test_group_deal.c: the partition of a group's call, without a device. Each unit belongs to
+// exactly one device, in proportion to the rates, along the axis that keeps all busy; pieces are
+// whole units.
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static deal_axis choose(const deal_problem *p, clattn_deal wanted, const double 
     return axis;
 }
 
-// Boxes of all units, counted: each element of [B, H, rows, keys] of a small problem is in one of
+// Count boxes over all units: each element of [B, H, rows, keys] of a small problem is in one of
 // them.
 static void assert_covers(const deal_problem *p, const deal_axis *axis, const int64_t *cuts, int count) {
     const int64_t *n = p->size, all = n[0] * n[1] * n[2] * n[3];
@@ -48,7 +48,7 @@ static void assert_covers(const deal_problem *p, const deal_axis *axis, const in
         for (int i = 0; i < boxed; i++) {
             const box *x = &boxes[i];
             const int64_t first = x->at[BOX_HEADS], last = first + x->size[BOX_HEADS];
-            // Heads are whole groups or of one group.
+            // Heads are whole groups, or inside one group.
             ck_assert((first % p->group == 0 && last % p->group == 0) ||
                       first / p->group == (last - 1) / p->group);
             for (int64_t e = 0; e < volume(NULL, x); e++) {
@@ -88,7 +88,7 @@ START_TEST(everything_once) {
 }
 END_TEST
 
-// Rows of a causal call: the first device has more of them.
+// Rows of a causal call: the first device gets more of them.
 START_TEST(by_work) {
     deal_problem p = problem_of(1, 2, 2, 16384, 16384);
     int64_t cuts[3];
@@ -106,7 +106,7 @@ START_TEST(by_work) {
 }
 END_TEST
 
-// Heads where that keeps everybody busy, else rows, else keys; never what cannot be.
+// Heads if that keeps all devices busy, else rows, else keys; never an impossible axis.
 START_TEST(axes) {
     static const struct {
         int64_t b, h, group, n, keys;
@@ -139,8 +139,8 @@ START_TEST(axes) {
 }
 END_TEST
 
-// Halves cover the box, down to one unit of what may be cut, and keep a key/value head's rows
-// together as long as they can.
+// Halves cover the box, down to one unit that can be cut, and keep a key/value head's rows together
+// as long as possible.
 START_TEST(halves) {
     const deal_problem p = problem_of(3, 8, 4, 70, 200);
     box stack[1024] = {cla_deal_whole(&p)};

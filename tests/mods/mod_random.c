@@ -1,5 +1,5 @@
-// mod_random.c: see mod_random.h. Whole numbers leave their type, too; there are no products of
-// floats, which a compiler may join to a sum.
+// mod_random.c: see mod_random.h. Integers may also overflow. There are no products of floats,
+// because a compiler may fuse them with a sum.
 #include "mods/mod_random.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ static void put(struct writer *w, const char *text) {
     w->at += sprintf(w->at, "%s", text);
 }
 
-// A form's $i, $f and $b become expressions, its $n a number from 1 to 9, its $s the square of an
+// In a form, $i, $f and $b become expressions, $n a number from 1 to 9, and $s the square of an
 // expression.
 static void expand(struct writer *w, const char *form, int depth);
 

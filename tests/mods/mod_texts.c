@@ -21,11 +21,11 @@ static int below(struct mod_texts *t, int n) {
 }
 static void put(struct writer *w, const char *text) {
     w->at += snprintf(w->at, (size_t)(w->end - w->at), "%s", text);
-    if (w->at >= w->end) w->at = (char *)w->end - 1; // too long, which is seen by its brackets
+    if (w->at >= w->end) w->at = (char *)w->end - 1; // too long: its brackets show that
 }
 
-// $i, $u, $f and $b become expressions, of one level less; $s a product of one by itself; $m and $n
-// an element of a buffer of whole numbers, or of floats.
+// Replace $i, $u, $f and $b by expressions of one level less, and $s by a product of one with
+// itself. The marks $m and $n are an element of a buffer of integers, or of floats.
 static void expand(struct writer *w, const char *form, int depth);
 
 static void put_buffer(struct writer *w, bool of_floats, int depth) {
@@ -46,7 +46,7 @@ static void put_buffer(struct writer *w, bool of_floats, int depth) {
     put(w, of_floats ? "0.5f" : "3");
 }
 
-// What it takes, by its shape; NULL: not here.
+// The call's arguments, by the shape of the function; NULL: not made here.
 static const char *call_of(const mod_word *f, char kind) {
     static const char *const floats[] = {"", "($f)", "($f, $f)", "($f, $f, $f)"},
                              *const ints[] = {"", "($i)", "($i, $i)", "($i, $i, $i)"},
@@ -158,7 +158,7 @@ static const char *const float_forms[] = {"$f + $f", "$f - $f",      "$f * $f", 
 static const char *const bool_forms[] = {"$i < $i",  "$f <= $f", "$u > $u",  "$i >= $f",
                                          "$i == $u", "$f != $f", "$b && $b", "$b || $b",
                                          "$f && $b", "$b || $f", "$i"};
-// Of the scalar form alone.
+// Forms that exist only for scalars.
 static const char *const odd_ints[] = {"convert_int_rtz((float)j * $f)",
                                        "convert_int_sat((float)j + $f)",
                                        "as_int($f)",
@@ -203,7 +203,7 @@ static void put_expression(struct writer *w, char kind, int depth) {
     }
     put(w, "(");
     if (depth <= 0)
-        expand(w, bool_forms[below(w->t, 6)], 0); // which are of no further ones
+        expand(w, bool_forms[below(w->t, 6)], 0); // which contain no further ones
     else if (kind != 'b' && below(w->t, 2) == 0)
         put_call(w, kind, depth - 1);
     else if (odd && (kind == 'i' || kind == 'f'))
@@ -242,7 +242,7 @@ static void expand(struct writer *w, const char *form, int depth) {
     }
 }
 
-// Whether there is a form of it for vectors of rows and of keys.
+// Returns whether the text has a form for vectors of rows and of keys.
 static bool is_for_vectors(const mod_source *source) {
     char why[MOD_WHY];
     bool all = true;

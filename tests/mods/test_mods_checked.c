@@ -1,12 +1,11 @@
-// test_mods_checked.c: the language of score_mod and mask_mod on a device: expressions at random of
-// all of its words compile, and stay inside their buffers, which end at pages that nobody may
-// touch; divisions that C leaves open have the numbers that the header says, and end no process
-// that does without a driver's handler of signals; the largest texts compile on a small stack.
-// Leaves out which texts are refused (test_mods_language.c). POSIX only. Uses the table of words,
-// from the static library.
+// test_mods_checked.c: the language of score_mod and mask_mod on a device. Random expressions of
+// all its words compile, and stay inside their buffers, which end at inaccessible pages. Divisions
+// that C leaves undefined have the header's results, and end no process without a driver's signal
+// handler. The largest texts compile on a small stack. Refused texts are in test_mods_language.c.
+// POSIX only. Uses the table of words, from the static library.
 //
 //   build/tests/test_mods_checked 7         other expressions
-//   build/tests/test_mods_checked 7 2000    so many of them, and nothing else
+//   build/tests/test_mods_checked 7 2000    this many of them, and nothing else
 #include "support/harness.h"
 #include "mods/mod_texts.h"
 #include "support/pages.h"
@@ -80,8 +79,8 @@ static void run(struct bound *b) {
     harness_finish(harness()->queue);
 }
 
-// By kernel in turn: half of the texts in vectors, and of those half at the end of a page. Returns
-// how many they were.
+// One kernel after the other: half of the texts in vectors, and half of those at the end of a page.
+// Returns their number.
 static int run_texts(int round) {
     static const struct {
         clattn_kernel kernel;
@@ -133,7 +132,7 @@ START_TEST(all_words_were_used) {
 }
 END_TEST
 
-// Of all that is seen, each row's score is what the text gives: lse says it, where one key is seen.
+// With one visible key, the lse is the row's score, which must be the value of the text.
 static void assert_lse(const char *text, clattn_kernel kernel, double want) {
     struct bound b;
     bind(&b, harness_place(), kernel == CLATTN_KERNEL_DECODE ? 3 : ROWS, 0);
@@ -149,8 +148,8 @@ static void assert_lse(const char *text, clattn_kernel kernel, double want) {
     unbind(&b);
 }
 
-// j is 5: by what the compiler knows and by what it does not, in vectors and not. A driver may keep
-// processes from ending by a handler of signals, which an application's own takes the place of.
+// j is 5, known to the compiler and unknown, in vectors and scalars. A driver may prevent a crash
+// by a signal handler; an application's handler replaces it.
 START_TEST(divisions) {
     static const struct {
         const char *text;
@@ -174,7 +173,7 @@ START_TEST(divisions) {
 }
 END_TEST
 
-// The deepest and the longest texts: so many times `part` before `middle`, and `behind` behind it.
+// The deepest and the longest texts: `part` repeated before `middle`, and `behind` after it.
 static const struct {
     const char *before, *part, *middle, *behind, *after;
     int times;
@@ -192,7 +191,7 @@ static const struct {
                {"", "- ", "j", "", "", MOD_PREFIXES},
                {"", "(float)", "j", "", "", MOD_PREFIXES},
                {"((((((((", "(int)", "j", "", "))))))))", MOD_NESTED - 8},
-               {"", "- ", "score", "", "", 25}, // as vectors the deepest
+               {"", "- ", "score", "", "", 25}, // the deepest as vectors
                {"", "j ? ", "i", " : 1", "", MOD_NESTED},
                {"", "b < 3 ? 2 : ", "j", "", "", (MOD_TOKENS - 1) / 6},
                {"", "j + ", "j", "", "", (MOD_TOKENS - 1) / 2},

@@ -1,8 +1,7 @@
-// test_mods_derived.c: derivatives of score_mod, without a device: each as the differences of its
-// text, computed in double precision; how some are written; which have none and where; that one is
-// of the language or refused, whatever its text; and that a context derives once. Uses the
-// library's own functions, from the static library. What kernels make of them is
-// test_mods_gradients.c's.
+// test_mods_derived.c: derivatives of score_mod, without a device. Each equals the differences of
+// its text in double. Also how some are written, which texts have none and where, that a derivative
+// is in the language or refused, and that a context derives once. Uses the library's own functions,
+// from the static library. Their kernels are tested in test_mods_gradients.c.
 #include "mods/mod_slopes.h"
 #include "mods/mod_texts.h"
 
@@ -87,8 +86,7 @@ START_TEST(as_written) {
 }
 END_TEST
 
-// Where the text has no side, the derivative has one; and 0 where nothing is infinite but what is
-// not taken.
+// At a kink the derivative is that of one side. It is 0 where only the branch not used is infinite.
 START_TEST(at_kinks) {
     static const struct {
         const char *text;
@@ -174,7 +172,7 @@ START_TEST(every_function) {
 }
 END_TEST
 
-// So many times.
+// `part`, repeated.
 static char *repeated(const char *before, const char *part, int times, const char *behind,
                       const char *close) {
     const size_t size = strlen(before) + (strlen(part) + strlen(close)) * (size_t)times + strlen(behind) + 1;
@@ -221,7 +219,8 @@ START_TEST(long_and_deep) {
 }
 END_TEST
 
-// Of all words of the language: what is derived is of the language, and has vectors where it has.
+// Texts of all words of the language: a derivative is in the language, and has vectors if the text
+// has.
 START_TEST(any_text) {
     struct mod_texts texts = {.random = {(uint64_t)_i + 1}};
     texts.source = mod_slope_source(NULL);

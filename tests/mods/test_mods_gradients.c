@@ -1,8 +1,8 @@
-// test_mods_gradients.c: derivatives of score_mod that the library makes itself, on a device: one
-// of each function compiles, and is what differences of the text are, computed in double precision,
-// in vectors and lane by lane; one that it does not know is refused and enqueues nothing. With keys
-// of 1, 0, 0, .. a score is the first number of its query row, and dlse of 1 beside dout of 0 makes
-// that row's gradient the derivative. Which are refused is test_mods_derived.c's.
+// test_mods_gradients.c: derivatives of score_mod by the library, on a device. The derivative of
+// each function compiles, and equals the differences of the text in double, in vectors and lane by
+// lane. An unknown one is refused and enqueues nothing. With keys 1, 0, 0, ... a score is the first
+// number of its query row. With a dlse of 1 and a dout of 0, the gradient of that row is the
+// derivative. Refusals are in test_mods_derived.c.
 #include "support/harness.h"
 #include "mods/mod_slopes.h"
 
@@ -19,16 +19,16 @@ enum { Q, K, V, BUFFER0, BUFFER1, DLSE, DOUT, OUT, LSE, DQ, TENSORS };
 
 static const double buffer_element = 0.75;
 static char text[TEXT];
-static int chosen[MOST], batch; // item b of the batch is asked text chosen[b]
+static int chosen[MOST], batch; // item b of the batch evaluates text chosen[b]
 
 static const struct way {
     const char *rows, *kernel;
-    bool vectors; // of texts that are made vectors of alone
+    bool vectors; // of texts that all become vectors
 } ways[] = {{"backward :", "backward", false},
             {"backward_lanes :", "backward_lanes", false},
             {"backward_lanes :", "backward_lanes", true}};
 
-// Whether there is a derivative, and, where it must be, one in vectors.
+// Returns whether there is a derivative, and, if required, one in vectors.
 static bool fits(const char *of, bool in_vectors) {
     mod_source source = mod_slope_source(of);
     mod_fault fault;
@@ -42,7 +42,7 @@ static bool fits(const char *of, bool in_vectors) {
     return good;
 }
 
-// As many texts from one on as one text and its derivative can be of; returns the next.
+// Join as many texts, from `next` on, as one text and its derivative can contain. Returns the next.
 static int join(int next, bool in_vectors) {
     char *at = text;
     strcpy(text, "score");

@@ -1,7 +1,7 @@
-// test_mods_language.c: which texts of score_mod and mask_mod a context takes: those of its
-// language, by the limits and words that the header tells, and with mods_unchecked all that were
-// one expression of OpenCL C. Leaves out what ends an expression (test_mods.c) and what accepted
-// texts do (test_mods_checked.c).
+// test_mods_language.c: the texts of score_mod and mask_mod that a context accepts: those of its
+// language, by the header's limits and words, and with mods_unchecked any single expression of
+// OpenCL C. Elsewhere: texts that end an expression (test_mods.c), and accepted texts
+// (test_mods_checked.c).
 #include "support/harness.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ static clattn_status try_texts(clattn_context *c, const char *score_mod, const c
 static const struct {
     const char *text, *said;
 } refused[] = {
-    // That write, read elsewhere, trap, loop or call.
+    // Texts that write, read elsewhere, trap, loop or call.
     {"(float)*(volatile __global const uint *)0x400000", "line 1, column 8, '*'"},
     {"(float)clattn_call->b0[j - 100000]", "'clattn_call': is no word"},
     {"(*((__global float *)clattn_call->b0) = 42.0f, score)", "column 2, '*'"},
@@ -70,7 +70,7 @@ static const struct {
     {"(half)score", "'half'"},
     {"(image2d_t)score", "'image2d_t'"},
     {"score :: 1", "column 7, ':'"},
-    // That are wrong, and how so.
+    // Wrong texts, and the words of their errors.
     {"scor * 2", "(did you mean 'score'?)"},
     {"i > 0 and j > 0 ? score : 0", "'and': is no word of an expression: write &&"},
     {"(i > 0 or j > 0) * score", "'or': is no word of an expression: write ||"},

@@ -1,10 +1,10 @@
-// test_mods_refused.c: a driver whose compiler refuses the vectors that were made of the caller's
-// expressions: the kernel is built again with the expressions lane by lane, is right, is told of,
-// and is kept in the cache; a mistake of the caller's and a device that fails are told as ever. And
-// that a context keeps the texts used last alone, by the programs that live. The program's own
-// OpenCL functions stand in front of the loader's. POSIX only.
+// test_mods_refused.c: a driver whose compiler refuses vectors of expressions. The kernel is built
+// again with the expressions lane by lane, is right, is logged, and is kept in the cache. Errors of
+// the caller and failing devices are reported as usual. Also: a context keeps only the texts used
+// last, counted by live programs. The program's own OpenCL functions replace the loader's. POSIX
+// only.
 //
-//   build/tests/test_mods_refused all     with every kernel that has lanes, not the first alone
+//   build/tests/test_mods_refused all     with every kernel that has lanes, not only the first
 #define _GNU_SOURCE
 #include "support/case_assert.h"
 #include "support/harness.h"
@@ -19,9 +19,9 @@
 #include <string.h>
 
 static struct {
-    cl_int code;          // of every build of a source with vectors of expressions; 0: what the driver says
+    cl_int code;          // of builds with vectors of expressions; 0: the driver's
     int vectors, refused; // such builds, those of them that failed here,
-    int plain;            // and those in which the vectors were switched off
+    int plain;            // and those without vectors
 } driver;
 
 // A binary has no source.
@@ -51,11 +51,11 @@ CL_API_ENTRY cl_int CL_API_CALL clBuildProgram(cl_program program, cl_uint count
     return real(program, count, devices, options, done, user);
 }
 
-// Programs that live; and whether each is to be of a kernel of nothing, which takes no time.
+// Live programs; and whether each program contains an empty kernel, which compiles fast.
 static atomic_int live, created;
 static bool hollow;
 
-// The name of the kernel that a source is of; "": none.
+// The name of the kernel of a source; "": none.
 static void name_kernel(cl_uint count, const char **texts, const size_t *lengths, char name[64]) {
     for (cl_uint i = 0; i < count; i++) {
         char *text = calloc(lengths && lengths[i] ? lengths[i] + 1 : strlen(texts[i]) + 1, 1);
@@ -105,8 +105,7 @@ static clattn_context *open_context(const char *rows, const char *folder) {
                                                 .log = {.fn = count_lines, .level = CLATTN_LOG_INFO}});
 }
 
-// The kernels whose vectors are rows, heads and keys, and what an expression says, buffers among
-// it.
+// The kernels whose vectors are rows, heads and keys, and expressions, also with buffers.
 static const struct {
     const char *row, *name;
 } kernels[] = {
@@ -117,7 +116,7 @@ static const struct {
     {"decode_rows :", "attend-f32-b2-h4-hkv2-n3-nkv70-d16-causal-decode-lse-softcap1.5-mods"}};
 enum { KERNELS = sizeof kernels / sizeof kernels[0] };
 
-// Runs and compares; whether the plan has its expressions as vectors.
+// Run and compare. Returns whether the plan has its expressions as vectors.
 static bool assert_case(clattn_context *c, const char *name) {
     struct test_case test;
     struct case_arrays a;
@@ -134,7 +133,7 @@ static bool assert_case(clattn_context *c, const char *name) {
     return strstr(plan.why, " in vectors") != NULL;
 }
 
-// Once, and a kernel that was taken is not asked for again.
+// Built lane by lane once; a replaced kernel is not tried again.
 START_TEST(built_lane_by_lane) {
     const char *const name = kernels[_i].name;
     char folder[] = "/tmp/clattn-refused-XXXXXX", command[128];
@@ -145,10 +144,10 @@ START_TEST(built_lane_by_lane) {
     const bool vectors = assert_case(c, name);
     assert_case(c, name);
     ck_assert_int_ge(driver.plain, vectors);
-    ck_assert_int_eq(driver.refused, 2 * driver.plain); // no error is named: asked once more
+    ck_assert_int_eq(driver.refused, 2 * driver.plain); // no error is named: compiled a second time
     ck_assert_int_eq(told, driver.plain);
     clattn_context_destroy(c);
-    c = open_context(kernels[_i].row, folder); // the cache has what was built then
+    c = open_context(kernels[_i].row, folder); // the cache has that build
     driver.code = CL_BUILD_PROGRAM_FAILURE;
     assert_case(c, name);
     clattn_context_get_stats(c, &stats);
@@ -170,8 +169,8 @@ static clattn_status try_text(clattn_context *c, const char *score_mod, char lin
     return status;
 }
 
-// Both builds fail: the caller hears of the text, not of the vectors. A device that fails is not
-// asked a second time.
+// Both builds fail: the error is about the text, not the vectors. A device that fails is not tried
+// a second time.
 START_TEST(told_as_ever) {
     char line[1024];
     clattn_context *c = open_context("flash_lanes :", NULL);
@@ -189,7 +188,8 @@ START_TEST(told_as_ever) {
 }
 END_TEST
 
-enum { KEPT = 64, TEXTS = 90, THREADS = 4 }; // runtime.h says how many texts a context keeps
+// runtime.h documents the number of texts that a context keeps
+enum { KEPT = 64, TEXTS = 90, THREADS = 4 };
 
 static void *prepare_many(void *context) {
     char line[1024], text[32];
@@ -201,8 +201,8 @@ static void *prepare_many(void *context) {
     return NULL;
 }
 
-// So many texts one after the other, and from several threads: those used last have their programs,
-// and no others live for long.
+// Many texts, one after the other and from several threads. The texts used last have programs, and
+// no other programs live for long.
 START_TEST(texts_that_go) {
     char line[1024], text[32];
     pthread_t threads[THREADS];
@@ -232,7 +232,7 @@ START_TEST(texts_that_go) {
         ck_assert_int_eq(pthread_join(threads[n], &failed), 0);
         ck_assert_ptr_null(failed);
     }
-    for (int n = 0; n < 3; n++) { // after which none of the threads' is waited for
+    for (int n = 0; n < 3; n++) { // after this no build of the threads is pending
         snprintf(text, sizeof text, "score * %d", TEXTS + n);
         ck_assert_int_eq(try_text(c, text, line), CLATTN_OK);
     }

@@ -1,7 +1,7 @@
-// test_mods_vectors.c: the caller's expressions as vectors beside the same ones lane by lane, in
-// every kernel that has lanes, for a table of what C and vectors say differently and for
-// expressions at random; and that the plan says which. Leaves out which texts become vectors
-// (test_mods_forms.c) and what an expression means (test_mods.c).
+// test_mods_vectors.c: the caller's expressions as vectors, compared with the same ones lane by
+// lane, in every kernel with lanes. A table of expressions that C and vectors treat differently,
+// and random expressions. The plan says which form is used. Elsewhere: which texts become vectors
+// (test_mods_forms.c), and their meaning (test_mods.c).
 //
 //   build/tests/test_mods_vectors 7     other random expressions
 #include "support/harness.h"
@@ -16,8 +16,8 @@
 
 enum { HEADS = 6, KV_HEADS = 2, SIZE = 16, KEYS = 75, RANDOM_ONES = 8 };
 
-// A comparison is 1 and not -1; a vector's ! is -1; ?:, && and || ask for 0 and not for a sign;
-// types follow C's rules.
+// In C a comparison is 1, in a vector -1, and so is !. A vector's ?:, && and || test the sign, C's
+// test for 0. Types follow C's rules.
 static const char *const masks[] = {"(j <= i) + (j & 1) == 2",
                                     "(j < i) * 3 - 2 > 0",
                                     "-(j < i) < 0",
@@ -73,12 +73,12 @@ static const char *const scores[] = {
     "fmin(fmax(score, -0.5f), 0.5f) * copysign(2.0f, score) / (float)(1 + (j & 3))"};
 #define MASKS ((int)(sizeof masks / sizeof masks[0]))
 #define SCORES ((int)(sizeof scores / sizeof scores[0]))
-#define HALVES 2                               // of the masks, since a text has at most 1024 tokens
-#define BATCH ((MASKS + RANDOM_ONES) / HALVES) // each item is asked another expression
+#define HALVES 2                               // because a text has at most 1024 tokens
+#define BATCH ((MASKS + RANDOM_ONES) / HALVES) // each item evaluates another expression
 
 static uint64_t seed = 1;
 static char *texts[HALVES][2][2]; // of mask_mod and score_mod, as vectors and lane by lane
-static int refused;               // by the driver's compiler, so that lanes take its place
+static int refused;               // by the driver's compiler, so that lanes replace it
 
 static void add(char **at, const char *expression, int b, bool last, const char *before, const char *behind) {
     if (!last) *at += sprintf(*at, "b == %d ? ", b);
@@ -161,7 +161,7 @@ static const struct kernel {
                {"decode_lanes :", "decode_lanes", CLATTN_KERNEL_DECODE, CLATTN_TYPE_F32, 3},
                {"decode_rows :", "decode_rows", CLATTN_KERNEL_DECODE, CLATTN_TYPE_F32, 3}};
 
-// The plan of a call, which says how it runs its texts; false: the device has no such kernel.
+// Check how the plan of a call says it runs its texts. False: the device has no such kernel.
 static bool plan_says(clattn_context *context, const clattn_attention_params *p, const char *name,
                       bool vectors) {
     clattn_plan plan;
@@ -173,7 +173,7 @@ static bool plan_says(clattn_context *context, const clattn_attention_params *p,
     return true;
 }
 
-// What the call writes, out and lse, with the texts of one form.
+// The call's results, out and lse, with the texts of one form.
 static double *results(clattn_context *context, clattn_attention_params *p, const struct guarded t[TENSORS],
                        int half, int form) {
     const int64_t counts[] = {guarded_count(&t[OUT].view), guarded_count(&t[LSE].view)};
@@ -187,9 +187,9 @@ static double *results(clattn_context *context, clattn_attention_params *p, cons
     return got;
 }
 
-// lse tells every score: none is so small that a key more or less would be lost in the bound, which
-// is there for the kernel around the expression: a compiler may round it otherwise beside another
-// text.
+// lse depends on every score: no score is so small that an additional key would be within the
+// bound. The bound exists for the kernel around the expression, which a compiler may round
+// differently beside another text.
 static void compare(const struct kernel *k, int half, const double *vectors, const double *lanes,
                     int64_t outs) {
     int seen = 0, equal = 0;

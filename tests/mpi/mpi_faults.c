@@ -1,6 +1,6 @@
-// mpi_faults.c: what a rank does wrong, all ranks are told: sizes that differ, an argument, a local
-// failure, a message cut short, an error of MPI. MPI's calls of the library go through wrappers
-// here, as MPI's profiling interface foresees.
+// mpi_faults.c: errors of one rank reach all ranks: different sizes, an argument, a local failure,
+// a truncated message, an error of MPI. The library's calls of MPI go through wrappers here, by
+// MPI's profiling interface.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "support/harness.h"
 #include "mpi/mpi_suite.h"
 
-// What the next call of a kind does on this rank.
+// The fault of this rank's next call of a kind.
 enum { NOTHING, CUT_SHORT, SEND_FAILS, RECEIVE_FAILS, ALLTOALL_FAILS, GATHER_FAILS, REDUCE_FAILS };
 static int fault;
 long suite_sent;
@@ -32,7 +32,7 @@ int MPI_Irecv(void *buffer, int count, MPI_Datatype type, int from, int tag, MPI
     return fails ? MPI_ERR_INTERN : PMPI_Irecv(buffer, count, type, from, tag, comm, request);
 }
 
-// Collective calls that fail have been done: the others would wait for them, which is MPI's to end.
+// Collective calls that fail are done first: otherwise the other ranks would wait.
 static int ended(int code, int by) {
     suite_sent++;
     if (fault != by) return code;
@@ -165,7 +165,7 @@ static void wrong_gradients(void) {
     shard_close(&s);
 }
 
-// Rates on one rank alone: it would not measure with the others.
+// Rates on only one rank: it would not measure with the others.
 static void rates_that_differ(void) {
     for (int who = 0; who < 2; who++) {
         const bool given = suite.rank == (who ? suite.ranks - 1 : 0);
@@ -183,7 +183,7 @@ static void rates_that_differ(void) {
     }
 }
 
-// One fault on a rank that does such a thing, then the same call without.
+// One fault on a rank, if it makes such a call, then the same call without the fault.
 static void failing(int which, clattn_mpi_way way, const char *name, const char *says, const char *what) {
     const int rank = which == RECEIVE_FAILS ? suite.ranks - 1 : (suite.ranks - 1) / 2;
     shard s;

@@ -1,5 +1,5 @@
-// mpi_layer.c: a layer whose heads, or rows, are shared, against the same layer on this rank's
-// device alone.
+// mpi_layer.c: a layer whose heads or rows are partitioned, compared with the same layer on this
+// rank's device alone.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

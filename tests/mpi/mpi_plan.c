@@ -1,8 +1,7 @@
-// mpi_plan.c: what a plan says. Which way the cost model takes, by rates that are given, and that
-// each is taken for a reason of its own. What a shared call really takes, counted: buffers by the
-// layer under the loader, host memory by the world's own functions; and each piece of host memory,
-// and each call of OpenCL, refused in turn on one rank: all ranks are told, and none waits for
-// ever.
+// mpi_plan.c: plans. The way that the cost model selects for given rates, with a case for each way.
+// The memory of a shared call, counted: buffers by the layer under the loader, host memory by the
+// world's own functions. Each allocation and each OpenCL call fails once on one rank: all ranks
+// receive the error, and none waits forever.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +28,7 @@ static clattn_mpi *world_of(double link, double message, double flops, double ca
     return world;
 }
 
-// The plan of such rates, of rows shared so.
+// The plan with such rates, and rows partitioned so.
 static clattn_mpi_plan plan_of(clattn_mpi *world, const char *name, shard_way rows, clattn_mpi_way way) {
     const shard_call call = {name, rows, rows, way, 0, false};
     clattn_mpi_plan plan;
@@ -54,13 +53,13 @@ static void expect(const clattn_mpi_plan *plan, clattn_mpi_way way, const char *
         suite_check(suite.ranks == 1 || plan->seconds[way] <= plan->seconds[n], what, "another takes less");
 }
 
-// Zigzag rows are as much work for all: what travels is hidden by the ring alone.
+// Zigzag rows are equal work for all ranks: only the ring hides the transfers.
 static void fast_calls(void) {
     clattn_mpi *world = world_of(1e9, 1e-9, 1e9, 1e-9);
     clattn_mpi_plan plan = plan_of(world, LARGE, SHARD_ZIGZAG, CLATTN_MPI_AUTO);
     expect(&plan, CLATTN_MPI_RING, "rows that are balanced");
     if (suite.ranks > 1) {
-        // By hand: the causal half of the scores, 4 D operations each, shared by the ranks.
+        // By hand: the causal half of the scores, 4 D operations each, divided by the ranks.
         const double seconds = 8 * 0.5 * 960 * 960 * 4 * 32 / 1e9 / suite.ranks;
         suite_check(fabs(plan.seconds[CLATTN_MPI_RING] / seconds - 1) < 0.05, "the ring's seconds",
                     "are not those by hand");
@@ -69,7 +68,7 @@ static void fast_calls(void) {
                     "bytes of all_gather", "are too few");
         suite_check(strstr(plan.why, "all_gather") && strstr(plan.why, "GB/s"), "why", plan.why);
         plan = plan_of(world, LARGE, SHARD_BLOCKS, CLATTN_MPI_AUTO);
-        // Blocks of causal rows are not: heads are, where they divide.
+        // Blocks of causal rows are unequal: heads are better, if they divide.
         if (8 % suite.ranks == 0) expect(&plan, CLATTN_MPI_ALL_TO_ALL, "rows that are not balanced");
         plan = plan_of(world, LARGE, SHARD_BLOCKS, CLATTN_MPI_ALL_GATHER);
         suite_check(plan.way == CLATTN_MPI_ALL_GATHER && strstr(plan.why, "as asked"),
@@ -78,7 +77,7 @@ static void fast_calls(void) {
     clattn_mpi_destroy(world);
 }
 
-// Of gradients: two ways, and more to send and to compute than attention has in either.
+// Gradients: two ways, and more to send and compute than attention has in either.
 static void of_gradients(void) {
     clattn_mpi *world = world_of(1e9, 1e-9, 1e9, 1e-9);
     const clattn_mpi_plan attention = plan_of(world, FEWER, SHARD_ZIGZAG, CLATTN_MPI_AUTO),
@@ -94,7 +93,7 @@ static void of_gradients(void) {
     clattn_mpi_destroy(world);
 }
 
-// Many small calls and merges cost more than sending few keys at once.
+// Many small calls and merges cost more than sending a few keys at once.
 static void slow_calls(void) {
     if (suite.ranks < 3) return;
     clattn_mpi *world = world_of(1e12, 1e-6, 1e12, 1e-3);
@@ -110,7 +109,7 @@ static void slow_calls(void) {
 
 static struct heap {
     size_t live, most;
-    long taken, refuse; // refuse: the how-manieth; 0: none
+    long taken, refuse; // refuse: number of the allocation that fails; 0: none
 } heap;
 
 typedef union block {
@@ -184,12 +183,14 @@ enum {
     FEW_REFUSED = 3
 };
 
-// Of a ring, beside the call's tensors: two pieces, a part of the result, and the result itself in
-// float32 where lengths keep it from the caller's.
+// The memory of a ring beside the call's tensors: two pieces and a part of the result. If lengths
+// keep the result from the caller's, also the result in float32.
 static void expect_formula(const shard *s, const clattn_mpi_plan *plan, bool lengths, const char *what) {
     const size_t rows = 16, heads = 8, dim = 32;
-    const size_t piece = 2 * rows * heads * dim * 4 + 4 * 256, // of each part to a multiple of 256
-        result = (size_t)s->q.count * heads * (dim + 1) * 4, most = 2 * piece + (lengths ? 2 : 1) * result;
+    // each part rounded up to a multiple of 256
+    const size_t piece = 2 * rows * heads * dim * 4 + 4 * 256,
+                 result = (size_t)s->q.count * heads * (dim + 1) * 4,
+                 most = 2 * piece + (lengths ? 2 : 1) * result;
     char why[128];
     snprintf(why, sizeof why, "%zu bytes on the device and %zu on the host", plan->device_bytes,
              plan->host_bytes);
@@ -198,8 +199,7 @@ static void expect_formula(const shard *s, const clattn_mpi_plan *plan, bool len
                 what, why);
 }
 
-// The second of two calls that are alike, so that the context creates nothing: what it keeps is its
-// own.
+// The second of two equal calls, in which the context creates nothing for itself.
 static void measure(clattn_mpi *world, const shard_call *call, bool ring, bool lengths) {
     const struct layer_control *layer = layer_client();
     struct layer_counts before = {.bytes = 0}, after = {.bytes = 0};
@@ -226,7 +226,7 @@ static void measure(clattn_mpi *world, const shard_call *call, bool ring, bool l
     shard_close(&s);
 }
 
-// All ranks have the same status. False: it is OK.
+// All ranks must have the same status. False: it is OK.
 static bool told(clattn_mpi *world, clattn_status status, clattn_status want, const char *name, long n) {
     int mine = (int)status, least = 0, most = 0;
     char text[400] = "", what[300], whose[32];
@@ -286,7 +286,7 @@ static void refuse_worlds(void) {
                 "was taken");
 }
 
-// Calls of OpenCL on one rank that fail, every so-manieth: an error that does not end the device.
+// Every step-th OpenCL call on one rank fails, with an error that does not lose the device.
 static void refuse_opencl(clattn_mpi *world, const shard_call *call, int step) {
     const struct layer_control *layer = layer_client();
     const bool last = suite.rank == suite.ranks - 1;

@@ -1,6 +1,6 @@
-// mpi_shard.h: a case of src/verification whose rows are shared among ranks: every rank makes the
-// same case, keeps its rows of it, runs its part of the call, and rank 0 compares the whole result
-// with the reference in double precision.
+// mpi_shard.h: a case of src/verification whose rows are partitioned over ranks. Every rank makes
+// the same case, keeps its own rows, and runs its part of the call. Rank 0 compares the whole
+// result with the float64 reference.
 #ifndef CLATTN_TESTS_MPI_SHARD_H
 #define CLATTN_TESTS_MPI_SHARD_H
 
@@ -24,7 +24,7 @@ typedef struct shard_rows {
     clattn_mpi_rows rows;
     int64_t count;
 } shard_rows;
-// Rows of a rank: blocks, zigzag, pages of 5, sizes by chance (some none), or all on the last rank.
+// Rows of a rank: blocks, zigzag, pages of 5, random sizes (some 0), or all on the last rank.
 void shard_share(shard_way way, int rank, int ranks, int64_t n, uint64_t seed, shard_rows *to);
 
 typedef struct shard_call {
@@ -46,23 +46,23 @@ typedef struct shard {
     clattn_mpi_attention_backward_params backward; // of a case of gradients
 } shard;
 
-// What all checks share: ranks, counts of checks, and the world of most of them.
+// The common state of all checks: ranks, counts of checks, and the usual world.
 extern struct suite {
     clattn_mpi *world;
     int rank, ranks, checks, failures;
 } suite;
-// `good` must be the same on all ranks, or false on those where it failed.
+// `good` must be equal on all ranks, or false only on those that failed.
 void suite_check(bool good, const char *what, const char *why);
 
-// What this rank has; its outputs hold nothing yet.
+// This rank's part; its outputs are empty.
 void shard_open(shard *s, const shard_call *call, int rank, int ranks);
 void shard_close(shard *s);
-// The call of the case's op.
+// The call of the case's operation.
 clattn_status shard_run(clattn_mpi *world, const shard *s, bool decode, clattn_mpi_report *report);
-// Run it on all ranks and compare; false: why[256], the same on all ranks.
+// Run it on all ranks and compare. False: why[256] has the reason, the same on all ranks.
 bool shard_holds(clattn_mpi *world, const shard_call *call, clattn_mpi_report *report, char why[256]);
-// Run it several times; false: the bits of this rank's outputs were not the same.
+// Run it several times. False: the bits of this rank's outputs differed.
 bool shard_repeats(clattn_mpi *world, const shard_call *call, char why[256]);
-// The whole result on rank 0, NaN where no rank has a row; of a decode this rank's own.
+// The whole result on rank 0, NaN where no rank has a row; for decode this rank's own.
 struct case_result shard_collect(const shard *s, bool decode);
 #endif

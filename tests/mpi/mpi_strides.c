@@ -1,6 +1,6 @@
-// mpi_strides.c: the rule of last strides (tensor.h) in all ways to share rows: what must be
-// contiguous is refused on all ranks before anything large is sent, and what need not be gives the
-// same numbers.
+// mpi_strides.c: the rule of last strides (tensor.h) in all ways to share rows. A tensor that must
+// be contiguous is refused on all ranks before anything large is sent. Other tensors lead to the
+// same numbers with any stride.
 #include <stddef.h>
 #include <stdio.h>
 
@@ -8,7 +8,7 @@
 #include "mpi/mpi_strides.h"
 #include "mpi/mpi_suite.h"
 
-// Those of a forward call, and those of its gradients.
+// The tensors of a forward call, and those of its gradients.
 static const struct {
     const char *name;
     size_t at;
@@ -77,8 +77,8 @@ static void gradients_refused(clattn_mpi_way way) {
     shard_close(&s);
 }
 
-// Masks and biases of a rank have other last strides than those of its neighbour (mpi_shard.c),
-// scales and lse lie between heads.
+// Masks and biases of a rank have other last strides than its neighbour's (mpi_shard.c). Scales and
+// lse are between heads.
 static void right(clattn_mpi_way way) {
     char name[160], why[256] = "";
     clattn_mpi_report report;

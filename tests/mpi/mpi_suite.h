@@ -3,7 +3,7 @@
 #define CLATTN_TESTS_MPI_SUITE_H
 #include "mpi/mpi_shard.h"
 
-// A call's status, and what the world says of it in one line.
+// Check a call's status, and the world's error line.
 void suite_expect(clattn_status got, clattn_status want, const char *says, const char *what);
 extern long suite_sent; // large messages since it was set to 0
 void suite_plans(bool quick);

@@ -1,6 +1,10 @@
-// test_mpi.c: attention over MPI, run by tests/mpi/check_mpi.sh with 1 to 8 ranks: equal to one
-// device within the budget, whoever has which rows.   test_mpi quick | all | N: calls by chance, so
-// many | CASE ROWS ROWS WAY PIECE: as a failure names them
+// test_mpi.c: attention over MPI with 1 to 8 ranks, run by tests/mpi/check_mpi.sh: equal to one
+// device within the budget, for every partition of rows.
+//
+//   test_mpi quick
+//   test_mpi all
+//   test_mpi N                              N random calls
+//   test_mpi CASE ROWS ROWS WAY PIECE       a case, as a failure names it
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +22,7 @@
 #define RING CLATTN_MPI_RING
 #define GATHER CLATTN_MPI_ALL_GATHER
 #define HEADS CLATTN_MPI_ALL_TO_ALL
-// The first are few kernels: all that runs where time is short.
+// The first cases have few kernels, and run when time is short.
 static const shard_call calls[] = {
     {"attend-f32-b1-h8-n97-nkv97-d32-causal", Z, Z, RING, 0, false},
     {"attend-f32-b1-h8-n97-nkv97-d32-causal", B, R, RING, 16, false},
@@ -28,7 +32,7 @@ static const shard_call calls[] = {
      RING, 0, false},
     {"attend-f32-b2-h8-hkv4-n60-nkv90-d32-causal-softcap5-window40:0-alibi-sinks-qlen33:60-kvlen90:41", Z, R,
      HEADS, 0, false},
-    // Of a piece the second chunk alone goes on.
+    // Only the second chunk of a piece is sent on.
     {"attend-f32-b2-h8-hkv4-n97-nkv97-d32-causal-softcap5-window9:0-alibi-sinks-qlen97:60-kvlen97:41", Z, Z,
      RING, 0, false},
     {"decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal", B, P, 0, 0, true},
@@ -127,9 +131,9 @@ static void run_twice(void) {
     }
 }
 
-// Options by chance: of all that a call varies by and of how it is shared every two values of two
-// meet, over sizes by chance, the same on all ranks and in all runs. The last are numbers of enums,
-// and bytes of pieces.
+// Random options. Every two values of two options meet, of the call and of the partition, with
+// random sizes, the same on all ranks and in all runs. The last factors are numbers of enums, and
+// bytes of pieces.
 enum {
     CALL,
     OF_CALL,

@@ -173,8 +173,8 @@ START_TEST(rows_decide) {
 END_TEST
 
 // Tiles of a matrix engine are used if they are proven and predicted to be faster, or if a row
-// names them. A row can use the emulation. q, k, v and dout must be bfloat16, with heads of at most
-// 256. If the device has an engine, or a row names one, the plan says why it is not used.
+// names them. A row can use the emulation. All tensors must be bfloat16, with heads of at most 256.
+// If the device has an engine, or a row names one, the plan says why it is not used.
 static const struct tiles_case {
     const char *own;
     float rate; // 0: not proven; multiply-adds have 100, the dot product 200

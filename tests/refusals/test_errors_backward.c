@@ -67,7 +67,7 @@ static void page(clattn_kv *kv) {
     X(dk_size, "dk", p->dk.shape[3] = 12)                                                                    \
     X(dk_repeats, "dk", p->dk.stride[0] = 0)                                                                 \
     X(dv_size, "dv", p->dv.shape[3] = 8)                                                                     \
-    X(dv_type, "dv", p->dv.type = CLATTN_TYPE_F16) /* dk and dv have one */                                  \
+    X(dv_type, "dv", p->dv.type = CLATTN_TYPE_F16)                                                           \
     X(dbias_rank, "dbias", p->dbias.rank = 4)                                                                \
     X(dbias_keys, "dbias", p->dbias.shape[1] = 1)                                                            \
     X(dbias_type, "dbias", p->dbias.type = CLATTN_TYPE_BF16)                                                 \

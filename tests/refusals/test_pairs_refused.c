@@ -1,6 +1,7 @@
 // test_pairs_refused.c: every two options about the place of keys and the packing of a batch have a
-// valid plan, or are refused by name in one line. pairs_refused (verification/sets/pairs.h) lists
-// the refused pairs. A pair that becomes supported moves to the covering arrays.
+// valid plan, or are refused by name in one line. The list pairs_refused
+// (verification/sets/pairs.h) has the refused pairs. A pair that becomes supported moves to the
+// covering arrays.
 #include "support/case_assert.h"
 #include "support/harness.h"
 
