@@ -30,8 +30,7 @@ except ImportError:
     sys.exit(77)
 import embed  # noqa: E402
 import ptx_text  # noqa: E402
-# noqa: E402
-from fragment_calls import BF16, F16, F32, I8, PROBE_ITEMS, Call, Probe, Product, Wrong, changed, probe_number, stored
+from fragment_calls import BF16, F16, F32, I8, PROBE_ITEMS, Call, Probe, Product, Wrong, changed, probe_number, stored  # noqa: E402
 from ptx_dpas import DPAS  # noqa: E402
 from ptx_machine import launch  # noqa: E402
 from ptx_memory import Buffers  # noqa: E402

@@ -23,8 +23,8 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "program"))
-# which is now in a folder of its own, with walk.top behind it  # noqa: E402
-import check_walk as walk
+# which is now in a folder of its own, with walk.top behind it
+import check_walk as walk  # noqa: E402
 
 LINES = {"start": 145, "kernels": 185, "benchmarking": 80}
 FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```[ ]*$", re.M | re.S)
