@@ -1,5 +1,6 @@
-/* Entries of the cache of compiled kernels: a file's bytes as they are, or one that the cache stored and that was then
- * damaged. What is returned must be what was stored under that key; all else is a miss, and the next store heals it. */
+/* Entries of the cache of compiled kernels: a file with the input's bytes, or an entry that the
+ * cache stored and that was then damaged. A hit must return what was stored under that key;
+ * everything else is a miss, and the next store repairs it. */
 #include "fuzz/fuzz.h"
 
 #include <stdio.h>
@@ -10,7 +11,7 @@
 #include "base/cache.h"
 
 enum { AS_IT_IS, WHOLE, FLIPPED, CUT, LENGTHENED, ANOTHER_KEY, FOLDER, WAYS };
-enum { MOST_BYTES = 3000 }; /* of all entries, so that old ones have to go */
+enum { MOST_BYTES = 3000 }; /* of all entries, so that old ones are removed */
 
 static uint8_t key[CACHE_KEY_BYTES];
 static char path[128];
@@ -38,7 +39,7 @@ static void put_entry(const void *bytes, size_t count) {
     FUZZ_CHECK(chmod(path, 0600) == 0);
 }
 
-/* Whether it is a hit; the payload must then be this. */
+/* Returns whether the load is a hit; the payload must then be this. */
 static bool load(cache *c, const void *payload, size_t count) {
     unsigned char *bytes = NULL;
     size_t found = 0;
@@ -81,7 +82,8 @@ static bool damage(cache *c, int way, fuzz_bytes *b) {
     return false;
 }
 
-/* The part of a key that says which device it is of: texts that only end elsewhere are another device's. */
+/* The part of a key that names the device. Texts that only end at other places are another
+ * device's. */
 static void identities_differ(const uint8_t *data, size_t size) {
     static clattn_capabilities device[2];
     uint8_t digest[2][SHA256_BYTES];

@@ -1,16 +1,18 @@
-/* fuzz_call_gradients.c: see fuzz_call_gradients.h; and the forward call that keeps what a layer's gradients need. */
+/* fuzz_call_gradients.c: see fuzz_call_gradients.h; also the forward call that keeps results for
+ * the gradients of a layer. */
 #include "fuzz/fuzz_call_gradients.h"
 
-/* What a layer has and which of three calls it is: gradients, gradients of what was kept, the forward call that keeps. */
+/* The parts of a layer, and one of three calls: gradients, gradients from kept results, the
+ * forward call that keeps them. */
 enum { NORM = 1, WIDTH = 2, GATE = 4, GATE_ALL = 8, TEXTS = 16, POSITIONS = 32, KEEP = 64, FORWARD = 128 };
 
-/* A result and what it is the gradient of. */
+/* A result, and the tensor whose gradient it is. */
 typedef struct gradient {
     clattn_tensor *to;
     const clattn_tensor *of;
 } gradient;
 
-/* Each there by a bit of `wanted`, where the call has what it is the gradient of. */
+/* Each result is present by a bit of `wanted`, if the call has its tensor. */
 static void add_results(fuzz_fields *f, const gradient *results, int count, unsigned wanted,
                         clattn_type type) {
     for (int i = 0; i < count; i++) {
@@ -65,7 +67,7 @@ bool fuzz_linear_backward(fuzz_bytes *b) {
         right && !at.wrong);
 }
 
-/* A layer's call in the making. */
+/* A layer's call under construction. */
 typedef struct layer_call {
     clattn_layer_backward_params p;
     fuzz_fields f;
@@ -78,7 +80,7 @@ static clattn_status ask_layer(const void *params, void *bytes) {
     return clattn_layer_backward_workspace(fuzz_context, params, bytes);
 }
 
-/* All that makes another program. */
+/* Everything that makes another program. */
 static bool layer_may_run(const layer_call *c) {
     const clattn_layer_params *p = &c->p.forward;
     struct {
@@ -100,7 +102,7 @@ static int64_t product(int64_t a, int64_t b) {
     return __builtin_mul_overflow(a, b, &all) ? -1 : all;
 }
 
-/* The forward call, but for its result. */
+/* The forward call, without its result. */
 static void add_layer(layer_call *c, fuzz_bytes *b, clattn_type type) {
     clattn_layer_params *p = &c->p.forward;
     fuzz_fields *f = &c->f;
@@ -142,8 +144,9 @@ static void add_layer(layer_call *c, fuzz_bytes *b, clattn_type type) {
     fuzz_add_positions(f, with & POSITIONS ? 1 : 0, &p->rope, l->batch, l->n_q, in & 1 ? l->n_kv : 0);
 }
 
-/* What is written: the gradients; or, of the forward call, its result and what is kept. Gradients that it does not look at
- * are then one that the planner takes. */
+/* The outputs: the gradients, or the forward call's result and the kept numbers. The forward
+ * call ignores gradients, so they are one that the planner accepts.
+ *  */
 static void add_written(layer_call *c, clattn_type type) {
     clattn_layer_backward_params *p = &c->p;
     clattn_layer_params *in = &p->forward;

@@ -1,5 +1,5 @@
-/* fuzz_device.h: what the API's fuzzer calls: a context on a device, buffers, queues and events, right and wrong ones,
- * and what must hold of every answer. */
+/* fuzz_device.h: the environment of the API's fuzzer: a context on a device, buffers, queues and
+ * events, valid and invalid ones, and the conditions of every result. */
 #ifndef CLATTN_TESTS_FUZZ_DEVICE_H
 #define CLATTN_TESTS_FUZZ_DEVICE_H
 
@@ -7,33 +7,34 @@
 
 #include <clattn/clattn.h>
 
-/* Buffers: one for each tensor, each between pages that nobody may touch; then those that no call may use so. */
+/* Buffers: one for each tensor, between inaccessible pages; then those that no call may use. */
 enum { PLACES = 40, TINY = PLACES, READ_ONLY, WRITE_ONLY, FOREIGN, BUFFERS };
 extern cl_mem fuzz_buffers[BUFFERS];
 extern clattn_context *fuzz_context;
 
-/* On the device that CLATTN_TEST_DEVICE says, else a CPU; kernels are kept in the folder FUZZ_CACHE. */
+/* On the device of CLATTN_TEST_DEVICE, else a CPU; kernels are stored in the folder FUZZ_CACHE. */
 void fuzz_device_open(void);
 
 /* Any of the buffers, or none. */
 cl_mem fuzz_handle(fuzz_bytes *b);
 
-/* Whether a view lies in its buffer, reckoned in 128 bits. */
+/* Returns whether a view is inside its buffer, computed in 128 bits. */
 bool fuzz_fits(const clattn_tensor *t);
 
-/* Of a call that was taken: a view that is written shares no byte with another, and neither lies where it must not. */
+/* For an accepted call: an output shares no byte with another view, and each is where it may be. */
 void fuzz_check_apart(const clattn_tensor *written, const clattn_tensor *other);
 void fuzz_check_access(const clattn_tensor *t, bool is_read, bool is_written);
 
-/* Whether it is OK. A refusal is the request's or this build's, never the driver's, and says why in one line; of a call with
- * expressions it may be the compiler's, in as many as it takes. */
+/* Returns whether the status is OK. A refusal must be the request's or this build's fault, never
+ * the driver's, with one line of reason. With expressions it may be the compiler's, with several
+ * lines. */
 bool fuzz_answered(clattn_status status, bool built_of_text);
 
-/* The first bytes of a buffer; of one that is no call's to use, or none, nothing is done. */
+/* Set the first bytes of a buffer. An invalid buffer, or none, is skipped. */
 void fuzz_write_buffer(cl_mem buffer, const void *bytes, size_t count);
 
-/* Whether what a program is made from was let in before, or is now: compiling takes seconds, so that a new one is let in
- * every now and then. */
+/* Returns whether the parts of this program were allowed before, or are now. Compilation needs
+ * seconds, so a new program is allowed only now and then. */
 bool fuzz_kernel_may_run(const void *signature, size_t bytes);
 
 /* The queue and events of a call. */

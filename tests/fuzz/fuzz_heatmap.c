@@ -1,5 +1,7 @@
-/* clattn heatmap: the data of a picture. The first bytes choose shape, type, tokens, options and the kind of picture, the
- * rest are the weights' bytes; or an expression of a mask, which goes up to the device. */
+/* clattn heatmap: the data of a picture. The first bytes select shape, type, tokens, options and
+ * the kind of picture; the rest are the weights' bytes. Another kind of input is an expression
+ * of a mask, which runs until the device is opened.
+ *  */
 #define _XOPEN_SOURCE 700
 #include "fuzz/fuzz.h"
 
@@ -61,7 +63,7 @@ static bool run(words *w) {
     return status == 0 || fuzz_sessions > before;
 }
 
-/* How weights become colours, the terminal's width and its colours, and what the report is. */
+/* How weights become colours, the terminal's width and colours, and the report. */
 static void add_colours(words *w, fuzz_bytes *b) {
     static const char *const scales[] = {"auto", "linear", "log", "logs"}, *const colours[] = {
                                                                                "auto", "always", "never", ""};

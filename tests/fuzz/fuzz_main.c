@@ -1,5 +1,6 @@
-/* fuzz_main.c: what libFuzzer calls, for every fuzzer: its input goes to fuzz_one. How many inputs ran, and how many were
- * accepted, goes to the file FUZZ_COUNTS, since stdout and stderr are the program's noise. */
+/* fuzz_main.c: libFuzzer's entry for every fuzzer: its input goes to fuzz_one. The number of
+ * inputs, and of accepted ones, goes to the file FUZZ_COUNTS, because the program also writes to
+ * stdout and stderr. */
 #include "fuzz/fuzz.h"
 
 #include <stdio.h>

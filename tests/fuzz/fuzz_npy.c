@@ -1,5 +1,5 @@
-/* The .npy reader: a file's bytes. What is read from memory is read from a file, too, and its header written
- * again, which must be read as the same. */
+/* The .npy reader: a file's bytes. A file that is read from memory is also read from disk. Its
+ * header is written again, and must be read as the same. */
 #include "fuzz/fuzz.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ bool fuzz_one(const uint8_t *data, size_t size) {
     array a, again;
     const bool good = load_from(&source, NULL, &a, error);
     fuzz_check_error(good, error);
-    /* A failure leaves nothing; a success gave memory for all it claims. */
+    /* A failure leaves nothing. A success has memory for all that the header claims. */
     FUZZ_CHECK(good || !a.data);
     if (!good) return false;
     FUZZ_CHECK((size_t)array_count(&a) * array_type_size(a.type) == a.bytes);

@@ -1,4 +1,5 @@
-/* The safetensors reader: a file's bytes. Each tensor of its index is asked for by its name, and one that is none. */
+/* The safetensors reader: a file's bytes. Each tensor of its index is looked up by its name, and
+ * one that does not exist. */
 #include "fuzz/fuzz.h"
 
 #include <stdlib.h>

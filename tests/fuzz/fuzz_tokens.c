@@ -18,7 +18,7 @@ static void check_label(const char *text, int limit) {
         FUZZ_CHECK(columns >= 0 && columns <= 2);
         const size_t bytes = strlen(label_utf8(c, utf8));
         FUZZ_CHECK(bytes >= 1 && bytes <= 4);
-        /* What a label writes, it reads. */
+        /* A label that was written is read as the same. */
         FUZZ_CHECK(label_from_utf8(utf8, 3).code_points[0] == c);
     }
     FUZZ_CHECK(label_width(&made) == width);

@@ -1,5 +1,5 @@
-/* Tuned rows: a text, before it a byte or two that say which problem is planned with them. What is taken must find a
- * plan, or a refusal in words, for whatever problem. */
+/* Tuned rows: a text, and a byte or two that select the problem. Accepted rows must lead to a
+ * plan, or a refusal in words, for any problem. */
 #include "fuzz/fuzz.h"
 
 #include <stdlib.h>

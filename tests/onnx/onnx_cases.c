@@ -1,11 +1,11 @@
-// onnx_cases.c: ONNX's own cases of attention, which onnx_cases.py wrote, through every kernel
+// onnx_cases.c: ONNX's own cases of attention, written by onnx_cases.py, through every kernel
 // family of the device. Run by check_onnx.sh.
 //
-//   onnx_cases FOLDER [quick]     quick: each compiled kernel by two of the families and not by all
+//   onnx_cases FOLDER [quick]     quick: each compiled kernel by two of the families, not by all
 //
-// A case passes where every family that takes it agrees with ONNX's numbers at ONNX's tolerance,
-// and one does. The last lines begin with "counted:" and say how many there were, operator by
-// operator. Exit status 1 where a case failed, or none ran.
+// A case passes if at least one family supports it, and all families that do agree with ONNX's
+// numbers at ONNX's tolerance. The last lines begin with "counted:" and have the number of cases
+// for each operator. The exit status is 1 if a case failed, or none ran.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,9 +29,9 @@ static const struct {
     {"decode_groups", CLATTN_KERNEL_DECODE, "decode_groups :"},
 };
 #define VARIANTS ((int)(sizeof variants / sizeof variants[0]))
-#define QUICK_STEP 4 // of the variants, a quick run takes every fourth
+#define QUICK_STEP 4 // a quick run has every fourth variant
 
-// The operators, and what runs their cases; NULL: nothing does yet, and why.
+// The operators, and the functions that run their cases; NULL: unsupported, with the reason.
 typedef enum onnx_result run_case(const struct onnx_file *file, const json_t *words, struct place *place,
                                   clattn_kernel kernel, char family[32], char why[256]);
 static const struct {
@@ -111,7 +111,7 @@ static bool run_one(const struct onnx_file *file, const json_t *words, run_case 
     return result == ONNX_PASSED;
 }
 
-// Unfused takes what none of a quick run's share does.
+// Unfused runs the cases that no family of a quick run supports.
 static void run(const struct onnx_file *file, const json_t *words, int op, bool quick) {
     const json_t *past = json_object_get(words, "past_k"), *out = json_object_get(words, "out_of_reach");
     const int share = signature_number(words) % QUICK_STEP;

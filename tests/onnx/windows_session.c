@@ -1,7 +1,8 @@
-// windows_session.c: ONNX Runtime's own DLL with clattn's library of custom operators, as a program
-// on Windows has them (check_windows.sh). One Attention node of each model is run on [1, 2, 3, 8]
-// rows beside a result in double.
-//     windows_session ONNXRUNTIME_DLL LIBRARY MODEL REFUSED        REFUSED: a model that the library names and refuses
+// windows_session.c: ONNX Runtime's own DLL with clattn's library of custom operators, like a
+// program on Windows uses them (check_windows.sh). One Attention node of each model runs on [1, 2,
+// 3, 8] rows, and is compared with a result in double. REFUSED is a model that the library must
+// refuse by name.
+//     windows_session ONNXRUNTIME_DLL LIBRARY MODEL REFUSED
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,14 +24,14 @@ enum {
     GET_TENSOR_MUTABLE_DATA = 51,
     CREATE_CPU_MEMORY_INFO = 69
 };
-typedef void function(void); // any
+typedef void function(void); // any function
 typedef struct api_base {
     function *const *(*get)(uint32_t version);
 } api_base;
 static function *const *api;
 static char said[1024];
 
-// What a call's status says; NULL: nothing.
+// The message of a call's status; NULL: none.
 static const char *words(void *status) {
     if (!status) return NULL;
     snprintf(said, sizeof said, "%s", ((const char *(*)(void *))api[GET_ERROR_MESSAGE])(status));
@@ -43,7 +44,7 @@ static void held(void *status, const char *what) {
     exit(1);
 }
 
-// Run a model's node; NULL, or what was said against it.
+// Run a model's node. Returns NULL, or the error.
 static const char *run(void *env, void *options, const char *path, float in[3][COUNT], float out[COUNT]) {
     static char model[4096];
     static const int64_t sizes[] = {1, HEADS, ROWS, WIDTH};
@@ -85,7 +86,7 @@ static double error_of(float in[3][COUNT], const float out[COUNT]) {
                 for (int j = 0; j < ROWS; j++)
                     wanted += weight[j] / sum * (double)in[2][(h * ROWS + j) * WIDTH + d];
                 const double error = fabs(wanted - (double)out[(h * ROWS + i) * WIDTH + d]);
-                worst = error <= worst ? worst : error; // also where it is not a number
+                worst = error <= worst ? worst : error; // also if it is NaN
             }
         }
     return worst;
