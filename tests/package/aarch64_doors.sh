@@ -1,10 +1,10 @@
 #!/bin/sh
-# What aarch64.sh lays into its tree for aarch64_inside.sh, made on this machine, since qemu takes
-# its time: the wheel by the compiler of PyPI's ziglang, as check_wheel.sh makes it for this
-# machine's processor; ONNX Runtime's library by the same, and ggml, its CPU backend, clattn's and
-# ggml_host where check_ggml.sh has fetched ggml's sources into the build folder; numpy and ONNX
+# Build on this machine, because qemu is slow, the files that aarch64_inside.sh tests. They are the
+# wheel and ONNX Runtime's library, by the compiler of PyPI's ziglang. If check_ggml.sh has fetched
+# ggml's sources, they are also ggml, its CPU backend, clattn's, and ggml_host. Also NumPy and ONNX
 # Runtime for that processor.
-#   sh tests/package/aarch64_doors.sh FOLDER BUILD        FOLDER: the tree; it makes FOLDER/doors; 77: PyPI is not reachable
+#   sh tests/package/aarch64_doors.sh FOLDER BUILD    FOLDER: the tree, where it creates
+#                                                     FOLDER/doors; 77: PyPI is not reachable
 set -eu
 tree=$(cd "$1" && pwd)
 mkdir -p "$2/aarch64-doors" "$tree/doors"
@@ -13,7 +13,7 @@ work=$(cd "$2/aarch64-doors" && pwd) tools=$PWD/$2/wheel/tools doors=$tree/doors
 [ -x "$tools/bin/python" ] || python3 -m venv "$tools"
 pip() { "$tools/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: "$@" || exit 77; }
 pip -r tests/requirements/wheel.txt
-# Packages of another machine, as pip there would choose them.
+# Packages for another machine, as its own pip would choose them.
 there() {
     folder=$1
     shift

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""One causal call of an installed clattn beside numpy.   attend_installed.py WORD: which the
-platform's name has in it
+"""One causal call of an installed clattn, compared with NumPy.   attend_installed.py WORD: a part
+of the platform's name
 """
 import sys
 

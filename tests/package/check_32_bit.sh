@@ -1,7 +1,7 @@
 #!/bin/sh
-# The library for 32-bit x86, without a warning: no size is cut by chance. A program that is linked
-# with it starts, asks for devices and gets an answer.
-#   check_32_bit.sh BUILD         makes BUILD/32_bit. Debian: gcc-multilib
+# The library for 32-bit x86 compiles without a warning, so no size is cut by accident. A program
+# that is linked with it starts, and lists devices.
+#   check_32_bit.sh BUILD         creates BUILD/32_bit. Debian: gcc-multilib
 set -eu
 build=$1/32_bit
 work=$(mktemp -d)

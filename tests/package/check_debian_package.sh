@@ -1,10 +1,10 @@
 #!/bin/sh
-# The Debian packages of the last commit (src/packaging): they are built twice, elsewhere and
-# otherwise, with the same bytes; lintian and blhc have nothing against them; each depends on what
-# it needs; and in a tree of Debian alone, where no file of this folder is, they are installed, used
-# (src/packaging/debian/tests) and removed without a trace. A function that is not in the symbols
-# file, or a file in no package, fails the build.   $1 build folder Prints a line that begins with
-# "ok", "FAIL" or "SKIP" for each check; the exit status is 1 when one failed. $CLATTN_DEBIAN is
+# The Debian packages of the last commit (src/packaging). They are built twice, in different
+# environments, with the same bytes. lintian and blhc find nothing, and each package has its
+# dependencies. In a tree of Debian without this folder they are installed, used
+# (src/packaging/debian/tests) and removed without a trace. A function missing from the symbols
+# file, or a file in no package, fails the build. $1 is the build folder. Prints a line that begins
+# with "ok", "FAIL" or "SKIP" for each check. The exit status is 1 if one failed. $CLATTN_DEBIAN is
 # another mirror for the tree, which stays in the build folder.
 set -u
 . tests/steps.sh
@@ -40,8 +40,8 @@ same_bytes() {
     [ "$(grep -c 'deb$' "$work/sums")" -ge 7 ] && (cd "$work/elsewhere" && sha256sum --check --quiet "$work/sums")
 }
 
-# What linked programs need is found by dpkg-shlibdeps; what is opened at run time, or read, is only
-# told.
+# dpkg-shlibdeps finds what linked programs need. Libraries that are opened at run time, and data,
+# must be listed by hand.
 version=$(sed -n "1,/version:/s/^ *version: '\(.*\)',\$/\1/p" meson.build)
 library=libclattn${version%.*}
 depends() { # PACKAGE WORD...: on each of these, and where a word begins with "no:", on nothing of that name
@@ -75,8 +75,8 @@ make_tree() {
     as_root mmdebstrap --variant=apt --aptopt="$work/apt.conf" "${release#* }" "$made/new.tar.gz" ${CLATTN_DEBIAN:-} &&
         as_root mv "$made/new.tar.gz" "$base"
 }
-# In a namespace of this run's own, so that nothing is left mounted. PoCL asks /proc and /sys for
-# the CPU. The folders of tests/driver.sh are not in that tree.
+# In a namespace of this run, so that no mount remains. PoCL reads the CPU from /proc and /sys. The
+# folders of tests/driver.sh do not exist in that tree.
 use() {
     mkdir "$work/tree"
     as_root tar -xf "$base" -C "$work/tree" && as_root cp -L /etc/resolv.conf "$work/tree/etc/" &&
@@ -84,15 +84,15 @@ use() {
         as_root unshare -m sh -c 'mount -t proc proc "$1/proc" && mount --rbind /sys "$1/sys" && mount --rbind /dev "$1/dev" &&
             exec env -u OCL_ICD_VENDORS -u POCL_CACHE_DIR autopkgtest "$2"/*.changes -- chroot "$1"' run "$work/tree" "$made"
 }
-# The lock of /etc/passwd is left by what other packages make users with.
+# Other packages that create users leave the lock of /etc/passwd.
 remove() { as_root piuparts --ignore=/etc/.pwd.lock --basetgz="$base" --distribution="${release#* }" --keep-sources-list --no-eatmydata "$made"/*.changes; }
 
 rm -f "$made"/*.deb "$made"/*.changes "$made"/*.dsc "$made"/*.tar.xz "$made"/*.buildinfo
 try "built" sh src/packaging/make_debian.sh "$made"
 [ $bad = 0 ] || exit 1
-# alien-tag: an override of what a newer lintian no longer looks for.
+# alien-tag: an override that a newer lintian no longer knows.
 try "lintian" lintian --allow-root --suppress-tags alien-tag --fail-on=error,warning "$made"/*.changes
-# and position-independent: lintian asks the programs
+# and position-independent: lintian checks the programs
 try "blhc: every object hardened" blhc --bindnow "$made/build.log"
 try "Depends, versions" all_depend
 try "built again" build_again

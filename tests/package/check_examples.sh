@@ -1,7 +1,7 @@
 #!/bin/sh
-# The examples of tests/examples compile without a warning as their first lines say, and run: each
-# compares its own result. Those in Python are check_python.sh's.
-#   check_examples.sh BUILD [some]     some: a whole decoder of weights of float32 and bfloat16 alone
+# The examples of tests/examples compile without a warning by their first lines, and run: each
+# checks its own result. Examples in Python are in check_python.sh.
+#   check_examples.sh BUILD [some]     some: a whole decoder only with weights of float32, bfloat16
 set -eu
 build=$(cd "$1" && pwd) some=${2:-}
 work=$(mktemp -d)
@@ -14,7 +14,7 @@ for file in tests/examples/*.c tests/examples/*.cpp; do
     case $file in *.cpp) compiler='c++ -std=c++17' ;; *) compiler='cc -std=c11' ;; esac
     $compiler -Wall -Wextra -Wpedantic -Werror -Iinclude "$file" -o "$work/example" -L"$build" -lclattn -lOpenCL -lm -lpthread
     status=0
-    # A whole decoder is checked on made-up ones, of weights of several types.
+    # A whole decoder is checked with made-up weights of several types.
     words=tests/data
     case $file in
     */llama.c)
@@ -23,8 +23,8 @@ for file in tests/examples/*.c tests/examples/*.cpp; do
         [ "$some" = some ] || words="$words,--check $work/llama-f16"
         ;;
     esac
-    # PoCL 3.1 with one thread where two contexts run at once: src/lib/group/run.c tells why. The
-    # decoder of a real model computes for a minute where its kernels are unoptimised (driver.sh).
+    # PoCL 3.1 with one thread for examples with two contexts: src/lib/group/run.c explains why. The
+    # decoder of a real model needs a minute with unoptimised kernels (driver.sh).
     case $file in
     */group.c) set -- POCL_MAX_PTHREAD_COUNT=1 ;;
     */decoder.c) set -- -u POCL_EXTRA_BUILD_FLAGS ;;

@@ -1,8 +1,8 @@
 #!/bin/sh
-# libggml-clattn, the backend that ggml loads: built for a llama.cpp of PyPI, beside that ggml's own
-# CPU backend on the same nodes, in a whole model by llama.cpp's C API and by llama-cpp-python, and
-# where there is no OpenCL.
-#   $1 build folder; CLATTN_GGML=FOLDER holds a ggml (include, src) in place of PyPI's, and then there is no whole model
+# libggml-clattn, the backend that ggml loads, built for a llama.cpp of PyPI. It is compared with
+# that ggml's CPU backend on the same nodes, and in a whole model by llama.cpp's C API and by
+# llama-cpp-python. It also runs without OpenCL.
+#   $1 build folder; CLATTN_GGML=FOLDER is a ggml (include, src) in place of PyPI's, without a model
 set -eu
 mkdir -p "$1/ggml"
 here=$(cd "$1/ggml" && pwd)
@@ -13,12 +13,12 @@ unreachable() {
     exit 77
 }
 
-# Sources have no name and version of their own before their build backend tells them: pip asks it,
-# and builds nothing.
+# Sources have no name and version before their build backend runs: pip queries it, and builds
+# nothing.
 ggml=${CLATTN_GGML:-$here/sources/vendor/llama.cpp/ggml}
 if [ ! -d "$ggml/src" ] || { [ -z "${CLATTN_GGML:-}" ] && ! "$here/python/bin/python" -c 'import diskcache, jinja2, numpy' 2>/dev/null; }; then
     [ -x "$here/python/bin/python" ] || python3 -m venv "$here/python"
-    # and what the package asks for
+    # and the packages that it requires
     sed '/^llama-cpp-python/,+1d' tests/requirements/ggml.txt >"$here/tools.txt"
     grep -A 1 '^llama-cpp-python' tests/requirements/ggml.txt >"$here/sources.txt"
     pip() { "$here/python/bin/python" -m pip "$@" --quiet --disable-pip-version-check >"$here/pip.log" 2>&1; }
@@ -29,9 +29,9 @@ if [ ! -d "$ggml/src" ] || { [ -z "${CLATTN_GGML:-}" ] && ! "$here/python/bin/py
     rm "$here"/llama_cpp_python-*.tar.gz
 fi
 
-# ggml, and what is made of it, as libraries and without a file that ggml's sources on PyPI lack: it
-# is a part of another project. Of llama.cpp the library alone is wanted, unoptimised: what it does
-# around a small model takes no time.
+# ggml and its parts as libraries, without a file that ggml's sources on PyPI lack: it belongs to
+# another project. Only the library of llama.cpp is built, unoptimised, because its work around a
+# small model is little.
 llama=
 [ -n "${CLATTN_GGML:-}" ] || llama=${ggml%/ggml}
 cat >"$here/CMakeLists.txt" <<END
@@ -70,8 +70,7 @@ if [ -n "$llama" ]; then
     program model -isystem "$llama/include" -L"$here/libraries/bin" -lllama
     "$here/model" "$here/libraries/libggml-cpu.so" "$backend" "$here/model.gguf" >"$here/out" || { cat "$here/out"; wrong "a whole model"; }
     sed '$d' "$here/out"
-    # The package as it lies in its sources, with the libraries from above in place of those that it
-    # builds of them.
+    # The package as in its sources, with the libraries from above in place of its own.
     mkdir -p "$here/sources/llama_cpp/lib"
     ln -sf "$here"/libraries/libggml*.so* "$here"/libraries/bin/libllama.so* "$here/sources/llama_cpp/lib"
     "$here/python/bin/python" -I - "$here/sources" "$here/model.gguf" "$here/libraries/libggml-cpu.so" "$backend" "$(tail -n 1 "$here/out")" <<'PYTHON' || wrong "llama-cpp-python"
@@ -94,7 +93,7 @@ print(f"llama-cpp-python {llama_cpp.__version__}: the same {len(found)} tokens o
 PYTHON
 fi
 
-# Without a device it is loaded, has none, and says so in one line.
+# Without a device the backend loads, has no device, and says so in one line.
 mkdir -p "$here/empty"
 if OCL_ICD_VENDORS="$here/empty/" "$here/host" "$here/libraries/libggml-cpu.so" "$backend" >"$here/out" 2>&1; then wrong "it has a device"; fi
 [ "$(grep -c '^clattn: .*no OpenCL' "$here/out")" = 1 ] && [ "$(tail -n 1 "$here/out")" = "ggml_host: a device failed" ] ||

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The header compiles alone as C11 and C++17 without a warning; so does the README's C example,
+# The header compiles alone as C11 and C++17 without a warning. So does the README's C example,
 # which then runs.   $1 build folder
 set -eu
 work=$(mktemp -d)

@@ -1,10 +1,9 @@
 #!/bin/sh
-# macOS, as far as its rules reach without one: everything that needs no other library is compiled
-# for both of its processors by the clang of PyPI's ziglang, without a warning, against a framework
-# OpenCL that is made here: Khronos' headers held to OpenCL 1.2, every function deprecated as Apple
-# has it, and a list of the functions of 1.2 in place of a library. Linked, the library needs the
-# system and the framework alone; as it is built otherwise it needs no OpenCL to start, and looks
-# for Apple's by its path.   $1 build folder
+# macOS without a Mac. Everything that needs no other library is compiled for both processors by the
+# clang of PyPI's ziglang, without a warning. The framework OpenCL is made here: Khronos' headers of
+# OpenCL 1.2, every function deprecated as by Apple, and a list of the functions of 1.2 in place of
+# a library. A linked library needs only the system and the framework. The default library needs no
+# OpenCL to start, and searches Apple's by its path.   $1 build folder
 set -eu
 tools=$PWD/$1/wheel/tools # those of check_wheel.sh
 mkdir -p "$1/macos"
@@ -16,7 +15,7 @@ command -v llvm-objdump >/dev/null || { echo "no llvm-objdump"; exit 77; }
     >"$work/pip.log" 2>&1 || { tail -n 1 "$work/pip.log"; echo "PyPI is not reachable"; exit 77; }
 export ZIG_GLOBAL_CACHE_DIR="$work/zig" ZIG_LOCAL_CACHE_DIR="$work/zig"
 
-# The framework. Apple's marks, too, are taken off by CL_SILENCE_DEPRECATION.
+# The framework. CL_SILENCE_DEPRECATION also removes Apple's marks.
 framework=$work/OpenCL.framework
 rm -rf "$framework"
 mkdir -p "$framework/Headers"
@@ -47,8 +46,8 @@ exports:
 ...
 END
 
-# What a library is linked with, and what it takes from there beside the system.   $1 library, $2
-# those wanted, $3 wanted of OpenCL
+# The libraries that a library needs beside the system, and the functions of OpenCL.   $1 library,
+# $2 expected libraries, $3 expected functions of OpenCL
 needs() {
     got=$(llvm-objdump --macho --dylibs-used "$1" | sed -n 's/^\t\([^ ]*\) (.*/\1/p' | grep -v "${1##*/}\$" | sort | paste -sd' ' -)
     [ "$got" = "$2" ] || wrong "${1##*/} needs $got, not $2"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Without any OpenCL platform a program that links clattn runs, is told so, and never crashes.   $1
-# build folder
+# Without any OpenCL platform a program that links clattn runs, receives a message, and never
+# crashes.   $1 build folder
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Recipes of the last commit, made and followed: Conan builds its package and a program on it; a
-# Meson project takes its wrap; vcpkg's port runs under CMake with vcpkg's own functions told here,
-# which do what those do; conda's recipe is rendered and read; Ruby reads Homebrew's. conda-build,
-# vcpkg and brew themselves are not run: neither Debian nor PyPI has them.   $1 build folder
+# Recipes of the last commit, generated and tested. Conan builds its package and a program on it. A
+# Meson project uses the wrap. vcpkg's port runs under CMake with substitutes of vcpkg's functions.
+# conda's recipe is rendered and read. Ruby reads Homebrew's. conda-build, vcpkg and brew themselves
+# are not run: neither Debian nor PyPI has them.   $1 build folder
 set -eu
 root=$(pwd)
 mkdir -p "$1/recipes"
@@ -19,8 +19,8 @@ if grep -rn '@[A-Z0-9]*@' "$here/first" --include='*.*' --exclude='*.xz'; then w
 if sh src/packaging/make_recipes.sh "$here/no" 'https://x/a|b' >/dev/null 2>&1; then wrong "a URL with a bar was taken"; fi
 version=$(sed -n "s/^.define CLATTN_VERSION_STRING \"\(.*\)\"/\1/p" include/clattn/version.h)
 
-# Conan, of a folder of its own. The platform has Meson and OpenCL's headers, which ConanCenter has
-# elsewhere.
+# Conan, with a folder of its own. Meson and OpenCL's headers are the platform's instead of
+# ConanCenter's.
 export CONAN_HOME="$here/conan_home"
 rm -rf "$CONAN_HOME"
 conan() { "$python" -m conans.conan "$@"; }
@@ -61,8 +61,7 @@ sed 's/^source_hash = ./&0/' "$here/first/meson/clattn.wrap" >"$work/wrap/subpro
 rm -rf "$work/wrap/subprojects/clattn-$version" "$work/wrap/subprojects/packagecache"
 if meson setup "$work/wrap/other" "$work/wrap" --wrap-mode=forcefallback >/dev/null 2>&1; then wrong "another tarball's sum was taken"; fi
 
-# The port. What vcpkg's functions are given is done here, and who calls one that vcpkg has not is
-# told by CMake.
+# The port. The substitutes do what vcpkg's functions do; CMake refuses a function that vcpkg lacks.
 cat >"$work/vcpkg.cmake" <<'END'
 cmake_minimum_required(VERSION 3.21)
 set(CURRENT_PACKAGES_DIR "${WORK}/packages")

@@ -1,8 +1,8 @@
 #!/bin/sh
-# A wheel: built for an old glibc, looked at as the index does, and installed into bare
-# environments, whose PATH has no compiler, where module and program find Intel's runtime of PyPI by
-# themselves, run a real layer, verify and measure, or say in one sentence what to install.   $1
-# build folder; CLATTN_INTEL=off leaves out what Intel's runtime is for
+# A wheel: built for an old glibc, checked like the index does, and installed into bare environments
+# without a compiler on PATH. Module and program find Intel's runtime of PyPI by themselves. They
+# run a real layer, verify and measure, or say in one sentence what to install. $1 is the build
+# folder. CLATTN_INTEL=off skips the parts that need Intel's runtime.
 set -eu
 root=$(pwd)
 mkdir -p "$1/wheel"
@@ -16,13 +16,13 @@ fetch() { "$1/bin/python" -m pip install --quiet --disable-pip-version-check --r
 fetch "$tools" tests/requirements/wheel.txt >"$here/tools.log" 2>&1 || { tail -n 1 "$here/tools.log"; unreachable; }
 PATH=$tools/bin:$PATH
 
-# Debian's headers come behind the compiler's own. Its static libraries ask of a new glibc, from
-# 2.38 on, C23's strtoll alone, which reads what strtoll reads in the base that jansson gives: that
-# name is in this object.
+# Debian's headers follow the compiler's own. Its static libraries need only one function of a new
+# glibc, from 2.38 on: C23's strtoll, which reads the same as strtoll in the base that jansson uses.
+# This object has that name.
 printf 'long long strtoll(const char *, char **, int);\nlong long __isoc23_strtoll(const char *, char **, int);\n%s\n' \
     'long long __isoc23_strtoll(const char *text, char **end, int base) { return strtoll(text, end, base); }' >"$here/c23.c"
 python -m ziglang cc -target "$(uname -m)-linux-gnu.2.17" -O2 -fvisibility=hidden -c "$here/c23.c" -o "$here/c23.o"
-rm -rf "$here/made" "$here/repaired" "$here/meson" # a folder that is configured keeps its compiler
+rm -rf "$here/made" "$here/repaired" "$here/meson" # a configured folder keeps its compiler
 start=$(date +%s)
 CC="$tools/bin/python -m ziglang cc -target $(uname -m)-linux-gnu.2.17" CFLAGS="-idirafter /usr/include" LDFLAGS="-s $here/c23.o" \
     ZIG_GLOBAL_CACHE_DIR=$here/zig ZIG_LOCAL_CACHE_DIR=$here/zig \
@@ -35,7 +35,7 @@ case $wheel in *-py3-none-manylinux*_2_17_*.whl) ;; *) wrong "the wheel is ${whe
 twine check --strict "$wheel" >"$here/twine.log" || { cat "$here/twine.log"; wrong "twine"; }
 check-wheel-contents "$wheel" >"$here/contents.log" || { cat "$here/contents.log"; wrong "check-wheel-contents"; }
 
-# A bare environment.   $1 its name, then files of requirements beside numpy and the wheel
+# A bare environment.   $1 its name, then files of requirements beside NumPy and the wheel
 environment() {
     bare=$here/$1
     shift
@@ -45,15 +45,15 @@ environment() {
     for file in tests/requirements/numpy.txt "$@"; do fetch "$bare" "$file" || unreachable; done
     fetch "$bare" "$here/wheel.txt" || wrong "pip does not install the wheel"
 }
-# A command in it, from an empty folder: nothing is set but where a compiled kernel goes, and OpenCL
-# of the system that shows no device.
+# Run a command in it, from an empty folder. The only variables are the place of compiled kernels,
+# and a system OpenCL without devices.
 mkdir -p "$here/empty" "$here/hidden"
 for name in libOpenCL.so.1 libOpenCL.so; do echo "no library" >"$here/hidden/$name"; done
 inside() { (cd "$here/empty" && env -i HOME="$here/home" PATH="$bare/bin" OCL_ICD_VENDORS="$here/empty/" "$@"); }
 without_loader() { inside LD_LIBRARY_PATH="$here/hidden" "$@"; }
 
-# Without any OpenCL: one sentence, of program and module alike.   $1 how it is run, $2 what the
-# sentence begins with
+# Without OpenCL, program and module print one sentence.   $1 how to run it, $2 the beginning of the
+# sentence
 told() {
     for program in clattn "python -m clattn"; do
         # shellcheck disable=SC2086
@@ -73,7 +73,7 @@ inside python -c 'import clattn, ctypes; ctypes.CDLL(clattn.onnxruntime_library(
 told inside "no OpenCL platform: "
 told without_loader "no OpenCL: looked for "
 
-# What an editor and a type checker know.
+# The information of an editor and a type checker.
 cat >"$here/empty/good.py" <<'END'
 import numpy as np
 import clattn
@@ -127,7 +127,7 @@ grep -q '^| attend-f32-' "$here/bench.log" || { cat "$here/bench.log"; wrong "be
 for run in inside without_loader; do
     $run python "$root/tests/package/attend_installed.py" Intel >/dev/null || wrong "attention from Python, $run"
 done
-# A session of ONNX Runtime's, whose library takes the OpenCL that the module found.
+# A session of ONNX Runtime, whose library uses the OpenCL that the module found.
 for file in onnx onnxruntime; do fetch "$bare" "tests/requirements/$file.txt" || unreachable; done
 inside python -c '
 import clattn, numpy as np, onnxruntime as ort

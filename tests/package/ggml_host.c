@@ -1,6 +1,7 @@
 // ggml_host.c: the same ggml_flash_attn_ext on ggml's CPU backend and on clattn's, both loaded at
-// run time, beside a reference in double.
-//   ggml_host LIBGGML_CPU LIBGGML_CLATTN          a line a case; 1 where one is wrong, or is taken or refused against the table
+// run time, compared with a reference in double. The exit status is 1 if a case is wrong, or
+// supported or refused against the table.
+//   ggml_host LIBGGML_CPU LIBGGML_CLATTN          prints a line for each case
 //   ggml_host LIBGGML_CPU LIBGGML_CLATTN times    milliseconds of both, of decode and prefill
 #include <ggml-alloc.h>
 #include <ggml-backend.h>
@@ -26,11 +27,11 @@ typedef struct test_case {
     int mask_heads, mask_items;
     float max_bias, softcap;
     bool sinks;
-    bool permuted;         // q, k and v lie by rows, [items, rows, heads, d], as llama.cpp has them
+    bool permuted;         // values are the first numbers of k
     bool shared;           // v is the first numbers of k
-    enum ggml_type v_type; // of v where it is another; 0, which is f32: k's
-    enum ggml_type q_type; // f32, or what is refused
-    int v_heads;           // where they are not kv_heads; 0: they are
+    enum ggml_type v_type; // of v, if it differs; 0, which is f32: k's
+    enum ggml_type q_type; // f32, or a type that is refused
+    int v_heads;           // if not kv_heads; else 0
     bool unscaled;         // a scale of 0
     bool refused;
 } test_case;
@@ -95,7 +96,7 @@ static const test_case cases[] = {
     {"an infinite softcap", F16, 64, 64, 4, 2, 4, 64, 1, .softcap = INFINITY, .refused = true},
 };
 
-// What a case is made of. `place` holds the tensors' memory.
+// The parts of a case. `place` has the tensors' memory.
 typedef struct node_of_case {
     struct ggml_context *context;
     ggml_backend_buffer_t place;
@@ -103,9 +104,9 @@ typedef struct node_of_case {
     struct ggml_cgraph *graph;
 } node_of_case;
 
-// [n, rows, heads, items] in ggml's order, dense, or as llama.cpp views memory that holds all heads
-// of a row one after the other: here from the second row on, so that it begins at an address of an
-// element and of nothing larger.
+// [n, rows, heads, items] in ggml's order. Dense, or a view like llama.cpp's of memory with all
+// heads of a row together. The view starts at the second row, so its address is aligned only to an
+// element.
 static struct ggml_tensor *make(struct ggml_context *c, enum ggml_type type, int n, int rows, int heads,
                                 int items, bool permuted) {
     if (!permuted) {
@@ -129,9 +130,9 @@ static void fill(struct ggml_tensor *t, float least_scale) {
     free(numbers);
 }
 
-// Whether a row of all the mask's rows hides a key. Causal: row i sees the keys up to keys - rows +
-// i less a few of the last, as in a cache that has room. Patches: whole regions are hidden, and
-// some rows see nothing.
+// Returns whether a row of the mask hides a key. Causal: row i sees the keys up to keys - rows + i,
+// minus a few of the last, as in a cache with room. Patches: whole regions are hidden, and some
+// rows see nothing.
 static bool hides(const test_case *c, int64_t row, int64_t key, float bias) {
     const uint32_t patch = (uint32_t)(row / 90 * 37 + key / 150) * 2654435761u;
     return c->mask == MASK_BIAS      ? bias > 1.5f
@@ -214,7 +215,7 @@ static double slope_of(const test_case *c, int head) {
                               : pow(2, -c->max_bias / 2 / power * (2 * (head - power) + 1));
 }
 
-// A score of one row and key; -infinity where it is hidden.
+// A score of one row and key; -infinity if it is hidden.
 static double score_of(const test_case *c, const node_of_case *n, const float *q, const float *k, int head,
                        int item, int row, int key) {
     double s = 0;
@@ -274,8 +275,8 @@ static double *refer(const test_case *c, const node_of_case *n) {
 
 // --------------------------------------------------------------------------------------- cases ---
 
-// The error of a backend's result, as the square of its length by that of the reference. What stood
-// there before is NaN.
+// The error of a backend's result: its squared length divided by that of the reference. The result
+// was NaN before.
 static double error_of(ggml_backend_t backend, const node_of_case *n, const double *reference) {
     float *result = n->result->data;
     const int64_t count = ggml_nelements(n->result);
@@ -293,8 +294,8 @@ static double error_of(ggml_backend_t backend, const node_of_case *n, const doub
     return wrong / all;
 }
 
-// Whether a case is as it should be. It is computed twice where tensors lie: of other numbers
-// first, in the same memory.
+// Returns whether a case is right. It is computed twice in place: first with other numbers, in the
+// same memory.
 static bool check(const test_case *c, ggml_backend_t cpu, ggml_backend_t clattn, ggml_backend_t copying,
                   int *computed) {
     node_of_case n = build(c, ggml_backend_get_default_buffer_type(cpu));
@@ -306,7 +307,7 @@ static bool check(const test_case *c, ggml_backend_t cpu, ggml_backend_t clattn,
             double *reference = refer(c, &n);
             const double theirs = error_of(cpu, &n, reference), ours = error_of(clattn, &n, reference);
             const double copied = error_of(copying, &n, reference), most = fmax(theirs, 1e-6);
-            good = ours <= most && copied <= most; // also where one is NaN
+            good = ours <= most && copied <= most; // also if one is NaN
             printf("%-34s ggml %.1e  clattn %.1e  copying %.1e%s\n", c->name, theirs, ours, copied,
                    good ? "" : ": WRONG");
             free(reference);
@@ -319,7 +320,7 @@ static bool check(const test_case *c, ggml_backend_t cpu, ggml_backend_t clattn,
     return good;
 }
 
-// A cache of 16 TiB, of which nothing is made, is refused before it is asked for.
+// A cache of 16 TiB, which is never allocated, is refused before it is requested.
 static bool check_size(ggml_backend_t clattn) {
     struct ggml_context *c =
         must(ggml_init((struct ggml_init_params){.mem_size = 1 << 20, .no_alloc = true}), "ggml_init");
@@ -332,8 +333,8 @@ static bool check_size(ggml_backend_t clattn) {
     return good;
 }
 
-// Every size and stride of every tensor of a node, one at a time, is another: the node is refused.
-// A mask may have more rows and keys than there are, and one head or item.
+// Every size and stride of every tensor of a node is changed, one at a time: the node is refused. A
+// mask may have more rows and keys than needed, and one head or item.
 static bool check_axes(ggml_backend_t cpu, ggml_backend_t clattn) {
     const test_case c = {"", F16, 64, 32, 4, 2, 6, 70, 2, MASK(BIAS, 4, 2), .max_bias = 8.0f, .sinks = true};
     node_of_case n = build(&c, ggml_backend_get_default_buffer_type(cpu));
@@ -358,7 +359,7 @@ static bool check_axes(ggml_backend_t cpu, ggml_backend_t clattn) {
                     printf("%s of %lld along axis %d: taken: WRONG\n", names[at], (long long)sizes[to], axis);
                 }
             }
-            // A stride of 0 repeats what is read. What is written may not lie at one place twice.
+            // A stride of 0 repeats an input. An output must not overlap itself.
             for (int to = 0; to < (all[at] == n.result ? 3 : 2); to++) {
                 all[at]->nb[axis] = strides[to];
                 const bool taken = size > 1 && ggml_backend_supports_op(clattn, n.result);
@@ -379,7 +380,7 @@ static bool check_axes(ggml_backend_t cpu, ggml_backend_t clattn) {
     return !wrong;
 }
 
-// In a scheduler's graph, as llama.cpp has it: attention of a product of ggml's, and ggml's work on
+// In a scheduler's graph, as in llama.cpp: attention of a result of ggml, and ggml's operation on
 // its result.
 static bool check_schedule(ggml_backend_t cpu, ggml_backend_t clattn) {
     const test_case c = {"", F16, 64, 64, 4, 2, 20, 96, 1, MASK(CAUSAL, 1, 1), .permuted = true};

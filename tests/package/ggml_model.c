@@ -1,9 +1,9 @@
-// ggml_model.c: a whole llama of random weights through llama.cpp's C API: the greedy tokens and
-// logits with ggml's CPU backend, with each attention in double precision in its place, and with
-// clattn's backend, over caches of three types.
-//   ggml_model LIBGGML_CPU LIBGGML_CLATTN MODEL    writes MODEL, a GGUF file, and a line a cache; 1 where one is wrong
-// Its last line is clattn's tokens over q4_0, of prompt() below, for whoever reads MODEL by another
-// door.
+// ggml_model.c: a whole llama with random weights through llama.cpp's C API. The greedy tokens and
+// logits of ggml's CPU backend, of attention in double, and of clattn's backend are compared, over
+// caches of three types. Writes MODEL, a GGUF file, and prints a line for each cache. The exit
+// status is 1 if one is wrong. The last line has clattn's tokens over q4_0 for prompt(), for other
+// programs that read MODEL.
+//   ggml_model LIBGGML_CPU LIBGGML_CLATTN MODEL
 #include <ggml-backend.h>
 #include <ggml.h>
 #include <gguf.h>
@@ -31,7 +31,7 @@ enum {
 
 // ----------------------------------------------------------------------------------- the model ---
 
-// Of `columns` x `rows`; a deviation of 0: ones.
+// A matrix of `columns` x `rows`; with a deviation of 0 it has ones.
 static void add(struct gguf_context *file, struct ggml_context *c, const char *name, int columns, int rows,
                 float deviation) {
     struct ggml_tensor *t = rows ? ggml_new_tensor_2d(c, GGML_TYPE_F32, columns, rows)
@@ -101,8 +101,8 @@ static void write_model(const char *path) {
 
 // --------------------------------------------------------------- attention in double precision ---
 
-// What a run learns of its attention: nodes, and the squares of their errors and numbers.
-// `replaces`: its results are those in double.
+// The attention of a run: the number of nodes, the squares of their errors and numbers. `replaces`:
+// the results in double replace its own.
 typedef struct attention {
     bool replaces;
     int nodes;
@@ -149,7 +149,7 @@ static void attend(const struct ggml_tensor *t, int64_t row, int64_t head, const
     free(p);
 }
 
-// llama.cpp asks before each node whether it is wanted, and comes again when it is computed.
+// llama.cpp calls this before each node, to learn whether the node is wanted, and again after it.
 static bool look_at(struct ggml_tensor *t, bool asks, void *user) {
     attention *a = user;
     if (t->op != GGML_OP_FLASH_ATTN_EXT || asks) {
@@ -200,7 +200,7 @@ static void write_tokens(const char *path, enum ggml_type type, run *r) {
     how.n_gpu_layers = 0;
     cache.n_ctx = 256;
     cache.n_threads = cache.n_threads_batch =
-        1; // several wait for each other by spinning, for long where there is other work
+        1; // several threads wait for each other by spinning, for long if there is other work
     cache.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;
     cache.type_k = cache.type_v = type;
     cache.cb_eval = look_at;
@@ -224,7 +224,7 @@ static void write_tokens(const char *path, enum ggml_type type, run *r) {
     llama_model_free(model);
 }
 
-// How many tokens are the same from the first on.
+// The number of equal tokens from the first on.
 static int alike(const run *a, const run *b) {
     int same = 0;
     while (same < STEPS && a->tokens[same] == b->tokens[same]) {
@@ -233,7 +233,7 @@ static int alike(const run *a, const run *b) {
     return same;
 }
 
-// How far the best token of a step is above the next one, where that is least.
+// The least margin between the best token of a step and the next one.
 static float margin(const run *r) {
     float least = INFINITY;
     for (int step = 0; step < STEPS; step++) {
@@ -246,9 +246,9 @@ static float margin(const run *r) {
     return least;
 }
 
-// Over f16 clattn's tokens are those of ggml's CPU backend; over fewer bits, whose products that
-// backend makes of rounded queries, they are those of attention in double precision. Its attention
-// is as near to that as float32 is, which no other's is.
+// Over f16, clattn's tokens equal those of ggml's CPU backend. Over fewer bits that backend rounds
+// queries, and clattn's tokens equal those of attention in double. Only clattn's attention is as
+// near to double as float32 is.
 static bool judge(const char *name, const run *theirs, const run *doubles, const run *ours, bool exact) {
     const attention *a = &ours->attention, *b = &theirs->attention;
     const double error = a->wrong / a->all;
@@ -288,7 +288,7 @@ int main(int count, char **words) {
         write_tokens(words[3], caches[at].type, &theirs[at]);
         write_tokens(words[3], caches[at].type, &doubles[at]);
     }
-    must(ggml_backend_load(words[2]), "clattn's backend"); // which every context from here on has
+    must(ggml_backend_load(words[2]), "clattn's backend"); // which every later context has
     bool good = true;
     for (int at = 0; at < 3; at++) {
         write_tokens(words[3], caches[at].type, &ours[at]);

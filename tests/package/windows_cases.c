@@ -1,7 +1,6 @@
-// windows_cases.c: cases of the evidence by their names, each against the double reference, in a
-// program that needs neither Check nor OpenCL's import library, for systems that have none
-// (check_windows.sh). The last lines say how many were right, and how many kernels were compiled
-// and how many taken from the folder.
+// windows_cases.c: cases of the verification library by their names, compared with the float64
+// reference, in a program that needs neither Check nor OpenCL's import library (check_windows.sh).
+// The last lines have the number of right cases, and of kernels that were compiled and loaded.
 //     windows_cases FOLDER NAME...     FOLDER of compiled kernels
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,13 +1,13 @@
 #!/bin/sh
-# bench runs in every format, its JSON has the promised fields, baselines stand beside the cases
-# they can do, compare tells a slowdown from noise, and wrong requests end with one line.   $1 build
-# folder
+# bench runs in every format, and its JSON has the promised fields. Baselines run beside the cases
+# that they support. compare separates a slowdown from noise, and wrong requests end with one line.
+# $1 build folder
 set -eu
 clattn=$1/clattn
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$clattn" devices >/dev/null 2>&1 || { echo "no OpenCL device"; exit 77; }
-# Small sizes where the arguments say none.
+# Small sizes unless the arguments have some.
 bench() {
     for option in "-n 64" "-d 16" "--heads 2"; do
         # shellcheck disable=SC2086
@@ -16,13 +16,12 @@ bench() {
     run bench --max-ms 10 --limits "$limits" --cache-dir "$cache" "$@"
 }
 limits=on
-# Kernels are compiled unoptimised where $plainly says so (driver.sh), but those of projections,
-# whose rates the library measures.
+# Kernels are compiled unoptimised by $plainly (driver.sh), except those of projections, whose rates
+# the library measures.
 how=${plainly:-}
 # shellcheck disable=SC2086
 run() { env $how "$clattn" "$@"; }
-# Kernels are kept for the same case again, and not where each would be compiled once more to be
-# kept.
+# Kernels are stored for the same case again, and not if storing means a second compilation.
 cache=$work/kernels
 
 bench --save "$work/a.json" >"$work/a.md"
@@ -33,7 +32,7 @@ bench --quiet --save "$work/b.csv" >"$work/nothing"
 [ ! -s "$work/nothing" ] || { echo "--quiet printed"; exit 1; }
 cache=off
 bench --op decode,attend-backward --causal both -o json >"$work/more.json"
-how= # CLBlast is measured in what follows, which takes half a minute of unoptimised kernels
+how= # CLBlast is measured from here on, which needs half a minute with unoptimised kernels
 bench --op layer --causal both -o json >"$work/layers.json"
 limits=on
 bench --op linear,layer --dtype f32,bf16 --projection auto,clblast,native -o json >"$work/projections.json"
@@ -71,7 +70,7 @@ for name in "packed.json", "a.json", "out.json", "more.json", "layers.json", "pr
             continue
         assert device["fma_gflops"] > 0 and device["read_gbytes_per_s"] > 0 and "native_fma_gflops" in device
         assert device["fma_loads_gflops"] > 0 and "instructions_per_cycle" in device and "contended" in device and "engine_peaks" in device
-        caches = device["caches"]  # OpenCL tells of one, and the system of each
+        caches = device["caches"]  # OpenCL reports one, and the system all
         assert caches and all(c["name"] and c["bytes"] > 0 and c["read_gbytes_per_s"] > 0 for c in caches), caches
         assert len({c["name"] for c in caches}) == len(caches) and caches == sorted(caches, key=lambda c: c["bytes"]), caches
     for row in table["rows"]:
@@ -85,7 +84,7 @@ for name in "packed.json", "a.json", "out.json", "more.json", "layers.json", "pr
             assert row["limit_percent"] is row["limit"] is row["limit_unit"] is None and row["limit_name"] == "", row
             continue
         assert row["limit_percent"] > 0
-        # the limit that it meets, and its share of it
+        # the limit of the case, and its share of it
         reads = row["limit_name"].startswith("reading ")
         peaks = {"float32 FMA", "float32 FMA (the engine's peak is not measured)", *(e["name"] for d in table["devices"] for e in d["engine_peaks"])}
         assert row["limit_unit"] == ("GB/s" if reads else "GFLOP/s") and (reads or row["limit_name"] in peaks), row
@@ -136,7 +135,7 @@ assert len(rows) >= 26, list(rows)
 for row in rows.values():
     assert not set(fields) - set(row) and row["status"] == "ok" and row["error_nmse"] < 5e-5, row
     assert row["time_ns"] > 0 and row["plain_ns"] > 0 and row["ratio"] > 0 and row["ratio_spread"] >= 0, row
-    # A ragged batch stands beside a dense one of four items.
+    # A ragged batch is compared with a dense one of four items.
     plain = 4 * 2 * 70 * 70 if row["option"].startswith("ragged") else 2 * 70 * 70
     assert abs(row["ratio_per_key"] / row["ratio"] / (plain / row["visible_keys"]) - 1) < 1e-3, row
 seen = {name: row["visible_keys"] / 2 for name, row in rows.items()}
@@ -160,8 +159,8 @@ for row in table["rows"]:
     assert len(samples) == min(row["repeats"], 64) and row["time_ns_min"] // 3 <= samples[0] <= row["time_ns"] // 3 <= samples[-1], row
     row["samples_ns"] = [3 * ns for ns in row["samples_ns"]]
 json.dump(table, open(f"{folder}/slow.json", "w"))
-# Made-up samples, evenly spread about their median: 3 % slower and hardly any noise; 3 % slower and
-# 20 % faster within noise of a half; two without samples.
+# Made-up samples, evenly distributed around their median: 3 % slower with hardly any noise; 3 %
+# slower and 20 % faster with noise of a half; two without samples.
 def made(name, median, noise, samples=True, **more):
     times = [median * (1 + noise * (i - 20) / 20) for i in range(41)]
     row = {"case": "attend-f32-b1-h1-n8-d8-full", "device": "d", "status": "ok", "dtype": "f32", "kernel": "k", "time_ns": times[20],
@@ -203,7 +202,7 @@ verdict_is slower 1 quiet_a quiet_b
 verdict_is faster 0 quiet_b quiet_a
 verdict_is slower 1 old_a old_b
 verdict_is same 0 quiet_a quiet_a
-# A file and itself, or its copy: the same, whatever scatters in it.
+# A file and itself, or its copy: the same, with any noise.
 cp "$work/noisy_a.json" "$work/copy.json"
 for pair in "a a" "noisy_a noisy_a" "noisy_a copy" "old_noisy old_noisy"; do
     # shellcheck disable=SC2086

@@ -1,8 +1,8 @@
 #!/bin/sh
-# clattn doctor on drivers that are right, absent, broken or silent, that end a process or stop one.
-# What it prints has nothing personal. And a command on such drivers goes on without what ended a
-# process.   $1 build folder; $2 some: neither Oclgrind nor the devices command on a driver that is
-# surveyed
+# clattn doctor on drivers that are right, absent, broken or silent, and on drivers that end or stop
+# a process. Its output has nothing personal. A command on such drivers continues without what ended
+# a process.   $1 build folder; $2 some: without Oclgrind and without the devices command on a
+# surveyed driver
 set -u
 clattn=$PWD/$1/clattn
 work=$(mktemp -d)
@@ -29,7 +29,7 @@ json() { python3 -c 'import json, sys
 report = json.load(open("out"))
 assert eval(sys.argv[1]), (sys.argv[1], report)' "$1" 2>why || complain "$(tail -n 1 why)"; }
 
-# A driver that is right. Its folder has a driver file that names no library, which is a hint and no
+# A correct driver. Its folder has a driver file that names no library, which is a hint and no
 # finding.
 mkdir ada/vendors
 for folder in "${OCL_ICD_VENDORS:-/etc/OpenCL/vendors}"; do cp "$folder"/*.icd ada/vendors/ 2>/dev/null || cp "$folder" ada/vendors/; done
@@ -46,7 +46,7 @@ json 'report["devices"][0]["calls"][0]["error_nmse"] < 1e-9 and report["platform
 json 'any(not f.get("loads", True) for d in report["driver_files"] for f in d["files"])'
 grep -q 1234567 out && complain "a secret is shown"
 
-# None at all.
+# No driver at all.
 mkdir hidden
 for name in libOpenCL.so.1 libOpenCL.so; do echo "no library" >hidden/$name; done
 status 1 env LD_LIBRARY_PATH="$work/hidden" "$clattn" doctor
@@ -70,7 +70,7 @@ case $(cat out) in *"Portable Computing"*)
     json 'any("there is none on PATH" in h for h in report["hints"]) and any("POCL_CACHE_DIR" in h for h in report["hints"])' ;;
 esac
 
-# A kernel whose build ends the process, stops it, is refused, or is wrong; and the one behind it.
+# A kernel whose build ends the process, stops it, is refused, or is wrong; and the next kernel.
 status 1 unkind UNKIND_DIES=flash "$clattn" doctor --only flash,unfused
 says 'flash: died by signal 11'
 says 'unkind: internal compiler error'
@@ -84,8 +84,8 @@ says 'flash: wrong by'
 "$clattn" doctor --only nonesuch >out 2>err
 [ $? = 2 ] && grep -q 'no such kernel; like it' err || complain "--only nonesuch:" err
 
-# A driver that no suite ran on is surveyed in a process of its own, which it ends. The command goes
-# on, and so does the next one.
+# An unknown driver is surveyed in a process of its own, which it ends. The command continues, and
+# so does the next one.
 kernel() { unkind UNKIND_VERSION='OpenCL 3.0 Stranger 1.0' "$@" "$clattn" verify --only planner --verbose --cache-dir cache \
     --case attend-f32-b1-h2-n9-nkv33-d64-causal >out 2>err || complain "verify on a stranger: exit status $?" err; }
 kernel UNKIND_DIES=probe_tiles
@@ -103,8 +103,8 @@ json 'not report["devices"][0]["driver_known"]'
 unkind UNKIND_VERSION='OpenCL 3.0 Stranger 1.0' "$clattn" devices --measure --json --cache-dir cache >out 2>err || complain "devices --measure:" err
 json 'not any(e["died"] for e in report["devices"][0]["engines"])'
 json 'any(e["works"] for e in report["devices"][0]["engines"] if e["name"] == "tiles through local memory")'
-# Oclgrind ends the process where it compiles inline assembly, of x86 and of PTX: it calls itself a
-# CPU and a GPU.
+# Oclgrind ends the process when it compiles inline assembly, of x86 and of PTX: it reports a CPU
+# and a GPU.
 if command -v oclgrind >/dev/null; then
     oclgrind "$clattn" verify --only flash --verbose --cache-dir interpreted --case attend-f32-b1-h1-n3-nkv5-d8-full >out 2>err ||
         complain "verify on Oclgrind: exit status $?" err

@@ -1,15 +1,15 @@
 #!/bin/sh
-# Options: each does what it says; checks fail where they checked nothing; results arrive whole or
-# the exit status says so; a model's own config.json stands for the options that names of tensors do
-# not tell. What is refused: check_refusals.sh.
+# Options: each has its effect. Checks fail if they checked nothing. Results are complete, or the
+# exit status says so. A model's config.json replaces the options that names of tensors do not
+# imply. Refusals are in check_refusals.sh.
 #   $1 build folder
 set -u
 . "$PWD/tests/program/options_files.sh"
 
 attend --out o.npy || complain "attend"
 
-# RoPE: positions that say what is counted anyway change no bit, nor do three axes of them; others
-# do.
+# RoPE: explicit positions equal to the counted ones change no bit, nor do three equal axes of them.
+# Other positions do.
 rope() { attend --rope half --out a.npy --expect r.npy --tolerance 0 "$@"; }
 attend --rope half --out r.npy || complain "attend --rope"
 rope --positions counted.npy || complain "--positions of what is counted"
@@ -30,7 +30,7 @@ done
     complain "devices --verbose: $(cat page)"
 CLATTN_DEVICE=foo "$clattn" devices >page 2>stderr && grep -q 'CLATTN_DEVICE foo: names none' stderr && [ "$(wc -l <stderr)" = 1 ] ||
     complain "devices with a CLATTN_DEVICE that names none: $(cat stderr)"
-# A mask has two colours and no scale of them, drawn or read, also one that hides nothing.
+# A mask has two colours and no scale of them, drawn or read, also a mask that hides nothing.
 "$clattn" heatmap --causal top-left --n 4 --out m.svg >stdout && grep -q '>seen<' m.svg && grep -q '>hidden<' m.svg || complain "a mask's two colours"
 grep -q '>0.5<' m.svg && complain "a mask has a scale of colours"
 "$clattn" heatmap --causal none --n 4 --out m.svg >stdout && [ "$(grep -c 'fill="#fde725"' m.svg)" -gt 1 ] || complain "a mask that hides nothing"
@@ -66,8 +66,8 @@ for type in q8 q4_0; do
 done
 refused 2 'has no effect' attend --q wide.npy --k wide.npy --v wide.npy --out refused.npy --kv-type f16 --kv-rotation 32
 refused 2 'power of two that divides' attend --q wide.npy --k wide.npy --v wide.npy --out refused.npy --kv-type q8 --kv-rotation 12
-# Halves of a row with scales of their own, where one for both loses the smaller half; zero points
-# for what is far from 0.
+# Halves of a row with their own scales, where one scale for both would lose the smaller half; zero
+# points for numbers far from 0.
 for name in halves offset; do
     "$clattn" attend --q halves_q.npy --k $name.npy --v $name.npy --quiet --out $name.o.npy || complain "rows of 64"
 done
@@ -91,13 +91,13 @@ paged() { "$clattn" attend --q x.npy --k pool.npy --v pool.npy --quiet "$@"; }
 paged --block-table table.npy --out p.npy --expect o.npy --tolerance 1e-6 || complain "pages"
 paged --block-table table.npy --page-size 2 --kv-lengths three.npy --out p.npy || complain "--page-size"
 
-# Two sequences in one file are what a mask makes of them.
+# Two sequences in one file equal a mask that separates them.
 attend --out apart.npy --mask-mod '(i < 1) == (j < 1)' || complain "--mask-mod"
 attend --out ragged.npy --cu-seqlens cu.npy --expect apart.npy || complain "--cu-seqlens"
 attend --out ragged.npy --cu-seqlens cu.npy --cu-seqlens-kv cu.npy --expect apart.npy || complain "--cu-seqlens-kv"
 
-# Several devices, here contexts of one: the same results, however they are dealt. PoCL 3.1 with one
-# thread: src/lib/group/run.c tells why.
+# Several devices, here contexts of one: the same results with every partition. PoCL 3.1 with one
+# thread: src/lib/group/run.c explains why.
 threads=${POCL_MAX_PTHREAD_COUNT:-}
 export POCL_MAX_PTHREAD_COUNT=1
 attend --devices 0,0 --deal keys --out d.npy --expect o.npy --tolerance 1e-6 || complain "--devices 0,0 --deal keys"
@@ -133,13 +133,13 @@ refused 2 'no --only or --family' verify --devices 0,0 --only flash
 
 if [ -n "$threads" ]; then POCL_MAX_PTHREAD_COUNT=$threads; else unset POCL_MAX_PTHREAD_COUNT; fi
 
-# Sequences whose keys lie in pages, behind a past, and in a cache that takes the last row; a layer
-# of two sentences is that of each.
+# Sequences with keys in pages, behind a past, and in a cache that receives the last row; a layer of
+# two sentences equals a layer of each.
 paged --block-table table.npy --cu-seqlens cu_one.npy --out p.npy --expect o.npy --tolerance 1e-6 || complain "pages of sequences"
 past --cu-seqlens cu_one.npy --cu-seqlens-kv cu_new.npy --past-lengths three.npy --out p.npy --expect o.npy --tolerance 1e-6 ||
     complain "a past of sequences"
-# A layer whose weights change nothing: its last row attends past rows and itself as all four of a
-# key side, alone and as each of two items.
+# A layer with unit weights: its last row attends to past rows and itself like to all four of a key
+# side, alone and as each of two items.
 eye() { "$clattn" layer --wq eye.npy --wk eye.npy --wv eye.npy --wo eye.npy --heads 2 --quiet "$@"; }
 eye --x last.npy --y all.npy --attention-weights w_all.npy --out one.npy || complain "layer --y"
 eye --x last_two.npy --y all.npy --out two.npy 2>stderr && complain "layer: two items of one key side"
@@ -170,7 +170,7 @@ refused 2 'no file' attend --q x.npy --k cache.npy --v cache.npy --k-new new.npy
     refused_k.npy
 refused 2 'out-v: has no effect' attend --q x.npy --k x.npy --v x.npy --out refused.npy --out-v refused_too.npy
 
-# A mask as a picture: of 6 rows and 8 keys 21 pairs are causal, of which a window leaves 11.
+# A mask as a picture: 21 pairs of 6 rows and 8 keys are causal, and a window leaves 11 of them.
 "$clattn" heatmap --mask-mod 'j <= i' --n 6 --n-kv 8 --heads 2 --out mask.svg |
     grep -q ': 2 heads, 6 queries x 8 keys, 42 of 96 pairs seen' ||
     complain "heatmap --mask-mod"
@@ -186,7 +186,7 @@ refused 2 'a name in .png' heatmap --mask-mod 'j <= i' --n 4 --out refused.npy
 "$clattn" heatmap --mask-mod 'j <= k' --n 4 --out wrong.svg 2>stderr && complain "heatmap of a mask_mod that does not compile"
 grep -q "mask_mod: line 1, column 6, 'k'" stderr || complain "heatmap: $(cat stderr)"
 
-# --expect: exact where 0 is said, and never of nothing.
+# --expect with tolerance 0 requires equal numbers, and it never passes without numbers.
 attend --out again.npy --expect o.npy --tolerance 0 || complain "the same numbers are not the same"
 python3 -c 'b = bytearray(open("o.npy", "rb").read()); b[-4] ^= 1; open("other.npy", "wb").write(b)'
 attend --out again.npy --expect other.npy || complain "one bit is more than 1e-5"
@@ -211,7 +211,7 @@ for command in devices 'devices --json' --help --version 'attend --help' 'heatma
 done
 "$clattn" attend --q x.npy --k x.npy --v x.npy --out again.npy --quiet >&- || complain "nothing to print needs no stdout"
 
-# What checked nothing has failed.
+# A check of nothing fails.
 refused_some() { # $1 word, then the arguments: exit status 1, whatever was printed
     word=$1
     shift
@@ -276,7 +276,7 @@ model() { # $1 folder, then options
 }
 for folder in whole sharded parameters linear window no_window capped; do model $folder || complain "--model $folder: $(cat stderr)"; done
 for folder in base linear4 window2; do model $folder && complain "--model $folder: config.json is not read"; done
-# Scaled RoPE: other results, and those that the option gives.
+# Scaled RoPE: other results, and those of the option.
 as_option() { # $1 folder, $2 of the option
     model $1 && complain "--model $1: its scaling changes nothing"
     "$clattn" layer --weights "$smollm2" --names llama:$prefix --heads 9 --kv-heads 3 --causal top-left --rope half --rope-base 100000 \

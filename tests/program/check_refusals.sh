@@ -1,6 +1,6 @@
 #!/bin/sh
-# Options that are not wholly understood, would be without effect, or would become another request:
-# each is refused with one line and leaves no file.   $1 build folder
+# Options that are not complete, have no effect, or would become another request: each is refused
+# with one line and leaves no file.   $1 build folder
 set -u
 . "$PWD/tests/program/options_files.sh"
 attend --out o.npy || complain "attend"
@@ -32,7 +32,7 @@ no_rope 'i32 or i64' --positions slopes2.npy
 for text in 1,2 1,2,x 1,2,3,4 1,2,-1 1,2,1,; do no_rope 'three numbers' --positions axes.npy --rope-sections "$text"; done
 no_rope 'their sum must be' --positions axes.npy --rope-sections 1,2,3
 
-# Without effect, or of two one.
+# Without effect, or two of which only one can be used.
 refused 2 'too many' --version attend
 refused 2 'no command' help nonesuch
 no 'given twice' --q x.npy
@@ -64,7 +64,7 @@ refused 2 'took no case' verify --family nonesuch --case plain
 refused 2 'no effect' tune --tuned off
 refused 2 'linear case' tune --projection --case plain
 
-# Where keys lie.
+# The place of keys.
 no 'prefix-v: needs --prefix-k' --prefix-v past.npy
 refused 2 'prefix-k: not with --past-v' attend --q x.npy --k x.npy --v x.npy --out refused.npy --prefix-k past.npy --prefix-v past.npy \
     --past-v past.npy
@@ -86,8 +86,8 @@ done
 refused 2 'nothing would be compared' attend --q none.npy --k none.npy --v none.npy --out refused.npy --expect none.npy
 refused 2 'expect: has shape' attend --q x.npy --k x.npy --v x.npy --out refused.npy --expect slopes.npy
 
-# Outputs are asked after before any work, each needs its own file, and stdout must take what it is
-# given.
+# Outputs are checked before any work, each needs its own file, and stdout must accept what is
+# written.
 for path in no/o.npy . x.npy/o.npy ''; do
     refused 2 out attend --q missing.npy --k x.npy --v x.npy --out "$path"
     refused 2 save bench --save "$path"
@@ -97,7 +97,7 @@ refused 2 'no/w.npy' layer --x missing.npy --heads 1 --out refused.npy --attenti
 refused 2 'file of --out' attend --q x.npy --k x.npy --v x.npy --out refused.npy --lse ./refused.npy
 refused 2 'file of --weights' attend --q x.npy --k x.npy --v x.npy --out refused.npy --weights later.npy --scores link.npy
 
-# A layer by its tensors' names alone is another model's where names do not tell how it attends.
+# The names of a layer's tensors are not enough if they do not say how the model attends.
 by_names() { # $1 word, then options
     word=$1
     shift
@@ -113,7 +113,7 @@ by_names 'for --model' --causal none --rope none --layer 0
 by_names 'block: needs --model DIR' --causal top-left --rope half --rope-base 100000 --block
 refused 2 missing.npy layer --weights "$smollm2" --names llama:$prefix --heads 9 --kv-heads 3 --x missing.npy --out refused.npy --causal \
     none --rope none
-# Tensors of other schemes, small: [3E, E] with E = 4, and what a scheme does not know.
+# Tensors of other schemes, small: [3E, E] with E = 4, and tensors that a scheme does not know.
 torch() { # $1 word, then options
     word=$1
     shift
@@ -171,7 +171,7 @@ no_model 'num_attention_heads' text --layer 0
 no_model 'num_attention_heads' no_heads --layer 0
 no_model 'neither' no_weights --layer 0
 for n in 0 1 2 3 4 5 6 7 8 9; do no_model 'is no plain name' shard$n --layer 0; done
-# An output is never an input, by whatever path or link, of whatever command.
+# An output is never an input, by any path or link, of any command.
 mkdir sub linked
 cp x.npy sub/in.npy; cp "$smollm2" sub/in.safetensors; cp t.npy tokens.txt
 ln -s "$PWD/sub" linked/sub; ln -s sub/in.npy in_link.npy; ln -s in_link.npy in_twice.npy
@@ -207,8 +207,8 @@ no_model 'heads: is not for --model' whole --layer 0 --heads 9
 no_model 'causal: is not for --model' whole --layer 0 --causal none
 no_model 'wq: is not for --model' whole --layer 0 --wq k
 
-# Words that users of torch, FlashAttention, ONNX, numpy and other programs try: the line names the
-# option that is meant. Each row has the arguments and, behind the bar, what the line must have.
+# Words that users of torch, FlashAttention, ONNX, NumPy and other programs try: the line names
+# clattn's option. Each row has the arguments and, behind the bar, the required word of the line.
 while IFS='|' read -r arguments word; do
     # shellcheck disable=SC2086
     refused 2 "$word" $arguments
@@ -342,7 +342,7 @@ no 'bias: holds i32: floats are needed' --bias moved.npy
 no "'and': is no word of an expression: write &&" --mask-mod 'i and j'
 no "'or': is no word of an expression: write ||" --score-mod '(i or j) * score'
 no "'kv_idx': is no word of an expression: write j" --mask-mod 'kv_idx < 3'
-# Spellings of types that are taken, everywhere alike; types that others have beside.
+# Spellings of types that every option accepts; types that only some accept.
 attend --out f16.npy --dtype f16 || complain "--dtype f16"
 for type in fp16 half float16 FP16 torch.float16; do
     attend --out o16.npy --dtype $type && cmp -s o16.npy f16.npy || complain "--dtype $type"
@@ -351,7 +351,7 @@ for type in fp32 float float32 bf16 bfloat16; do attend --out o16.npy --dtype $t
 for type in half int8 fp8_e4m3 bfloat16; do attend --out o16.npy --kv-type $type --v-type $type || complain "--kv-type $type"; done
 "$clattn" bench -n 8 -d 8 --heads 1 --dtype half,float --max-ms 1 --check off --limits off --cache-dir off -o csv >o.csv &&
     grep -q attend-f16 o.csv && grep -q attend-f32 o.csv || complain "bench --dtype half,float"
-# A cache folder that cannot be written is one line, and no failure. PoCL's own is elsewhere:
+# A cache folder that cannot be written is one line, and no failure. PoCL's own cache is elsewhere:
 # without one it has no device.
 : >plain_file
 POCL_CACHE_DIR=${POCL_CACHE_DIR:-$PWD/pocl}

@@ -1,16 +1,16 @@
 #!/bin/sh
-# clattn report: every case, ratio and head of its files is on the page, which is well formed, takes
-# no name for markup and asks for nothing from a network; a file of bench --submit that was edited
-# is refused; in a browser, where there is one, columns sort, filters filter, and it can be read in
-# the dark and at 360 pixels.   $1 build folder, $2 "quick": what needs no device and no browser
+# clattn report: the page has every case, ratio and head of its files, is well formed, contains no
+# markup from names, and uses no network. An edited file of bench --submit is refused. In a browser,
+# if there is one, columns sort and filters filter. The page is readable in the dark and at 360
+# pixels. $1 is the build folder, $2 "quick": the parts without device and browser.
 set -u
 clattn=$PWD/$1/clattn data=$PWD/tests/data
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 . "$OLDPWD/tests/program/refused.sh"
-# Submissions of two devices, the second hostile, sealed by the rule as docs/program.md tells it;
-# what an editor makes of one.
+# Submissions of two devices, the second hostile, sealed by the rule of docs/program.md; and edited
+# ones.
 cat >submission.py <<'PYTHON'
 import hashlib, json
 def plain(x):
@@ -87,8 +87,8 @@ marks = [a for tag, a in tags if "data-op" in a]
 assert len(marks) == 3 * (4 + 3) + 3 and {a["data-kind"] for a in marks} == {"gpu", "cpu"}, len(marks)
 assert said.count(" of FMA") == 6 and said.count(" of reading") == 3 and "16.0 GiB, float16, no float64, sub-groups" in said
 assert said.count(" of reading 33.6 MB (L3)") == 3 and said.count("contradict each other: FMA & <loads>.") == 2 * 2 and ", AMX <bfloat16> 5000.0" in said
-# The summary and the table come before all pictures, which scale; each point is a link to its row,
-# with its number and its case in words.
+# The summary and the table precede all pictures, which scale. Each point is a link to its row, with
+# its number and its case in words.
 places = [text.index(x) for x in ('id="summary"', 'id="cases"', 'id="ratios"', 'id="devices"', '<svg class="roofline"')]
 assert places == sorted(places) and not any("width" in a for tag, a in tags if tag == "svg" and a["class"] != "plain"), places
 rows = {a["id"]: a["data-name"] for tag, a in tags if tag == "tr" and "id" in a}
@@ -108,7 +108,7 @@ run() { "$clattn" bench --max-ms 5 --cache-dir kernels --quiet "$@" || complain 
 run -n 9,33 -d 16 --heads 2 --dtype f32,bf16 --save first.json
 run -n 9,33 -d 16 --heads 2 --dtype f32,bf16 --save second.json
 run --op decode --n-kv 40 -d 16 --heads 2 --save third.json
-# The real set: its cases, all samples, and the hash that is told by the rule.
+# The real set: its cases, all samples, and the hash by the documented rule.
 "$clattn" bench --submit real.json --max-ms 5 --cache-dir kernels --json >told.json || complain "bench --submit"
 python3 -B - <<'PYTHON' || bad=1
 import json, re
@@ -150,7 +150,7 @@ PYTHON
 python3 - <<'PYTHON' || bad=1
 import html.parser, json, re
 class Page(html.parser.HTMLParser):
-    empty = {"meta", "rect", "input"} # of HTML; SVG's shapes close themselves or hold a title
+    empty = {"meta", "rect", "input"} # of HTML; SVG's shapes close themselves or contain a title
     def __init__(self, name):
         super().__init__(convert_charrefs=True)
         self.open, self.tags, self.words, self.name = [], [], [], name
@@ -206,7 +206,7 @@ while at < len(data):
     at += size + 12
 assert len(set(zlib.decompress(pixels))) > 50, "an empty picture"
 PYTHON
-    # The pages in frames of 1280, 390 and 360 pixels, asked from outside; light, then dark.
+    # The pages in frames of 1280, 390 and 360 pixels, inspected from outside; light, then dark.
     cat >ask.js <<'JS'
 const luminance = c => c.match(/\d+/g).slice(0, 3).map(x => x / 255).map(x => x <= .04045 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4)
     .reduce((sum, x, i) => sum + x * [.2126, .7152, .0722][i], 0);

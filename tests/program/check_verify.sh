@@ -1,10 +1,10 @@
 #!/bin/sh
-# clattn verify: the hard cases in the kernel variants that the device suites have least of; with
-# CLATTN_THOROUGH=on in all. The planner's own choice and unfused are the suite `case`, linear-lanes
-# the suites linear and layer; suites hostile run on most.   $1 build folder; $2 half: without
-# decode-rows-16, which guard pages run, too, without linear-tiles, which Oclgrind runs, and the
-# emulation of matrix engines unoptimised (driver.sh): what an optimiser makes of it says nothing of
-# the engines
+# clattn verify: the hard cases in the kernel variants that the device suites rarely run; with
+# CLATTN_THOROUGH=on in all. The suite case has the kernel of the planner, and unfused. The suites
+# linear and layer have linear-lanes, and the suites hostile most others. $1 is the build folder. $2
+# half: without decode-rows-16, which guard pages also run, and linear-tiles, which Oclgrind runs.
+# The emulation of matrix engines is then unoptimised (driver.sh). An optimiser's effect on it
+# proves nothing about the engines.
 set -eu
 clattn=$1/clattn
 [ "${CLATTN_THOROUGH:-off}" = off ] || exec "$clattn" verify --cache-dir off

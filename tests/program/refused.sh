@@ -1,6 +1,6 @@
-# refused.sh: what tests/program/check_program.sh, check_options.sh and check_refusals.sh are made
-# of. Sourced in a folder of their own, with $clattn the program; `refusals` counts, so that a
-# script can tell that it asked anything.
+# refused.sh: the functions of tests/program/check_program.sh, check_options.sh and
+# check_refusals.sh. Sourced in a folder of their own, with $clattn the program. `refusals` counts,
+# so that a script can check that it tested something.
 bad=0 refusals=0
 complain() { echo "$*"; bad=1; }
 
