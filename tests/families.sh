@@ -1,10 +1,10 @@
 #!/bin/sh
-# Every device suite over each kernel of devices that are no CPU, suite by suite, on the driver that
-# the environment names (OCL_ICD_VENDORS, CLATTN_TEST_DEVICE): forced by a tuned row, with every
-# size of sub-group that the device was probed for.
-#   sh tests/families.sh FOLDER [FAMILY[/SUITE]...]   all, or those named; run by hand: a slow compiler takes hours
+# Run every device suite with each kernel of GPUs, suite by suite, on the driver that the
+# environment selects (OCL_ICD_VENDORS, CLATTN_TEST_DEVICE). A tuned row forces the kernel, with
+# every probed size of sub-groups.
+#   sh tests/families.sh FOLDER [FAMILY[/SUITE]...]   all, or those named; by hand: can need hours
 # CLATTN_SECONDS ends a suite, 600 by default. Prints a line that begins with "ok", "FAIL" or "SKIP"
-# for each, and at the end what tests/run.sh does; the exit status is 1 when one failed.
+# for each, and at the end the counts of tests/run.sh. The exit status is 1 if one failed.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 . tests/steps.sh
@@ -25,8 +25,7 @@ wanted() {
     return 1
 }
 
-# What a suite says of itself.   $1 family, $2 suite, $3 tuned row, $4 what the kernel must have
-# taken, or nothing
+# Run one suite.   $1 family, $2 suite, $3 tuned row, $4 the kernel that must have run, or nothing
 run() {
     wanted "$1" "$2" || return 0
     start=$(date +%s)
@@ -44,7 +43,7 @@ run() {
     count $status
 }
 
-# Suites that are made of cases, whose kernels are counted; and others.
+# Suites that consist of cases, whose kernels are counted; and others.
 attention() {
     for suite in attention block_mask case hostile masks mods views; do run "$1" $suite "$2" "$3 1"; done
     for suite in examples limits; do run "$1" $suite "$2" ""; done

@@ -1,11 +1,13 @@
 #!/bin/sh
-# The kernels of devices that are no CPU on Mesa's rusticl over llvmpipe: limits like a GPU's (32
-# KiB of local memory), another compiler and, since Mesa 25.0, sub-groups of a CPU vector's lanes.
+# The kernels of GPUs on Mesa's rusticl over llvmpipe. Its limits are like a GPU's (32 KiB of local
+# memory), its compiler is another one, and since Mesa 25.0 it has sub-groups of a CPU vector's
+# lanes.
 #   sh tests/rusticl.sh FOLDER        a case of each kernel that Mesa 22.3 compiles in seconds
-#   sh tests/rusticl.sh FOLDER full   also tests/families.sh: for hours with Mesa 22.3, which takes 13 s of a kernel of tiles or groups, and
-#                                     more than a minute of linear_tiles; Mesa 25.0 probes all engines in 4 s
-# FOLDER is built with tests. Prints a line that begins with "ok" or "FAIL" for each check; 77 where
-# the driver is not.
+#   sh tests/rusticl.sh FOLDER full   also tests/families.sh: hours with Mesa 22.3, which needs 13 s
+#                                     for a kernel of tiles or groups and minutes for linear_tiles;
+#                                     Mesa 25.0 probes all engines in 4 s
+# FOLDER is built with tests. Prints a line that begins with "ok" or "FAIL" for each check. Exits
+# with 77 without the driver.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 . tests/steps.sh
@@ -14,7 +16,7 @@ work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/drivers" "$work/mesa"
 echo libRusticlOpenCL.so.1 >"$work/drivers/rusticl.icd"
-# What Mesa kept of another run would not be compiled.
+# Otherwise Mesa's cache of another run would replace compilation.
 export OCL_ICD_VENDORS="$work/drivers/" RUSTICL_ENABLE=llvmpipe MESA_SHADER_CACHE_DIR="$work/mesa"
 if ! "$build/clattn" devices >"$work/devices" 2>&1 || ! grep -q rusticl "$work/devices"; then
     echo "Mesa's rusticl is not here (Debian: mesa-opencl-icd)"
@@ -22,7 +24,7 @@ if ! "$build/clattn" devices >"$work/devices" 2>&1 || ! grep -q rusticl "$work/d
 fi
 sed -n 's/^   driver  */      driver /p' "$work/devices"
 
-# $1 variant of clattn verify, $2 case: passed, and not for want of a kernel that takes it
+# $1 variant of clattn verify, $2 case: must pass, and must not be skipped
 verify() {
     timeout 300 "$build/clattn" verify --cache-dir "$work" --only "$1" --case "$2" >"$work/said" 2>&1
     status=$?

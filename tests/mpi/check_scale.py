@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""bench/scale.py: its formulas by hand, and that its fit finds the constants that runs were made
-with, also of more ranks than cores.
+"""bench/scale.py: its formulas by hand. Its fit finds the constants with which runs were made, also
+with more ranks than cores.
 """
 import json
 import math

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Layers of published models, at their own heads and options and a reduced width with random
-weights, computed once more by numpy in float64 from the fields of their config.json and compared
-with `clattn layer --preset` and `--model`. Nothing here is taken from the program's own tables or
-reference.   $1 build folder
+"""Layers of published models, with their own heads and options, a reduced width and random weights,
+computed by NumPy in float64 from the fields of their config.json. They are compared with `clattn
+layer --preset` and `--model`. Nothing comes from the program's own tables or reference.   $1 build
+folder
 """
 import json, math, os, struct, subprocess, sys, tempfile
 
@@ -14,7 +14,7 @@ except ImportError:
 
 CLATTN = os.path.abspath(os.path.join(sys.argv[1], "clattn"))
 WIDTH = 24
-# Of each config.json what its attention goes by; the width is reduced here.
+# The fields of each config.json that define its attention; the width is reduced.
 CONFIGS = {
     "llama-3.1": dict(model_type="llama", num_attention_heads=32, num_key_value_heads=8, head_dim=128, rope_theta=500000.0,
                       rope_scaling=dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
@@ -108,8 +108,8 @@ def attend(q, k, v, rows, scale, cap=None, window=None, sinks=None):
 
 
 def deepseek(c, w, x, rows):
-    """As its code has it: a head's rotary columns last, pairs as neighbours that are brought into
-    halves first."""
+    """As in its code: a head's rotary columns are last, and pairs are neighbours that are first
+    reordered to halves."""
     count, nope, pe = c["num_attention_heads"], c["qk_nope_head_dim"], c["qk_rope_head_dim"]
     def both(m):
         h = heads_of(x @ m.T, count)
@@ -137,7 +137,7 @@ def layer(c, w, x, rows):
 
 
 def weights(c, random):
-    """float32 numbers, as float64. Scores of about 1, and with a cap some of tens."""
+    """float32 numbers, as float64. Scores are about 1, and with a cap some are tens."""
     count, kv = c["num_attention_heads"], c.get("num_key_value_heads", c["num_attention_heads"])
     size = c.get("head_dim") or c["qk_nope_head_dim"] + c["qk_rope_head_dim"]
     size_v = c.get("v_head_dim", size)
@@ -146,7 +146,7 @@ def weights(c, random):
         return random.standard_normal((rows, columns)) / math.sqrt(columns)
     w = {"wq": louder * matrix(count * size, WIDTH), "wk": matrix(kv * size, WIDTH), "wv": matrix(kv * size_v, WIDTH),
          "wo": matrix(WIDTH, count * size_v)}
-    if c["model_type"] == "deepseek_v3":  # all heads have the rotary key of one
+    if c["model_type"] == "deepseek_v3":  # all heads have one rotary key
         shared = matrix(c["qk_rope_head_dim"], WIDTH)
         for h in range(count):
             w["wk"][(h + 1) * size - len(shared):(h + 1) * size] = shared

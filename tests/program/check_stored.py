@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""`clattn layer` over matrices of 8 and 4 bits: files that have scales beside them, as
-compressed-tensors and transformers write them, against the same layer of floats that numpy has made
-of them; --weight-type against numpy's rounding; and what is refused.  $1 build folder
+"""`clattn layer` over matrices of 8 and 4 bits: files with scales, as compressed-tensors and
+transformers write them, compared with the same layer of floats by NumPy. Also --weight-type
+compared with NumPy's rounding, and refusals.  $1 build folder
 """
 import json, math, os, subprocess, sys, tempfile
 
@@ -19,12 +19,12 @@ TYPES = {"<f4": "F32", "<f2": "F16", "<i4": "I32", "<i8": "I64", "|i1": "I8"}
 random = np.random.default_rng(11)
 counted = 0
 os.chdir(tempfile.mkdtemp())
-# no cache folder: each command stands alone
+# no cache folder: each command is independent
 os.environ["XDG_CACHE_HOME"] = os.environ["HOME"] = "none"
 
 
 class Typed:
-    """Numbers that numpy has no type for: their bits, and the file's name for them."""
+    """Numbers of types that NumPy lacks: their bits, and the file's name of the type."""
     def __init__(self, bits, dtype):
         self.bits, self.dtype, self.shape = bits, dtype, bits.shape
 
@@ -78,13 +78,13 @@ kinds = {
 
 
 def in_groups(w, scale):
-    """A scale, or a zero point, of each number."""
+    """A scale, or a zero point, for each number."""
     return np.repeat(scale, w.shape[1] // scale.shape[1], 1)
 
 
 def pack(codes, bits, axis):
-    """Numbers that are not negative in words of 32 bits, the first in the lowest, as
-    compressed-tensors' pack_to_int32."""
+    """Unsigned numbers in words of 32 bits, the first in the lowest bits, like compressed-tensors'
+    pack_to_int32."""
     codes = codes.T if axis == 0 else codes
     each = 32 // bits
     codes = np.pad(codes, ((0, 0), (0, -codes.shape[1] % each))).reshape(len(codes), -1, each).astype(np.uint32)
@@ -93,7 +93,7 @@ def pack(codes, bits, axis):
 
 
 def signed(name, w, group, bits=8, scale_of=lambda s: (s, s)):
-    """Codes and scales of w without zero points: numbers as floats, and what the file has."""
+    """Codes and scales of w without zero points: the numbers as floats, and the file's tensors."""
     most = 2 ** (bits - 1) - 1
     exact = np.abs(w.reshape(len(w), -1, group)).max(-1) / most
     scale, stored = scale_of(exact.astype(np.float32))
@@ -161,7 +161,7 @@ def packed_zeros(bits):
 
 
 def f8_of(exponent_bits):
-    """All numbers of a float8, NaN and infinities as NaN, by their bits."""
+    """All numbers of a float8 by their bits; NaN and infinities are NaN."""
     bits, bias, digits = np.arange(256), 2 ** (exponent_bits - 1) - 1, 7 - exponent_bits
     exponent, fraction = bits >> digits & 2 ** exponent_bits - 1, (bits & 2 ** digits - 1) / 2 ** digits
     value = np.where(exponent == 0, fraction * 2.0 ** (1 - bias), (1 + fraction) * 2.0 ** (exponent - bias))
@@ -221,7 +221,7 @@ for kind, matrices in kinds.items():
         near(f"{kind}, --weight-type {type}, of floats", got, exact, most)
         assert (got != exact).any(), f"--weight-type {type} changes nothing"
 
-# Of a file alone, whose tensors are named.
+# A file without a model's folder, whose tensors are named.
 config, stored = folders["llama, 4 bits in words, zero points"]
 folder = folder_of("named", config, stored)
 ends = ["--x", "x.npy", "--out", "out.npy", "--quiet", "--projection", "native"]
@@ -231,13 +231,13 @@ want = np.load("out.npy")[0]
 assert subprocess.run([CLATTN, "layer", "--weights", folder + "/model.safetensors", "--names", "llama:" + PATH + "self_attn", *told, *ends]).returncode == 0
 near("by names", np.load("out.npy")[0], want, 1e-30)
 
-# How many numbers have one scale: four matrices that are alike, by their names, with a config.json
-# beside the file or none.
+# The size of a group or square: four equal matrices, by their names, with and without a config.json
+# beside the file.
 F8, INVERSE, SCALE = f8_of(4), "_scale_inv", "_scale"
 
 
 def four(config, width, matrix, name="{}", options=()):
-    """The result of a layer, or its error: `matrix` has the tensors of each by what follows the
+    """The result of a layer, or its error: `matrix` has the tensors of each by the suffix of the
     matrix' name."""
     names = {one: name.format(one) for one in "qkvo"}
     folder_of("beside", config, {names[one] + key: value for one in names for key, value in matrix.items()})
@@ -251,8 +251,8 @@ def four(config, width, matrix, name="{}", options=()):
 
 
 def right(what, codes, ending, scales, square, config=None, zero=0, name="{}", **packed):
-    """`codes` less `zero`, `square` of them with one scale, against floats; `packed`: what the file
-    has in place of the codes."""
+    """`codes` minus `zero`, with one scale for each `square`, compared with floats; `packed`: the
+    file's tensors in place of the codes."""
     each = np.repeat(np.repeat(scales.astype(np.float64), square[0], 0), square[1], 1)[:codes.shape[0], :codes.shape[1]]
     w = each * (F8[codes.bits] if isinstance(codes, Typed) else codes.astype(np.float64) - zero)
     got = four(config, len(w), {ending: scales, **(packed if "_packed" in packed else {"": codes, **packed})}, name)
@@ -281,7 +281,7 @@ def int8(rows, columns):
 
 
 def hollow(dtype, *shape):
-    """A tensor of no bytes, also of sizes that numpy refuses."""
+    """A tensor of no bytes, also with sizes that NumPy refuses."""
     none = Typed(np.zeros(0, np.uint8), dtype)
     none.shape = shape
     return none
@@ -325,7 +325,7 @@ want = four(None, 64, plain, "", options)
 near("biases behind a prefix of 600 letters", four(None, 64, {prefix + "." + key: value for key, value in plain.items()}, "", [*options[:-1], "llama:" + prefix]), want, 1e-30)
 assert abs(want).max() > 1, "the biases change nothing"
 
-# The same of a model's folder in two shards, and of a whole block.
+# The same for a model's folder in two shards, and for a whole block.
 floats, shards = dict(norms), [dict(norms), {}]
 for number, (name, w) in enumerate(kinds["llama"].items()):
     codes, scales = float8(*w.shape), scales_of(-(-w.shape[0] // 64), -(-w.shape[1] // 64))

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""A newcomer's walk: every command line of the README and of docs, and every example of --help, is
-run as it stands, in a folder with files of the names that it uses. What would take minutes is run
-with its measurements cut short, and of 1,024 rows where it has 4,096: what was run is printed.   $1
-build folder
+"""A newcomer's walk: run every command line of the README and of docs, and every example of --help,
+in a folder with files of the names that it uses. Commands of minutes run with short measurements,
+and with 1,024 rows in place of 4,096. The script prints what it ran.   $1 build folder
 """
 import glob, json, os, re, shutil, subprocess, sys, tempfile
 
@@ -15,10 +14,10 @@ work = tempfile.mkdtemp()
 os.chdir(work)
 os.makedirs("home/.local/share/bash-completion/completions")
 environment = {**os.environ, "XDG_CACHE_HOME": work + "/cache", "HOME": work + "/home", "PATH": build + ":" + os.environ["PATH"]}
-# What is compiled unoptimised (driver.sh), where no line works on a thousand rows.
+# Commands with few rows compile unoptimised (driver.sh).
 plain = dict(word.split("=", 1) for word in os.environ.get("plainly", "").split())
-# A run of minutes, and what makes it one of seconds. The cases are of kernels that check_bench.sh
-# has compiled.
+# Commands of minutes, and the options that make them run in seconds. check_bench.sh has compiled
+# the kernels of the cases.
 CUT = {"bench": "--max-ms 1 --check off --limits off --cache-dir off", "verify": "--only planner --case plain --cache-dir off",
        "bench --submit": "--help",  # check_report.sh measures the whole set
        "tune": "--quick --case attend-f16-b1-h2-n9-d16-full --cache-dir off"}
@@ -36,7 +35,7 @@ def run(line, cut=""):
 
 
 def prepare(line):
-    """The inputs that the line names, of the shapes that its model has."""
+    """The inputs that the line names, with the shapes of its model."""
     for name in "q", "k", "v", "dout":
         npy(name + ".npy", (1, 2, 8, 16))
     shutil.copy(data + "/minilm_layer0_weights.npy", "weights.npy")
@@ -73,7 +72,7 @@ def lines_of(snippet):
 
 
 def shortened(line):
-    """The line, and what makes it one of seconds."""
+    """The line, and the options that make it run in seconds."""
     command = line.split()[1]
     cut = "" if "--help" in line else CUT.get(f"{command} --submit" if "--submit" in line else command, "")
     if "--family" in line:
@@ -90,12 +89,12 @@ def shortened(line):
         line = line.replace("man -l -", "cat")
     if line == "clattn bench":
         cut += " -n 64"
-    return line.replace("4k", "1k"), cut  # of 4,096 rows a call takes a second
+    return line.replace("4k", "1k"), cut  # with 4,096 rows a call needs a second
 
 
 def check_table():
-    """The README's block has the columns that a bench prints, and rows that name their limit as a
-    bench does."""
+    """The README's block has the columns of a bench, and rows that name their limit like a bench.
+    """
     done = subprocess.run("clattn bench -n 9 -d 16 --heads 2 --max-ms 1 --cache-dir off -o md 2>/dev/null", shell=True, capture_output=True,
                           text=True, check=True, env={**environment, **plain})
     printed = [x for x in done.stdout.splitlines() if x.startswith("|")]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A long call on a terminal tells how far it is; Ctrl-C ends it between two slices, and no output
-file is left. Where nobody watches, nothing is told.   $1 the program
+"""A long call on a terminal shows its progress. Ctrl-C ends it between two slices, and leaves no
+output file. Without a terminal there is no progress.   $1 the program
 """
 import os
 import pty
@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 ROWS, HEADS, SIZE = 8192, 4, 64
-# An unoptimised kernel (driver.sh) would take half a minute.
+# An unoptimised kernel (driver.sh) would need half a minute.
 OPTIMISED = {name: value for name, value in os.environ.items() if name != "POCL_EXTRA_BUILD_FLAGS"}
 
 
@@ -24,8 +24,8 @@ def write_zeros(path):
 
 
 def attend(program, folder, interrupt):
-    """What it says on a terminal, and its exit status. Ctrl-C once it has said that some is done.
-    """
+    """The program's output on a terminal, and its exit status. Sends Ctrl-C after the first
+    progress."""
     terminal, its_side = pty.openpty()
     x, out = os.path.join(folder, "x.npy"), os.path.join(folder, "out.npy")
     run = subprocess.Popen([program, "attend", "--q", x, "--k", x, "--v", x, "--out", out, "--cache-dir", folder],
@@ -48,7 +48,7 @@ def attend(program, folder, interrupt):
 
 
 def main():
-    # a shell that runs this in the background has it ignored, below, too
+    # a shell that runs this in the background ignores SIGINT, and so would the program
     signal.signal(signal.SIGINT, signal.default_int_handler)
     program = os.path.abspath(sys.argv[1])
     with tempfile.TemporaryDirectory() as folder:

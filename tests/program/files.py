@@ -1,6 +1,4 @@
-"""Files that the scripts of the program are tried on: NumPy's and safetensors', small and of known
-numbers.
-"""
+"""Small files with known numbers for the scripts of the program: NumPy's and safetensors'."""
 import json
 import math
 import struct

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes tests/data/model_kinds.json: files as config.json of every kind, each key absent, null and
-changed, and what transformers' own modules ("eager", float64) compute from them. Needs torch and
-transformers 5.24.
-    make_kinds.py           compares with the file that is there
+"""Makes tests/data/model_kinds.json: files like config.json of every kind of model, each key
+absent, null and changed, and the results of transformers' own modules ("eager", float64). Needs
+torch and transformers 5.24.
+    make_kinds.py           compares with the existing file
     make_kinds.py write     writes it
 """
 import json, os, sys, warnings
@@ -50,17 +50,17 @@ OWN = {"rope_theta": ROPE, "partial_rotary_factor": ["phi", "phi3", "llama"], "r
        "scale_attn_by_inverse_layer_idx": ["gpt2"], "reorder_and_upcast_attn": ["gpt2"]}
 
 
-# Keys whose wrong type may go unseen: they may have no effect on the layer at hand.
+# Keys whose wrong type may be ignored: they may have no effect on this layer.
 FREE = ("rms_norm_eps", "rope_theta", "sliding_window", "reorder_and_upcast_attn")
-# Keys that may not be null, or that nearly all kinds have.
+# Keys that cannot be null, or that nearly all kinds have.
 COMMON = ("layer_types", "max_position_embeddings", "original_max_position_embeddings", "rms_norm_eps", "layer_norm_eps",
           "layer_norm_epsilon")
 
 
 def cases():
-    """(kind, name, what config.json has beside the base, layer, more): `more` has rows, block,
-    without, options, later (not in the default run), refuse (the word that a refusal must have,
-    where transformers computes something), free (either is right)."""
+    """(kind, name, keys of config.json beside the base, layer, more). `more` has rows, block,
+    without, options, later (not in the default run), refuse (the word of a required refusal,
+    although transformers computes something), free (either is right)."""
     for kind in BASE:
         yield kind, "defaults", {}, 1, {}
         yield kind, "defaults, last layer", {}, 5, {}
@@ -76,7 +76,7 @@ def cases():
             if kind in of:
                 yield kind, f"{key} changed", {key: KEYS[key]}, 3, {}
                 others = kind in ("gemma2", "gemma3_text", "gpt_oss") and key in ("sliding_window",
-                        "rope_theta")  # what layer 3 does not read
+                        "rope_theta")  # which layer 3 ignores
                 yield kind, f"{key} null", {key: None}, 3, {"free": others or key == "reorder_and_upcast_attn"}
                 yield kind, f"{key} true", {key: True}, 3, {"free": True, "later": key not in ("rope_theta", "sliding_window")}
                 yield kind, f"{key} of words", {key: "7"}, 3, {"later": True, "free": key in FREE}
@@ -385,8 +385,7 @@ class Found(Exception):
 
 
 def modules_of(kind, model, layer):
-    """The layers, the one that is asked for, and its attention, to whose result `dense` belongs
-    where it is apart."""
+    """The layers, the tested one, and its attention with `dense` if that is a module of its own."""
     if kind == "gpt2":
         return model.h, model.h[layer], model.h[layer].attn
     if kind in kinds.PREFIX:
@@ -395,8 +394,7 @@ def modules_of(kind, model, layer):
 
 
 def tensors_of(kind, block, attention):
-    """Shapes by name, beneath the layer's prefix; those that a layer of experts has beside its
-    attention are left out."""
+    """Shapes by name, below the layer's prefix, without the experts' tensors."""
     inside = next(name for name, module in block.named_modules() if module is attention)
     every = kind in BLOCKS
     return {name: list(value.shape) for name, value in block.named_parameters() if every or name.startswith(inside + ".")}
@@ -412,7 +410,7 @@ def fill(block, shapes, prefix):
 
 
 def compute(kind, config, layer, rows, whole):
-    """The numbers of the layer that transformers makes of that config.json, and the shapes of its
+    """The results of the layer that transformers makes from that config.json, and the shapes of its
     tensors."""
     made = transformers.AutoConfig.for_model(config["model_type"], **{k: v for k, v in config.items() if k != "model_type"})
     model = transformers.AutoModel.from_config(made, attn_implementation="eager").double().eval()
@@ -440,7 +438,7 @@ def compute(kind, config, layer, rows, whole):
             kwargs = {**kwargs, "hidden_states": x}
         else:
             args = (x, *args[1:])
-        # the sum with x and its norm are the block's
+        # the residual and its norm belong to the block
         if kind in kinds.PREFIX and kind != "gpt2" and not whole:
             inner = getattr(attention, "self")
             out = attention.output.dense(inner(*args, **kwargs)[0])
@@ -459,7 +457,7 @@ def main():
         config = {"model_type": kind, **{k: v for k, v in {**BASE[kind], **change}.items() if k not in more.get("without", [])}}
         rows, whole = more.get("rows", ROWS), more.get("block", 0)
         key = json.dumps([config, layer, rows, whole], sort_keys=True)
-        config = json.loads(json.dumps(config)) # a copy: the classes write into what they are given
+        config = json.loads(json.dumps(config)) # a copy: the classes change their argument
         if key in seen:
             continue
         seen[key] = True

@@ -1,4 +1,4 @@
-"""The Python module's functions: every function of the header is one of them, or stands behind one.
+"""The Python module's functions: every function of the header is one of them, or used by one.
 BUILD
 """
 import os
@@ -11,8 +11,8 @@ import python_checks
 from python_checks import check, clattn, close, reference, refused
 
 random = np.random.default_rng(5)
-# What no function of the same name is: who calls it. The rest are functions of the module by their
-# names without clattn_ and _enqueue.
+# Functions without a Python function of the same name, and their users. The rest have their names
+# without clattn_ and _enqueue.
 BEHIND = {"type_size": "Buffer", "type_numbers": "BLOCKS", "type_name": "Buffer", "tensor_dense": "Buffer", "tensor_bhsd": "Buffer", "tensor_bshd": "Buffer",
     "status_name": "Error",
           "status_text": "Error", "version_number": "library", "device_list": "devices", "device_describe": "devices",
@@ -56,7 +56,7 @@ def turned(x, base=10000.0, offset=0):
 
 
 def block():
-    """Norm, activation, embedding and argmax, of arrays and of Buffers."""
+    """Norm, activation, embedding and argmax, on arrays and Buffers."""
     x, y, w = numbers(2, 3, 20), numbers(2, 3, 20), numbers(20)
     h = (x + y).astype(np.float64)
     close(clattn.norm(x, weight=w), x / np.sqrt((x.astype(np.float64) ** 2).mean(-1, keepdims=True) + 1e-6) * w, "RMSNorm")
@@ -106,7 +106,7 @@ def cached(word):
 
 
 def blocks():
-    """Weights in blocks: what is kept of numbers, and calls that read them."""
+    """Weights in blocks: the numbers that they store, and calls that read them."""
     x, w = numbers(2, 3, 64) / 8, numbers(40, 64)  # results of about 1
     for word, bits in (("q8_0", 7), ("q4_0", 3), ("q4_1", 4)):
         kept = clattn.to_blocks(w, word)
@@ -129,8 +129,8 @@ def blocks():
 
 
 def grouped(w, group, low, high):
-    """Whole numbers of w, a scale and a zero point of each group of a row, and what these make of
-    them."""
+    """Integers of w, a scale and a zero point of each group of a row, and the numbers that follow.
+    """
     parts = w.reshape(len(w), -1, group)
     scale = ((parts.max(-1) - parts.min(-1)) / (high - low)).astype(np.float16)
     zero = np.rint(low - parts.min(-1) / scale).astype(np.float16)
@@ -268,8 +268,8 @@ def plans():
 
 
 def gradients():
-    """Those of a layer: by their names, of those that there are; a sum of the layer's results along
-    each moves as they say."""
+    """The gradients of a layer, by their names. A sum of the layer's results changes along each as
+    predicted."""
     x, dout = numbers(2, 5, 12), numbers(2, 5, 6)
     given = {"wq": numbers(16, 12), "wk": numbers(8, 12), "wv": numbers(8, 12), "wo": numbers(6, 16), "bq": numbers(16)}
     given = {name: value / 4 for name, value in given.items()}
@@ -339,7 +339,7 @@ def groups():
             check(np.array_equal(cache[:, :, 40], new[:, :, 0]) and np.array_equal(values, cache), "a cache in host memory")
             refused("the call writes into it", group.attention, q[:, :, :1], cache[:, :, ::-1], values, k_new=new, v_new=new,
                 kv_lengths=[41, 41])
-            # what goes into a copy would be lost
+            # a write into a copy would be lost
             for other in (cache.astype(">f4"), cache.astype(np.int8).tolist()):
                 refused("k: the call writes into it", group.attention, q[:, :, :1], other, values, k_new=new, v_new=new, kv_lengths=[41, 41])
             pairs = np.zeros((2, 4, 40), np.dtype([("a", np.float32), ("b", np.uint16)]))
@@ -350,14 +350,14 @@ def groups():
             refused("kv_lengths: shape (1,) was given", group.attention, q, k, k, kv_lengths=[3])
             refused("takes arrays in host memory", group.attention, q, clattn.Buffer(k, context=one), k)
             refused("is none of auto, heads", group.attention, q, k, k, deal="tails")
-            one.close()  # and what stands on it
+            one.close()  # with everything that uses it
             refused("the group is closed", group.attention, q, k, k)
         refused("a group is made of contexts", clattn.Group, [two], [1, 2])
         refused("the context is closed", clattn.Group, [one, two])
 
 
 def readme():
-    """The README's Python, as it stands."""
+    """The README's Python, unchanged."""
     text = open("README.md", encoding="utf-8").read()
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
     check(len(blocks) == 1, "the README's Python")

@@ -1,6 +1,6 @@
-"""tests/examples/smollm2.py against the whole model written once more (whole_llama.py): on a
-made-up one of the same architecture, or on a GGUF file.   check_decoder.py BUILD [MODEL.gguf]; or
-some in its place: fewer types of weights
+"""tests/examples/smollm2.py compared with a second implementation of the whole model
+(whole_llama.py): on a made-up model of the same architecture, or on a GGUF file.   check_decoder.py
+BUILD [MODEL.gguf | some]; some: fewer types of weights
 """
 import json
 import os
@@ -22,7 +22,7 @@ def compare(weights, options, prompt, count, tolerance, **own):
     with clattn.Context() as context:
         decoder = smollm2.Decoder(weights, **options, **own, capacity=len(prompt) + count + 1, context=context)
         first = decoder.step(prompt)
-        decoder.length = 0  # the cache is written anew
+        decoder.length = 0  # the cache is written again
         made = list(decoder.generate(prompt, count))
         tokens = [token for token, _ in made]
         single = smollm2.Decoder(weights, **options, **own, capacity=len(prompt) + count + 1, context=context)
@@ -40,8 +40,7 @@ def compare(weights, options, prompt, count, tolerance, **own):
 
 
 def benched(words=None):
-    """What bench/decoder.py times is such a decoder: of float32 it chooses the reference's tokens.
-    """
+    """bench/decoder.py times such a decoder: with float32 it chooses the reference's tokens."""
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench"))
     import decoder
     decoder.plain_weights = lambda path: (weights, options)
@@ -56,9 +55,9 @@ def benched(words=None):
 
 
 def prepared():
-    """A real layer over a cache in blocks: with q, k and v times Hadamard's matrix, and out turned
-    back, less than half of the error; and with channels over the largest of the first half of rows.
-    """
+    """A real layer over a cache in blocks. With Hadamard-transformed q, k and v, and the inverse on
+    out, it has less than half of the error; also with channels divided by the maximum over the
+    first half of rows."""
     data = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "smollm2_layer0")
     with open(data + ".safetensors", "rb") as file:
         header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
@@ -94,8 +93,8 @@ def prepared():
 
 
 def smoothed(q, k, v):
-    """Keys of four bits less the mean of the first half of them: less than half of the error, also
-    of log-sum-exp, and less still with scales of channels."""
+    """Four-bit keys minus the mean of their first half: less than half of the error, also of the
+    log-sum-exp, and still less with scales of channels."""
     def of_queries(x):
         return np.repeat(x, q.shape[1] // k.shape[1], axis=1)
     half = k.shape[2] // 2
@@ -125,10 +124,11 @@ else:
     for word in ("q4_0",) if some else ("q8_0", "q4_0"):
         kept = {name: clattn.to_blocks(w, word) if w.ndim == 2 else w for name, w in weights.items()}
         compare(kept, options, [3, 14, 15, 92, 65, 35], 12, 2e-6)
-    # which an own launch appends to
+    # which a launch of its own appends to
     compare(weights, options, [3, 14, 15, 92, 65, 35], 12, 2e-2, kv_type="bfloat16")
     benched(("f32",) if some else None)
-    # Caches of four bits, plain and rotated, which round numbers without outliers alike.
+    # Caches of four bits, plain and Hadamard-transformed. Both have similar errors without
+    # outliers.
     (weights, options), tokens, logits = made_up(size=32), [3, 14, 15, 92, 65, 35], []
     for own in ({"kv_type": "float32"}, {"kv_type": "q4_0"}, {"kv_type": "q4_0", "rotation": 32}):
         with clattn.Context() as context:

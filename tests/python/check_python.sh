@@ -1,8 +1,8 @@
 #!/bin/sh
-# The Python module: its structs against a C compiler's, its keywords, help and errors, its calls
-# against numpy, its buffers, each function of the header, a decoder, and a layer that learns.   $1
-# build folder; $2 some: the decoder of float32 weights alone numpy comes from PyPI into the build
-# folder's own environment where Python has none.
+# The Python module: its structs compared with a C compiler's, its keywords, help and errors, its
+# calls compared with NumPy, its buffers, each function of the header, a decoder, and a layer that
+# learns. $1 is the build folder. $2 some: the decoder only with float32 weights. If Python has no
+# NumPy, it is installed from PyPI into the build folder's own environment.
 set -eu
 build=$(cd "$1" && pwd)
 python=python3

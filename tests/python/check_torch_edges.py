@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""clattn_torch where a call is unusual: it has the outcome of torch's own function, which is a
-result with its shape, type and gradients, or an exception. Scales of 0, empty tensors, dropout of
-1, autocast, masks and batches of all shapes, torch.func, forward mode, and memory: views, copies,
-threads, recordings, tensors that are gone.
-    check_torch_edges.py [FOLDER]    where clattn.py and clattn_torch.py are, where they are not installed
+"""clattn_torch in unusual calls has the outcome of torch's own function: a result with its shape,
+type and gradients, or an exception. Scales of 0, empty tensors, dropout of 1, autocast, masks and
+batches of all shapes, torch.func, forward mode. Also memory: views, copies, threads, recordings,
+tensors that were released.
+    check_torch_edges.py [FOLDER]    the folder of clattn.py and clattn_torch.py, if not installed
 """
 import contextlib
 import gc
@@ -68,7 +68,7 @@ def outcome(function, attend):
 
 def by_math(*tensors, **options):
     """torch's function in plain operators: its flash attention multiplies the -inf of causality by
-    the scale, and has NaN for 0."""
+    the scale, which is NaN for 0."""
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         return OWN(*tensors, **options)
 
@@ -111,7 +111,7 @@ q, k, v = tensors_of(*[SHAPE] * 3)
 keep = torch.ones(4, 4, dtype=torch.bool).tril()
 keep[2] = False  # a row that sees nothing
 
-# Scales: 0 is 0, also where float32 makes 0 of it. Those that are not finite are torch's own.
+# Scales: 0 is 0, also if it becomes 0 in float32. Scales that are not finite stay torch's own.
 for scale in (0.0, -0.0, 1e-50, -0.3, 1, True, None, float("nan"), float("inf"), -float("inf"), 1e39):
     ours = scale is None or abs(scale) < 1e38
     own = by_math if ours else OWN
@@ -121,7 +121,7 @@ for scale in (0.0, -0.0, 1e-50, -0.3, 1, True, None, float("nan"), float("inf"),
     alike(f"scale={scale}, grouped heads", lambda attend: trained(attend, *tensors_of((2, 4, 5, 8), *[(2, 2, 6, 8)] * 2), scale=scale,
                                                                   enable_gqa=True), ours, own=own)
 
-# Axes of no elements, alone and with what else a call has.
+# Axes without elements, alone and with the other options of a call.
 for dtype in (torch.float32, torch.bfloat16):
     for name, shapes in {"B": [(0, 2, 4, 8)] * 3, "H": [(1, 0, 4, 8)] * 3, "L": [(1, 2, 0, 8), SHAPE, SHAPE], "L and S": [(1, 2, 0, 8)] * 3,
                          "S": [SHAPE, (1, 2, 0, 8), (1, 2, 0, 8)], "E": [(1, 2, 4, 0), (1, 2, 4, 0), SHAPE], "Ev": [SHAPE, SHAPE, (1, 2, 4, 0)],
@@ -155,7 +155,7 @@ clattn_torch.attention(*plain, lse=True)[1].sum().backward()
 expect("a dropout of 1 leaves lse alone", (out == 0).all() and all(torch.equal(x.grad, y.grad) for x, y in zip(leaves[:2], plain[:2])) and
        (leaves[2].grad == 0).all())
 
-# Shapes: batches, heads, masks that repeat, and those that do not fit.
+# Shapes: batches, heads, masks that repeat, and invalid ones.
 for name, shapes, options in (
         ("two axes", [(4, 8)] * 3, {}), ("three axes", [(3, 4, 8), (3, 6, 8), (3, 6, 8)], {}), ("five axes", [(2, 3, 2, 4, 8)] * 3, {}),
         ("six axes, another width", [(2, 1, 3, 2, 4, 8), (2, 1, 3, 2, 5, 8), (2, 1, 3, 2, 5, 7)], {}), ("one axis", [(8,)] * 3, {}),
@@ -175,7 +175,7 @@ for name, shapes, options in (
     whole = torch.broadcast_shapes(*(x[:-2] for x in shapes[:2])) + (shapes[0][-2], shapes[1][-2]) if len(shapes[0]) > 1 and \
         "differ" not in name and not options else ()
     for axes in range(2, len(whole) + 1):
-        for ones in range(2 ** axes):  # each of its axes is whole, or 1
+        for ones in range(2 ** axes):  # each of its axes is complete, or 1
             shape = [1 if ones >> n & 1 else size for n, size in enumerate(whole[len(whole) - axes:])]
             mask = torch.ones(shape, dtype=torch.bool).bernoulli_(0.7, generator=torch.Generator().manual_seed(ones))
             alike(f"{name}, mask {shape}", lambda attend: attend(*given, attn_mask=mask))
@@ -199,8 +199,8 @@ for dtype in clattn_torch._TAKEN:
     for which in ((0,), (1,), (2,), (0, 2), (3,), (1, 3)):
         alike(f"{dtype}: gradients of {which}", lambda attend: trained(attend, *given, torch.zeros(4, 4, dtype=dtype), which=which), True)
 
-# torch.autocast: tensors and masks are cast as torch casts them, and gradients have the types of
-# what was given.
+# torch.autocast: tensors and masks are cast like torch does, and gradients have the types of the
+# arguments.
 for dtype in (torch.bfloat16, torch.float16):
     for given in ((q, k, v), (q.half(), k, v.bfloat16()), (q.double(), k.double(), v.double()), (q.double(), k, v)):
         for mask in (None, keep, torch.zeros(4, 4), torch.zeros(4, 4, dtype=torch.float64), torch.zeros(4, 4, dtype=torch.bfloat16)):
@@ -215,7 +215,7 @@ for dtype in (torch.bfloat16, torch.float16):
 with torch.autocast("cuda", dtype=torch.bfloat16):
     alike("autocast of another device", lambda attend: attend(q, k, v), True)
 
-# torch.func, and derivatives that are not there.
+# torch.func, and derivatives that do not exist.
 many = torch.stack([q, k, v])
 alike("grad", lambda attend: F.grad(lambda x: attend(x, k, v).sin().sum())(q), True)
 alike("jacrev", lambda attend: F.jacrev(lambda x: attend(q, x, v))(k), True)
@@ -283,7 +283,7 @@ expect("a derivative of a gradient in forward mode", isinstance(
 with forward_ad.dual_level():
     near("a level without tangents", clattn_torch.attention(q, k, v), OWN(q, k, v))
 
-# A scale of 0 within torch, and of transformers' function; its gradients.
+# A scale of 0 inside torch, and in transformers' function; its gradients.
 if "within torch" in doors:
     for scale in (0.0, -0.7, float("nan")):
         def activated(*tensors, **options):
@@ -299,8 +299,8 @@ alike("transformers' function, scaling=0.0", lambda attend: trained(attend, q, k
 near("a scale of 0 with sinks", clattn_torch.attention(q, k, v, scale=0.0, sinks=torch.zeros(2)),
      (v.sum(2, keepdim=True) / 5).expand(SHAPE))
 
-# Memory: views, a negative that is lazy, an address between elements, copies for a device with
-# memory of its own.
+# Memory: views, a lazy negative, an address between elements, copies for a device with memory of
+# its own.
 views = {"transposed": R(1, 4, 2, 8).transpose(1, 2), "repeated": R(1, 1, 1, 8).expand(SHAPE), "every second": R(1, 2, 8, 16)[:, :, ::2, ::2],
          "at an offset": R(1, 2, 5, 9)[:, :, 1:, 1:], "columns first": R(1, 2, 8, 4).mT, "negated": torch.imag(R(SHAPE).cfloat().conj())}
 for name, x in views.items():
@@ -321,7 +321,7 @@ context.save_kernels()  # which finishes the queue
 near("a call that was recorded", recorded, OWN(q, k, v))
 step.close()
 
-# Nothing is kept of a call's tensors, and what takes their memory does not change.
+# Nothing keeps a call's tensors, and later users of their memory do not change its results.
 given = [x.clone() for x in (q, k, v)]
 found = clattn_torch.attention(*given)
 gone = [weakref.ref(x) for x in (*given, found)]
@@ -358,7 +358,7 @@ threads = [threading.Thread(target=threaded, args=(n,)) for n in range(4)]
 [thread.join() for thread in threads]
 expect(f"four threads: {failed}", not failed)
 
-# Tensors without memory, and a default device that is another.
+# Tensors without memory, and another default device.
 with torch.device("meta"):
     near("beside a default device", clattn_torch.attention(q, k, v), OWN(q, k, v))
 expect("meta tensors", DOOR(*[x.to("meta") for x in (q, k, v)]).device.type == "meta")

@@ -1,5 +1,5 @@
-"""The Python module's keywords: each one through each function that takes it, help and signatures,
-the errors for words of other libraries, and objects that threads share or that are copied.   BUILD
+"""The Python module's keywords: each one in each function that has it, help and signatures, errors
+for words of other libraries, and objects that threads share or that are copied.   BUILD
 """
 import copy
 import inspect
@@ -29,8 +29,8 @@ def numbers(*shape):
 
 
 def held(tensor, host):
-    """A view as C has it, with the bytes of a dense tensor in memory of the device; None: it is
-    absent."""
+    """A view as C sees it, with the bytes of a dense tensor in device memory; None: it is absent.
+    """
     if not tensor.rank:
         return None
     shape, data = tuple(tensor.shape[:tensor.rank]), b""
@@ -44,7 +44,7 @@ def held(tensor, host):
 
 
 def told(struct, sizes, host, path=""):
-    """What a C function is told: each field that is not zero, by its path."""
+    """The arguments of a C function: each field that is not zero, by its path."""
     found = {}
     for name, word in struct.words.items():
         value, here = getattr(struct, name), f"{path}{name}"
@@ -68,7 +68,7 @@ def told(struct, sizes, host, path=""):
 
 
 class Told:
-    """In place of a function of the library: nothing runs, and what C would be told is kept."""
+    """Replaces a function of the library: nothing runs, and the arguments are recorded."""
 
     def __init__(self, name):
         self.name, self.kept, self.host = name, getattr(lib, name), "_group_" in name
@@ -97,7 +97,7 @@ def dense(array, planned):
 
 
 def samples(struct, name, whole):
-    """Values of a keyword, and the field or fields that C must be told of each."""
+    """Values of a keyword, and the field or fields that C must receive for each."""
     word, host = struct.words[name], isinstance(whole, clattn.Group)
     device = lambda array: array if host else clattn.Buffer(array, context=context)
     if name == "window":
@@ -137,8 +137,7 @@ def samples(struct, name, whole):
 
 
 def functions():
-    """Each function, the name of what it calls, its params, and arguments that it can do without
-    others."""
+    """Each function, the name of its C function, its params, and the arguments that it requires."""
     x4, k4 = np.ones((1, 2, 4, 8), np.float32), clattn.Buffer(np.ones((1, 2, 4, 8), np.float32), context=context)
     x3, m, vector = np.ones((1, 4, 16), np.float32), np.ones((16, 16), np.float32), np.ones(16, np.float32)
     attend = {"q": x4, "k": k4, "v": k4}
@@ -165,20 +164,19 @@ def functions():
         yield group, call, f"clattn_group_{c_name}", clattn.HEADER[f"clattn_group_{of}_params"], arguments
 
 
-# Results, which check_python.py and check_calls.py ask for; the fields of a call that begin as they
-# do are none.
+# Results, which check_python.py and check_calls.py test. Fields of a call that begin like results
+# are no results.
 RESULTS = re.compile(r"(out|lse|weights|scores|block_mask|y|sum|kept|d(?!ropout|eltas?$|eal$|lse$)[a-z_]+)$")
 
 
 def left_out(whole, call, name):
-    """A keyword that is tested elsewhere, or that this call has otherwise."""
+    """A keyword that is tested elsewhere, or that this call has in another form."""
     return RESULTS.match(name) or (call.startswith("rope") and name == "rope") or (call, name) == ("dropout_mask", "mask") or \
         (name == "workspace" and (call == "layer_forward" or isinstance(whole, clattn.Group)))
 
 
 def keywords():
-    """Each keyword of each function: C is told its field, what was told before, and nothing else.
-    """
+    """Each keyword of each function: C receives its field, the earlier fields, and nothing else."""
     count = 0
     for whole, call, c_name, kind, given in functions():
         function, planned, host = getattr(whole, call), c_name.rpartition("_")[2] in clattn._ANSWERS, isinstance(whole, clattn.Group)
@@ -191,13 +189,13 @@ def keywords():
                     after = hear(function, {**given, name: value}, **({"B": 2, "B+1": 3} if "cu_seqlens_q" in name else {}))
                     new = {path.rpartition(".")[2]: what for path, what in after.items() if before.get(path) != what}
                     if call == "block_mask":
-                        new.pop("block_mask", None)  # its result, whose shape may be another
-                    # without memory of a device
+                        new.pop("block_mask", None)  # its result, whose shape may differ
+                    # without device memory
                     bare = (planned or host) and not isinstance(value, clattn.Buffer)
                     want = {field: dense(x, bare) if isinstance(x, np.ndarray) else [dense(one, bare) for one in x]
                             if isinstance(x, list) else x for field, x in fields.items()}
                     if (f"d{name}", name, None) in clattn._LAYER_GRADIENTS and call.startswith("layer_backward"):
-                        # which is asked for by default
+                        # which is requested by default
                         want[f"d{name}"] = dense(np.zeros_like(value), planned)
                     check(new == want and before.keys() <= after.keys(), f"{call}({name}={value!r}): {new}, not {want}")
                     count += 1
@@ -205,8 +203,8 @@ def keywords():
 
 
 def ragged():
-    """The gradients of a packed batch: without `sequences`, in a group and recorded, as of each
-    sequence alone."""
+    """The gradients of a packed batch: without `sequences`, in a group and recorded, equal to those
+    of each sequence alone."""
     q, k, v, dout = (numbers(1, 2, 9, 32) for _ in range(4))
     ends = {"cu_seqlens_q": [0, 4, 9], "cu_seqlens_kv": [0, 4, 9]}
     out, lse = context.attention(q, k, v, lse=True, **ends)
@@ -288,8 +286,7 @@ def helped():
 
 
 def porting():
-    """Each argument that docs/porting.md names is a keyword, or its error names the keyword of its
-    row."""
+    """Each argument in docs/porting.md is a keyword, or its error names the keyword of its row."""
     x = np.ones((1, 1, 4, 8), np.float32)
     takes, count = inspect.signature(clattn.attention_backward).parameters, 0
     tables = open("docs/porting.md", encoding="utf-8").read().partition("\n## ")[2]
@@ -311,7 +308,7 @@ def porting():
 
 
 def meant():
-    """Errors for values and words of other libraries name what is meant."""
+    """Errors for values and words of other libraries name the right keyword."""
     x = np.ones((1, 2, 4, 8), np.float32)
     attend = lambda **options: clattn.attention(x, x, x, **options)
     layer = dict(zip(("x", "wq", "wk", "wv", "wo"), (x[0], *[np.ones((8, 8), np.float32)] * 4)))
@@ -369,7 +366,7 @@ def meant():
     for word in ("double", "float64", "f64", "complex64", "int64", "nothing"):
         refused("are not taken", clattn.Buffer.zeros, (3,), word)
 
-    class Learns:  # as torch has it, with a gradient to lose
+    class Learns:  # like torch, with a gradient to lose
         requires_grad, dtype, shape = True, "torch.float32", (1,)
 
         class device:
@@ -408,7 +405,8 @@ def meant():
 
 
 def owned():
-    """What owns a handle is not copied, waits in each thread, and is closed twice without harm."""
+    """The owner of a handle is not copied, waits in each thread, and is closed twice without harm.
+    """
     large = clattn.Buffer(numbers(1 << 22), context=context)
     want = large.numpy()
     wrong = []
