@@ -1,13 +1,13 @@
 #!/bin/sh
 # The fuzzers (fuzz_*.c) under libFuzzer, AddressSanitizer and UBSan, two at a time: the program's
 # readers and its command line, the cache's entries, and the API on an OpenCL device.
-#   sh tests/fuzz/check_fuzzers.sh [SECONDS] [TARGET...]     20 seconds each by default, of all
-# A fuzzer first runs its seeds, tests/fuzz/seeds/TARGET, alone; each whose name begins with "good"
-# must be accepted. Then it runs for its time. One line for each says executions, how many were
-# accepted, and the lines of the files under test that were reached, against a floor. An input that
-# ends a fuzzer stays in build/fuzz/TARGET and is named. A run of up to a minute begins as all such
-# runs do, so that a change is judged by nearly the same inputs everywhere; a longer one goes its
-# own way.
+#   sh tests/fuzz/check_fuzzers.sh [SECONDS] [TARGET...]     20 seconds each by default, all targets
+# A fuzzer first runs only its seeds, tests/fuzz/seeds/TARGET. Each seed whose name begins with
+# "good" must be accepted. Then it runs for its time. One line for each target has the number of
+# runs, the number of accepted inputs, and the share of lines that were reached, with its minimum.
+# An input that crashes a fuzzer stays in build/fuzz/TARGET and is named. A run of up to a minute
+# starts from a fixed seed, so that a change is tested by nearly the same inputs everywhere. A
+# longer run is random.
 set -u
 top=$(pwd)
 . tests/driver.sh
@@ -19,7 +19,7 @@ clang=$(command -v clang || command -v clang-14) || { echo "no clang"; exit 77; 
 profdata=$($clang -print-prog-name=llvm-profdata) cov=$($clang -print-prog-name=llvm-cov)
 sanitize=address,undefined,float-cast-overflow
 
-# Each target: what its floor counts, in percent of the lines, and the longest input.
+# Each target: the files of its minimum, the minimum in percent of lines, and the longest input.
 target_of() {
     case $1 in
     npy) floor=90 length=600 files="src/cli/files/npy.c" ;;
@@ -37,7 +37,7 @@ target_of() {
 }
 all="api options compare heatmap mods cache tuned npy safetensors tokens" # the slowest start first
 
-# The library, the evidence and the program, instrumented, as one archive; then the fuzzers.
+# The library, verification and the program, instrumented, as one archive; then the fuzzers.
 build() {
     mkdir -p "$work/objects"
     python3 cl/embed.py "$work/kernels.c" "$work/kernel_list.h" "$work/kernels.d" cl/*/*.cl || return 1
@@ -53,7 +53,7 @@ build() {
     done
     objects='' rules=$work/rules
     : >"$rules"
-    # The kernels first: they are megabytes of numbers, which keep one core busy while the other
+    # The kernels first: they are megabytes of numbers, which occupy one core while the other
     # compiles the rest.
     for source in "$work/kernels.c" $(find src -name '*.c') tests/fuzz/fuzz.c tests/fuzz/fuzz_tool.c tests/fuzz/fuzz_device.c \
         tests/fuzz/fuzz_values.c tests/fuzz/fuzz_call*.c; do
@@ -83,7 +83,8 @@ build() {
     make -s -j2 -f "$work/Makefile" >"$work/build.log" 2>&1 || { tail -n 40 "$work/build.log"; return 1; }
 }
 
-# "N M" of a run: executions and how many were accepted; nothing where it did not end by itself.
+# "N M" of a run: the number of runs and of accepted inputs; nothing if the run did not end by
+# itself.
 counts_of() { cat "$1" 2>/dev/null || echo "0 0"; }
 
 # Percent of the lines that the runs of a target reached.   $1 target
@@ -96,14 +97,14 @@ coverage_of() {
 
 fail() { echo "FAIL  fuzzer $1"; exit 1; }
 
-# What stopped a run: the input that was kept, and where it was.   $1 target, $2 log
+# Report a crash: the input that was kept, and the place.   $1 target, $2 log
 tell_crash() {
     found=$(find "$work/$1" -maxdepth 1 \( -name 'crash-*' -o -name 'leak-*' -o -name 'timeout-*' -o -name 'oom-*' \) | head -n 1)
     grep -E 'ERROR|runtime error|SUMMARY|^ +#[0-9] ' "$2" | cut -c1-200 | head -n 20
     fail "$1: stopped on ${found:-an input that was not kept}; its log is $2"
 }
 
-# One run, and once more where the leak checker itself gave up (look_again.sh), with no finding.
+# One run, and a second one if the leak checker itself failed (look_again.sh) without a finding.
 # $1 log, then the command
 fuzz() {
     said=$1
@@ -114,7 +115,7 @@ fuzz() {
     rm -f "$place"/crash-* && "$@" >"$said" 2>&1
 }
 
-# One target, in a folder of memory where there is one.   $1 target
+# One target, in a folder in memory if possible.   $1 target
 run() {
     target_of "$1"
     place=$work/$1 seeds=$top/tests/fuzz/seeds/$1
@@ -134,11 +135,11 @@ run() {
     [ "$1" = mods ] && grep -ohE '"[A-Za-z_0-9]+"' "$top"/src/lib/attention/mods/mod_words.c >"$place/dictionary" &&
         set -- "$@" -dict="$place/dictionary"
     [ "$1" = options ] && make_dictionary >"$place/dictionary" && set -- "$@" -dict="$place/dictionary"
-    # Leaks are looked for at the end: drivers keep memory after each run. A call takes many bytes.
-    # In one order, so that the kernels of the seeds are the same in both runs.
+    # Leaks are checked at the end, because drivers keep memory after each run. A call has many
+    # bytes. The order is fixed, so that the kernels of the seeds are the same in both runs.
     [ "$1" = api ] && set -- "$@" -detect_leaks=0 -len_control=0 -shuffle=0
     [ "$seconds" -le 60 ] && set -- "$@" -seed=1
-    # A long run may compile more of them.
+    # A long run may compile more kernels.
     [ "$seconds" -ge 120 ] && FUZZ_KERNELS=${FUZZ_KERNELS:-60}
     FUZZ_KERNELS=${FUZZ_KERNELS:-12}
     export FUZZ_KERNELS
@@ -173,8 +174,8 @@ make_dictionary() {
 }
 
 if [ "${1:-}" = --one ]; then
-    # There are two places and an odd number of fuzzers: in a short run the slowest takes what is
-    # left.
+    # There are two places and an odd number of fuzzers: in a short run the slowest uses the
+    # remaining time.
     [ "$2" = api ] && [ "$seconds" -le 60 ] && seconds=$((2 * seconds))
     run "$2"
     exit

@@ -8,10 +8,10 @@ knobs=$(mktemp -d)
 trap 'rm -rf "$knobs"' EXIT
 mkdir "$knobs/base"
 python3 cl/embed.py --knobs "$knobs/base/knobs.clh"
-# Texts that are only parsed are collected as files, with the knobs as macros before the kernel, and
-# parsed at the end, because clang's start is slower than a kernel. $1 is lint, or refuse for knobs
-# that a kernel cannot support, which must not build into a wrong one. $2 are options. Then come
-# knobs, more options and kernels.
+# Texts that are only parsed are collected as files, with the knobs as macros before the kernel.
+# They are parsed at the end, because clang's start is slower than a kernel.
+#   $1 lint, or refuse for knobs that a kernel cannot support, which must not build
+#   $2 options; then knobs, more options and kernels
 texts=0 share=${1:-1}
 put() {
     put_place=$knobs/$1 put_options=$2 put_macros="// $*

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Every kernel on small cases under Oclgrind, which sees accesses out of bounds, data races and
-# barriers that not all work-items reach. Its exit status is 0 even then: the log must be empty. $1
-# is the build folder. $2 some: each family has one in 32 of the cases, projections one in 6, matrix
-# engines and gradients one in 8.
+# barriers that not all work-items reach. Its exit status is 0 even then: the log must be empty.
+#   $1 build folder; $2 some: each family has one in 32 of the cases, projections one in 6,
+#   matrix engines and gradients one in 8
 set -eu
 command -v oclgrind >/dev/null || { echo "no oclgrind"; exit 77; }
 # Unoptimised: Oclgrind then sees every access of the text. It also avoids a hint of clang's inliner

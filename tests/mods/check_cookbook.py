@@ -1,5 +1,5 @@
-"""Every recipe of docs/cookbook.md beside NumPy, which is told here what each means, with and
-without a block mask of it. check_cookbook.py BUILD
+"""Every recipe of docs/cookbook.md compared with its meaning in NumPy, with and without a block
+mask of it.   check_cookbook.py BUILD
 """
 import os
 import re
@@ -30,8 +30,8 @@ bias, products = (random.standard_normal(shape).astype(np.float32) for shape in 
 
 
 def near(places, sizes, window):
-    """Whether key j is in the window around row i that is moved to lie in the picture. An even
-    window has one more before it."""
+    """True if key j is in the window around row i, which is moved to stay inside the picture. An
+    even window has one more before the row."""
     seen = np.ones((len(places[0]),) * 2, bool)
     for place, size, width in zip(places, sizes, window):
         first = np.clip(place - width // 2, 0, size - width)
@@ -40,7 +40,7 @@ def near(places, sizes, window):
 
 
 def tiled(counts, tiles):
-    """The coordinates of tokens that lie tile by tile."""
+    """The coordinates of tokens that are stored tile by tile."""
     grid = np.indices([n // t for n, t in zip(counts, tiles)] + list(tiles)).reshape(2 * len(counts), -1)
     return [grid[n] * tiles[n] + grid[len(counts) + n] for n in range(len(counts))]
 
@@ -60,7 +60,7 @@ picture, video = tiled((8, 8), (2, 2)), tiled((4, 6, 4), (1, 2, 2))
 in_tiles = np.ones((ROWS, ROWS), bool)
 in_tiles[:64, :64] = [[all(abs(min(max(a[n] // 2, 1), 2) - c[n] // 2) <= 1 for n in (0, 1)) for c in zip(*picture)] for a in zip(*picture)]
 frames = [place // size for place, size in zip(video, (1, 2, 2))]
-# What is seen, or a score becomes, of each recipe, and its buffers.
+# The visible keys, or the changed score, of each recipe, and its buffers.
 MEANS = {
     "Causal": (j <= i,),
     "Sliding window": ((j <= i) & (j > i - 6),),

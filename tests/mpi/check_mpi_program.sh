@@ -107,9 +107,10 @@ refused() {
     [ $? = 2 ] && grep -q "$text" log && [ "$(grep -c '^clattn' log)" = 1 ] && [ ! -e no.npy ] ||
         complain "refused with \"$text\": $(cat log)"
 }
-# Two ranks with different requests receive one line, and no rank waits. $1 the line's words, $2 the
-# command, $3 and $4 the arguments of only the first and only the second rank (a whole command if $2
-# is ""). One mpirun command chooses by its rank, because mpirun of Open MPI 5.0.7 crashes with two.
+# Two ranks with different requests receive one line, and no rank waits. One mpirun command chooses
+# by its rank, because mpirun of Open MPI 5.0.7 crashes with two commands.
+#   $1 the line's words, $2 the command, $3 and $4 the arguments of only the first and only the
+#   second rank (a whole command if $2 is "")
 ranks_of_two() {
     # shellcheck disable=SC2016
     timeout 120 mpirun --oversubscribe -n 2 sh -c 'if [ "$OMPI_COMM_WORLD_RANK" = 0 ]; then exec "$0" $1 --mpi; fi; exec "$0" $2 --mpi' \

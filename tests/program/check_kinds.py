@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""`clattn layer --model` on every kind of config.json, compared with what transformers computes
-from the same file. tests/data/model_kinds.json has the files and some numbers of each result.
-make_kinds.py makes it. Standard library alone. $1 build folder; $2 all: every case, else what must
-be refused and a fifth of the others; a word: the cases whose name has it
+"""`clattn layer --model` on every kind of config.json, compared with the results of transformers
+for the same file. tests/data/model_kinds.json has the files and some numbers of each result.
+make_kinds.py generates it. Standard library alone. $1 is the build folder; $2 all: every case, else
+all refusals and a fifth of the others; a word: the cases whose name contains it
 """
 import array, concurrent.futures, functools, json, os, subprocess, sys, tempfile, zlib
 
 import files
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "model_kinds.json")
-# of the largest number; far from position 0, where transformers' angles are float32
+# relative to the largest number; far from position 0, where transformers' angles are float32
 TOLERANCE, FAR = 1e-5, 1e-4
 PREFIX = {"bert": "encoder.layer.", "roberta": "encoder.layer.", "xlm-roberta": "encoder.layer.", "gpt2": "h."}
 
@@ -40,8 +40,8 @@ def input_of(rows, width, block):
 
 
 def places(rows, width):
-    """Where the numbers of a result are that are kept: some of the last row, one of each of some
-    rows before it."""
+    """The places of the recorded numbers: some of the last row, one of each of some rows before it.
+    """
     last = [(rows - 1) * width + (7 * n + 3) % width for n in range(8)]
     return last + [(rows - 1 - rows * n // 9) * width + (11 * n + 5) % width for n in range(1, 9)]
 
@@ -62,7 +62,7 @@ def read_npy(path):
 
 
 def run(program, folder, case):
-    """One line on what is wrong, or None."""
+    """One line with the error, or None."""
     place = os.path.join(folder, str(case["at"]))
     os.makedirs(place)
     with open(place + "/config.json", "w", encoding="utf-8") as file:
@@ -91,7 +91,7 @@ def run(program, folder, case):
 
 
 def load(folder, only):
-    """The cases, each with the files that it needs, which are written."""
+    """The cases, each with the files that it needs, which are written first."""
     with open(DATA, encoding="utf-8") as file:
         data = json.load(file)
     cases = []
@@ -123,7 +123,7 @@ def load(folder, only):
 
 def main():
     program, only = os.path.abspath(sys.argv[1] + "/clattn"), sys.argv[2] if len(sys.argv) > 2 else ""
-    # no folder: PoCL compiles what is kept in one a second time
+    # no folder, because storing a kernel means a second compilation by PoCL
     os.environ["XDG_CACHE_HOME"] = os.environ["HOME"] = "none"
     with tempfile.TemporaryDirectory() as folder:
         cases = load(folder, only)

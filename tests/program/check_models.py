@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`clattn layer --model DIR --layer N` on small folders of BERT-, GPT-2-, Phi-, Gemma- and
-Qwen-style models, with experts, too, with random weights, as their config.json and their names of
-tensors have it, against numpy in float64; and with --block the whole block of each. $1 build folder
+Qwen-style models, also with experts. Weights are random; config.json and names of tensors are real.
+Compared with NumPy in float64, with --block the whole block. $1 is the build folder.
 """
 import json, math, os, subprocess, sys, tempfile
 
@@ -123,7 +123,7 @@ def check(what, config, tensors, want, layer=0, *options):
 
 
 os.chdir(tempfile.mkdtemp())
-# no cache folder: each command stands alone
+# no cache folder: each command is independent
 os.environ["XDG_CACHE_HOME"] = os.environ["HOME"] = "none"
 x = rounded(random.standard_normal((ROWS, WIDTH)))
 np.save("x.npy", x[None].astype(np.float32))
@@ -169,7 +169,7 @@ w = four(4, 1, 16, False)
 check("Gemma", dict(model_type="gemma", hidden_size=WIDTH, num_attention_heads=4, num_key_value_heads=1, head_dim=16, num_hidden_layers=1,
                     rope_theta=10000.0), named("model.layers.0.self_attn", w, LLAMA), plain(w, x, 4, 1, True, (10000.0, 16)))
 
-# Biases of q, k and v and none of the output; the window holds from max_window_layers on, where it
+# Biases of q, k and v and none of the output. The window applies from max_window_layers on, if it
 # is used at all.
 w = {**four(6, 2, 8, False), "bq": vector(48), "bk": vector(16), "bv": vector(16)}
 QWEN2 = {**LLAMA, "bq": "q_proj.bias", "bk": "k_proj.bias", "bv": "v_proj.bias"}
@@ -178,7 +178,7 @@ qwen2 = dict(model_type="qwen2", hidden_size=WIDTH, num_attention_heads=6, num_k
 check("Qwen2", qwen2, named("model.layers.1.self_attn", w, QWEN2), plain(w, x, 6, 2, True, (1000000.0, 8)), 1)
 check("Qwen2 with its window", qwen2, named("model.layers.2.self_attn", w, QWEN2), plain(w, x, 6, 2, True, (1000000.0, 8), window=5), 2)
 
-# Each head of q and k is normed; what chooses among experts is beside the attention.
+# Each head of q and k has a norm. The tensors that choose among experts are beside the attention.
 w = {**four(6, 2, 16, False), "qn": vector(16), "kn": vector(16)}
 QWEN3 = {**LLAMA, "qn": "q_norm.weight", "kn": "k_norm.weight"}
 qwen3 = dict(model_type="qwen3_moe", hidden_size=WIDTH, num_attention_heads=6, num_key_value_heads=2, head_dim=16, num_hidden_layers=2,
@@ -188,12 +188,12 @@ qwen3 = dict(model_type="qwen3_moe", hidden_size=WIDTH, num_attention_heads=6, n
              moe_intermediate_size=8, decoder_sparse_step=1, mlp_only_layers=[], norm_topk_prob=True)
 experts = {"model.layers.1.mlp.gate.weight": matrix(2, WIDTH),
     **{f"model.layers.1.mlp.experts.{n}.up_proj.weight": matrix(8, WIDTH) for n in range(2)}}
-# rms() takes 1 + w.
+# rms() expects 1 + w.
 want = plain({**w, "qn": w["qn"] - 1, "kn": w["kn"] - 1}, x, 6, 2, True, (1000000.0, 16), 1e-6)
 w_moe = w
 check("Qwen3-MoE", qwen3, {**named("model.layers.1.self_attn", w, QWEN3), **experts}, want, 1)
 
-# Layers with the window turn by a base of their own; every second one here has none.
+# Layers with the window have a RoPE base of their own. Here every second layer has no window.
 w = {**four(4, 2, 16, False), "qn": vector(16), "kn": vector(16)}
 GEMMA3 = {**LLAMA, "qn": "q_norm.weight", "kn": "k_norm.weight"}
 gemma3 = dict(model_type="gemma3_text", hidden_size=WIDTH, num_attention_heads=4, num_key_value_heads=2, head_dim=16, num_hidden_layers=4,
@@ -289,8 +289,8 @@ biased = {**t, **{role + ".bias": vector(len(t[role + ".weight"])) for role in (
 biased_tensors = {**llama_tensors, **roles("model.layers.1", biased, GATED)}
 check("block with biases", {**llama, "mlp_bias": True}, biased_tensors, block("pre", biased, small, llama_attention, "silu"), 1, *BLOCK)
 
-# What is reported; types; and of what else a layer is given, with CLATTN_THOROUGH=on, what compiles
-# other kernels for it.
+# The report; types; and other arguments of a layer. Arguments that compile other kernels need
+# CLATTN_THOROUGH=on.
 done = subprocess.run([CLATTN, "layer", "--model", "block-of-Llama", "--layer", "1", *BLOCK, "--out", "out.npy", "--projection", "native",
                        "--json"], capture_output=True, text=True)
 report = json.loads(done.stdout)
@@ -419,8 +419,8 @@ refused("without norms", "q-norm", {**qwen3, "num_hidden_layers": 1},
     named("model.layers.0.self_attn", {k: v for k, v in w_moe.items() if k in "qkvo"}, LLAMA))
 refused("missing", "encoder.layer.0", bert, {"nothing": x})
 
-# Of a block: no word for its activation, no tensor, too many, another size, another type of model,
-# what it does not take.
+# Refusals of a block: no word for its activation, no tensor, too many, another size, another type
+# of model, unsupported options.
 without = lambda word: {key: value for key, value in llama_tensors.items() if word not in key}
 for what, word, config, tensors, *options in (
         ("act", 'hidden_act is "tanh_of_old": silu, swish, gelu, gelu_new', {**llama, "hidden_act": "tanh_of_old"}, llama_tensors),

@@ -1,6 +1,7 @@
 """tests/examples/smollm2.py compared with a second implementation of the whole model
-(whole_llama.py): on a made-up model of the same architecture, or on a GGUF file.   check_decoder.py
-BUILD [MODEL.gguf | some]; some: fewer types of weights
+(whole_llama.py), on a made-up model of the same architecture, or on a GGUF file.
+
+    check_decoder.py BUILD [MODEL.gguf | some]     some: fewer types of weights
 """
 import json
 import os
@@ -55,9 +56,9 @@ def benched(words=None):
 
 
 def prepared():
-    """A real layer over a cache in blocks. With Hadamard-transformed q, k and v, and the inverse on
-    out, it has less than half of the error; also with channels divided by the maximum over the
-    first half of rows."""
+    """A real layer over a cache in blocks. Hadamard-transformed q, k and v, with the inverse on
+    out, have less than half of the error. So have channels divided by the maximum over the first
+    half of rows."""
     data = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "smollm2_layer0")
     with open(data + ".safetensors", "rb") as file:
         header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
@@ -127,7 +128,7 @@ else:
     # which a launch of its own appends to
     compare(weights, options, [3, 14, 15, 92, 65, 35], 12, 2e-2, kv_type="bfloat16")
     benched(("f32",) if some else None)
-    # Caches of four bits, plain and Hadamard-transformed. Both have similar errors without
+    # Caches of four bits, plain and Hadamard-transformed. They have similar errors without
     # outliers.
     (weights, options), tokens, logits = made_up(size=32), [3, 14, 15, 92, 65, 35], []
     for own in ({"kv_type": "float32"}, {"kv_type": "q4_0"}, {"kv_type": "q4_0", "rotation": 32}):

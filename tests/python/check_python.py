@@ -1,6 +1,6 @@
-"""The Python module of a build folder: the layout of every struct and the value of every enum by a
-C compiler, calls compared with NumPy in float64, and refusals with their words.   check_python.py
-BUILD
+"""The Python module of a build folder. The layout of every struct and the value of every enum are
+those of a C compiler. Calls are compared with NumPy in float64, and refusals have the right words.
+check_python.py BUILD
 """
 import copy
 import glob

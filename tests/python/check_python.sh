@@ -1,8 +1,9 @@
 #!/bin/sh
-# The Python module: its structs compared with a C compiler's, its keywords, help and errors, its
-# calls compared with NumPy, its buffers, each function of the header, a decoder, and a layer that
-# learns. $1 is the build folder. $2 some: the decoder only with float32 weights. If Python has no
-# NumPy, it is installed from PyPI into the build folder's own environment.
+# The Python module: its structs compared with a C compiler's, its keywords, help and errors, and
+# its calls compared with NumPy. Also its buffers, each function of the header, a decoder, and a
+# layer that learns. If Python has no NumPy, it is installed from PyPI into the build folder's own
+# environment.
+#   $1 build folder; $2 some: the decoder only with float32 weights
 set -eu
 build=$(cd "$1" && pwd)
 python=python3

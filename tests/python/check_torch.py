@@ -2,7 +2,7 @@
 """clattn_torch compared with PyTorch: attention and its gradients on torch's own samples and on
 others, in place of torch's function and inside it. Also torch's tests of operators, compiled
 graphs, and calls that stay torch's.
-    check_torch.py [FOLDER]    the folder of clattn.py and clattn_torch.py, if they are not installed
+    check_torch.py [FOLDER]    the folder of clattn.py and clattn_torch.py, if not installed
 """
 import contextlib
 import os

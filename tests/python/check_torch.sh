@@ -1,8 +1,9 @@
 #!/bin/sh
 # clattn_torch with PyTorch and transformers: a wheel of these sources, installed by pip into an
-# environment with nothing else of clattn. $1 is the build folder, whose own environment needs 600
-# MB of PyPI and 1.7 GB on disk. CLATTN_INSTALL=off makes none. CLATTN_TORCH=PYTHON is a Python with
-# torch, and transformers or not: it uses the build folder's module, and nothing is installed.
+# environment with nothing else of clattn. The build folder's own environment needs 600 MB of PyPI
+# and 1.7 GB on disk; CLATTN_INSTALL=off makes none. CLATTN_TORCH=PYTHON is a Python with torch, and
+# transformers or not: it uses the build folder's module, and nothing is installed.
+#   $1 build folder
 set -eu
 build=$(cd "$1" && pwd)
 here=$build/torch

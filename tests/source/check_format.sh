@@ -1,6 +1,6 @@
 #!/bin/sh
-# Every file of ours stands as .clang-format says, by version 14: others break lines elsewhere.   $1
-# build folder
+# Every file has the format of .clang-format, by version 14: other versions break lines elsewhere.
+# $1 build folder
 set -eu
 folder=$1/format
 format=clang-format-14

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""The pages of docs: every snippet in a fence runs, or stands word for word in a file of
-tests/examples; the reference has each exported function, and porting.md each argument
-(check_porting.py). With a further word, "site": the pages that a browser reads; "start": all that
-start.md says, from its first line on.   $1 build folder
+"""The pages of docs. Every snippet in a fence runs, or is a literal excerpt of a file in
+tests/examples. The reference has each exported function, and porting.md each argument
+(check_porting.py). A further argument "site" checks the pages in a browser. The argument "start"
+runs all of start.md from its first line.   $1 build folder
 
-    sh       lines that begin with "clattn", which check_walk.py runs as it runs README's
+    sh       lines that begin with "clattn", which check_walk.py runs like README's
     python   run with the built module, all of a page in one process
     c, cpp   compiled and run; without a main it must be an excerpt
-    console  start.md's alone, run by "start"
-A fence of another language is nobody's here, and one without a word is refused. So is a command or
-code that is indented in place of a fence. A page whose snippets another check runs,
-tests/*/check_PAGE.* that names it, is left to that.
+    console  only in start.md, run by "start"
+A fence of another language is ignored, and one without a language is refused. So is a command or
+code that is indented instead of fenced. A page whose snippets another check runs, a
+tests/*/check_PAGE.* that names it, is left to that check.
 """
 import glob
 import html.parser
@@ -66,7 +66,7 @@ def compiled(language, snippet, place):
 
 
 def check_page(path):
-    """Returns how many snippets were run, and how many are excerpts."""
+    """Returns the number of snippets that ran, and of excerpts."""
     text, page = text_of(path), "docs/" + os.path.basename(path)
     stem, counts, python = page[5:-3], [0, 0], []
     if walk.left_to(path):
@@ -106,7 +106,7 @@ def check_page(path):
 
 
 def check_reference():
-    """Every exported function has its place in the reference, and nothing else has."""
+    """The reference has every exported function, and nothing else."""
     if not ended_well([sys.executable, of("docs/reference.py"), of("include/clattn"), "reference"], "docs/reference.py"):
         return
     told = []
@@ -123,7 +123,7 @@ def check_reference():
 
 
 class Page(html.parser.HTMLParser):
-    """What a page is named by, leads to and loads."""
+    """A page's names, links and loaded files."""
 
     def __init__(self, path):
         super().__init__()
@@ -142,8 +142,8 @@ class Page(html.parser.HTMLParser):
 
 
 def places_of(site, names=""):
-    """(title, place) of each section that the search knows; of names that begin so, where the
-    reference tells of them."""
+    """(title, place) of each section that the search knows. With `names`, only names with that
+    beginning, in the reference."""
     index = json.loads(text_of(site + "/search/search_index.js").partition("=")[2])["docs"]
     places = [(x["title"], x["location"]) for x in index if "#" in x["location"]]
     return [x for x in places if not names or x[0].startswith(names) and x[1].startswith("reference/")]
@@ -186,13 +186,13 @@ def check_links(site):
 
 
 def check_start():
-    """docs/start.md from zero: what it says is typed into one shell, in a copy of the sources; only
-    the packages are there."""
+    """docs/start.md from zero: its commands run in one shell, in a copy of the sources, with only
+    the packages installed."""
     walk.shutil.copytree(walk.top, "sources", ignore=lambda folder, names: [
         x for x in names if folder == walk.top and (x == ".git" or x.startswith(("build", ".venv")))])
     lines, python = ["set -ex"], ""
     for language, snippet in FENCE.findall(text_of(of("docs/start.md"))):
-        if language == "python":  # all so far, since a snippet goes on with what the one before has
+        if language == "python":  # all snippets so far, because each one continues the one before
             python += snippet
             lines.append("python3 - <<'PYTHON'\n" + python + "PYTHON")
         elif language in ("console", "sh"):
@@ -207,7 +207,7 @@ def check_start():
     print(f"start.md: {len(lines) - 1} commands, {len(packages[0].split()) - 3} packages")
 
 
-# which the frames' own page asks for and says, so that log and console are known to tell
+# The frames' own page requests and prints this, which proves that log and console are recorded.
 CONTROL = "http://control.invalid/"
 ASK = """<!DOCTYPE html><meta charset=utf-8><img src=""" + CONTROL + """x.png>%s<script>
 const parts = color => color.match(/[\\d.]+/g).map(Number);
@@ -252,7 +252,7 @@ document.body.textContent = 'TOLD' + JSON.stringify([told, found, drawings, resu
 
 
 def drawn(browser, page, *more):
-    """What the browser makes of a page, and what its console said."""
+    """The document that the browser builds of a page, and its console output."""
     words = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
              "--no-first-run", "--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr", *more, "--dump-dom", "file://" + page]
     done = subprocess.run(words, capture_output=True, text=True, timeout=300, env=walk.environment)
@@ -260,8 +260,8 @@ def drawn(browser, page, *more):
 
 
 def check_frames(browser, site, pages, look, *more):
-    """All pages in frames of a telephone's and a desk's width: none scrolls sideways, asks for more
-    than files, or cannot be read."""
+    """All pages in frames of a phone's and a desk's width. None scrolls sideways, requests more
+    than files, or is unreadable."""
     drawings = sorted(glob.glob(site + "/docs/*.svg"))
     functions = [name for name, _ in places_of(site, "clattn_")]
     frames = "".join(f'<iframe id="{os.path.relpath(x, site)}" width={wide} height=800 src="file://{x}"></iframe>'
@@ -296,7 +296,7 @@ def check_frames(browser, site, pages, look, *more):
     faults.extend(lost[:3])
     if results > 360:
         faults.append(f"results of the search are {results} pixels wide on a screen of 360")
-    # The browser's own requests are nobody's ("not an origin").
+    # The browser's own requests have no initiator ("not an origin").
     events = [x.get("params", {}) for x in json.loads(re.sub(r",\s*$", "]}", text_of("net.json")))["events"]]
     asked = {x["url"] for x in events if "url" in x and x.get("initiator", "not an origin") != "not an origin"}
     faults.extend(f"a page asks for {x}" for x in sorted(asked) if not x.startswith(CONTROL))
@@ -317,7 +317,7 @@ def check_browser(site, pages):
         return
     check_frames(browser, site, pages, "light")
     check_frames(browser, site, pages, "dark", "--force-dark-mode")
-    # Typed on another page, with no more rights than a reader's browser gives to files.
+    # Typed on another page, with a reader's rights for files.
     typed, right = site + "/docs/typed.html", dict(places_of(site, "clattn_"))["clattn_append_enqueue"]
     with open(typed, "w", encoding="utf-8") as file:
         file.write(text_of(site + "/docs/start.html") + """<script>addEventListener('load', () => {

@@ -1,9 +1,9 @@
-"""docs/porting.md: each field that it names is one of clattn_attention_params or what that holds,
-and no argument is missing of those that porting_arguments.txt has from the packages of other
-libraries, nor of an operator that this Python can be asked about: ONNX's where there is onnx,
-flex_attention's where there is torch.
+"""docs/porting.md: each field that it names exists in clattn_attention_params or its structs. No
+argument is missing that porting_arguments.txt has from the packages of other libraries, or that an
+installed package has: ONNX's operator, or flex_attention of torch.
 
-    check_porting.py FOLDER...   FOLDER: an unpacked package of PyPI's, whose lines for porting_arguments.txt are printed
+    check_porting.py FOLDER...   FOLDER: an unpacked package of PyPI; prints its lines for
+                                 porting_arguments.txt
 """
 import ast
 import glob
@@ -11,8 +11,8 @@ import inspect
 import re
 import sys
 
-# By package and file, the section of the page, and whose arguments they are: of functions of
-# Python, or of classes that have setters.
+# By package and file: the section of the page, and the source of the arguments: functions of
+# Python, or classes with setters.
 FLASH = ("FlashAttention", "flash_attn_.*(func|kvcache)")
 SOURCES = {"flash_attn flash_attn/flash_attn_interface.py": FLASH,
            "flash_attn hopper/flash_attn_interface.py": FLASH,
