@@ -56,8 +56,7 @@ static void fuse(clattn_recording *r, const char *name) {
     ck_assert(clattn_recording_fuse(r) == CLATTN_OK && clattn_recording_launches(r) == after);
 }
 
-// Compare `out` of a case as a call with two replays, on a queue of either kind. Intel's compiler
-// generates other code for fused kernels.
+// Compare `out` of a call with two replays, on either kind of queue. Intel fuses to other code.
 static void same_bits(const char *name, cl_command_queue recorded, cl_command_queue queue, bool fuses) {
     struct case_arrays called, kept;
     char why[512] = "";
@@ -117,9 +116,8 @@ START_TEST(small_calls_give_the_same_bits) {
 }
 END_TEST
 
-// Steps of a decoder: two sequences that append to caches of different lengths. The layer in
-// `steps[0]` is called each time, the layer in `steps[1]` was recorded once. Only buffers change: x
-// and kv_lengths_device.
+// Two sequences append to caches of different lengths. The layer in `steps[0]` is called each time,
+// that in `steps[1]` was recorded once. Only buffers change: x and kv_lengths_device.
 enum { SEQUENCES = 2, STEPS = 5, WIDTH = 48, CAPACITY = 24, HEADS = 4, SIZE = 16 };
 
 struct step {
@@ -218,8 +216,7 @@ START_TEST(steps_of_a_decoder) {
 }
 END_TEST
 
-// Each projection reads the result of the previous one, with a matrix of its own. Together they
-// have more buffers than one launch can have.
+// Each projection has a matrix of its own: together more buffers than one launch can have.
 START_TEST(more_buffers_than_a_launch_takes) {
     enum { PROJECTIONS = 60, SIDE = 8 };
     struct guarded x[PROJECTIONS + 1], w[PROJECTIONS];
@@ -253,8 +250,7 @@ START_TEST(more_buffers_than_a_launch_takes) {
 }
 END_TEST
 
-// With any contents of the arrays, neighbours of the caches and unused rows stay. A row without
-// keys sees nothing.
+// With any arrays, neighbours of the caches and unused rows stay. A row without keys sees nothing.
 START_TEST(wild_places) {
     static const int32_t wild[][2][SEQUENCES + 1] = {
         {{0, 1, 2}, {-5, 1 << 30}}, {{7, -2, 1 << 30}, {3, 3}},
@@ -281,8 +277,8 @@ START_TEST(wild_places) {
         int64_t written = 0;
         for (int64_t at = 0; at < SEQUENCES * HEADS / 2 * CAPACITY * SIZE; at += SIZE)
             written += cache[at] != 0.0;
-        // Rows written after each array so far, counted by hand: key 23 of the second item; its key
-        // 2; no row; key 23 again; keys 3 and 2 of the first item.
+        // Rows written after each array so far, counted by hand: key 23 of item 2, its key 2, none,
+        // key 23 again, keys 3 and 2 of item 1.
         static const int64_t rows[] = {1, 2, 2, 2, 3, 4};
         ck_assert_msg(written == rows[n] * HEADS / 2, "arrays %zu: %d rows are in the cache", n,
                       (int)written);
@@ -297,9 +293,8 @@ static void enqueue_layer(const struct step *s) {
     expect(clattn_layer_enqueue(harness()->context, harness()->queue, &s->params, 0, NULL, NULL), "layer");
 }
 
-// Layers that read the same arrays share their table, also with a layer of other arrays between
-// them. They must not share it if a call between them writes an array: argmax, whose largest
-// numbers are at 5 and 3, writes the lengths. PART: argmax writes through a sub-buffer.
+// Layers that read the same arrays share their table, unless a call between them writes an array.
+// Here argmax, whose largest numbers are at 5 and 3, writes the lengths. PART: by a sub-buffer.
 enum { NOTHING_BETWEEN, ARGMAX_BETWEEN, PART_BETWEEN, LAYER_BETWEEN };
 static size_t two_layers(const struct guarded *matrices, int between, bool recorded,
                          double out[SEQUENCES * WIDTH]) {
@@ -368,8 +363,7 @@ START_TEST(tables_that_are_shared) {
 }
 END_TEST
 
-// A refused call, and one that fails after some of its launches were recorded, leave nothing. The
-// call before them stays.
+// A refused call, and one that fails after some launches were recorded, leave nothing.
 START_TEST(what_fails_leaves_nothing) {
     struct case_arrays a;
     struct case_data *data = case_open(names[7], &a);
@@ -542,7 +536,6 @@ static long live_buffers(void) {
 }
 
 // Thirty calls share the scratch memory and tables of one. Destroying the recording releases all.
-// Buffers that the application releases before a replay still exist.
 START_TEST(memory) {
     struct case_arrays a;
     struct case_data *data = case_open(names[0], &a);

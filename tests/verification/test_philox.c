@@ -1,6 +1,6 @@
 // test_philox.c: the dropout mask of the reference (verification/reference/random.h): the published
-// vectors of Philox 4x32-10, the rule of the threshold, and what a mask's share of kept keys and
-// its neighbours look like. No device.
+// vectors of Philox 4x32-10, the rule of the threshold, and statistics of kept keys and neighbours.
+// Needs no device.
 #include "support/run_suite.h"
 
 #include <check.h>
@@ -40,8 +40,8 @@ START_TEST(thresholds) {
 }
 END_TEST
 
-// Of n places that are kept with 1 - P each the share is within five standard deviations; and what
-// two neighbours along an axis do is as if neither knew of the other.
+// n places are kept with probability 1 - P each. Their share is within five standard deviations,
+// and two neighbours along an axis are independent.
 START_TEST(statistics) {
     static const float shares[] = {0.01f, 0.1f, 0.5f, 0.9f};
     const double keep = 1 - (double)shares[_i], n = 2 * 3 * 64 * 128;
@@ -60,7 +60,7 @@ START_TEST(statistics) {
     ck_assert_double_le(fabs(kept - n * keep), 5 * sqrt(n * keep * (1 - keep)));
     for (int x = 0; x < 4; x++) {
         const double both = keep * keep;
-        // Neighbouring pairs share a place: no more than three times the variance of apart ones.
+        // Neighbouring pairs share a place: at most three times the variance of separate pairs.
         ck_assert_double_le(fabs(pairs[x] - n * both), 5 * sqrt(3 * n * both * (1 - both)));
     }
 }
