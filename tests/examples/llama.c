@@ -2,10 +2,13 @@
  * norms, attention with its cache, the gated feed-forward network, logits and the choice of the
  * next token are clattn calls, one after another in one queue. The chosen token stays on the
  * device, where the next step reads it. The residual stream is float32, and everything else has the
- * type of the weights. Supports Llama, Mistral without windows, and SmolLM2, stored in one file as
- * Hugging Face does.
+ * type of the weights. Models are Llama, Mistral without windows, and SmolLM2, in one file as
+ * stored by Hugging Face.
  *
  *   cc llama.c $(pkg-config --cflags --libs clattn OpenCL) -lm; ./a.out FOLDER STEPS TOKEN...
+ *
+ * The program then generates STEPS tokens. It can also check itself:
+ *
  *   ./a.out --check FOLDER      compare the logits of its tokens.npy with its logits.npy: half of
  *                               the tokens at once, and the rest token by token */
 #include <clattn/clattn.h>

@@ -92,7 +92,7 @@ bool fuzz_rope(fuzz_bytes *b) {
     if (f.arrays & 1) p.offsets = fuzz_integers(&f, b, p.x.shape[0]);
     fuzz_fill(&p.rope.positions, b, false);
     if (with & 32 && with & 1) p.y = p.x;
-    const bool in_place = same_view(&p.x, &p.y);      /* also if both views became equal by changes */
+    const bool in_place = same_view(&p.x, &p.y);      /* also if changes made both equal */
     if (in_place) f.tensors[1] = &p.x, f.written = 1; /* a view may share bytes with itself */
     if (in_place) f.tensor_count = 1, f.required = 1;
     const bool fit = fuzz_all_fit(&f), run = !fit || may_turn(&p);

@@ -1,8 +1,8 @@
 #!/bin/sh
 # decode_groups reads each number of K and V once. Oclgrind counts the bytes that its compiled code
-# loads from global memory. They must equal the formula at the top of cl/tiles/decode_groups.cl,
-# with the widest possible loads. decode_rows reads each number once for as many rows as a work-item
-# has, and reads a latent, whose values are part of its keys, once for both.
+# loads from global memory. They must equal the formula in decode_groups.cl, with the widest
+# possible loads. decode_rows reads each number once for as many rows as a work-item has. A latent,
+# whose values are part of its keys, is read once for both.
 #
 #   check_decode_loads.sh BUILD
 set -eu

@@ -328,7 +328,7 @@ for refused in -DTYPE_KV=1 "-DTYPE_KV=4 -DHEAD_DIM=80" "-DTYPE_KV=4 -DLANES=4" "
     # shellcheck disable=SC2086
     refuse -DDOT_I8=1 $refused cl/lanes/flash_lanes.cl
 done
-# Past rows and pages, with rows with and without scales. Both together are refused.
+# Past rows and pages, with rows with and without scales. A kernel with both is refused.
 for place in PAST PAGED; do
     for kernel in $any_type; do
         lint -D$place=1 -DSCORE_OPS=15 "$kernel"

@@ -2,14 +2,13 @@
 after another. The waves of a group alternate, each from barrier to barrier. A vector register is a
 numpy vector over a wave's work-items.
 
-The kernel's initial state is in its descriptor and metadata ([LLVM] "User Guide for AMDGPU
-Backend": "Initial Kernel Execution State", "Code Object V5 Metadata"). amd_scalars.py,
-amd_vectors.py and amd_engine.py implement the instructions, by AMD's guides to the instruction sets
-of CDNA 2, CDNA 3, RDNA 3 and RDNA 4. An unknown instruction, or an unknown word of one, is an
-error. Memory is that of ptx_memory.py. Accesses outside of buffers are errors, and so are accesses
-to local memory that another wave accessed since the last barrier. Unwritten registers hold values
-that no kernel can need. Waits and cache control do nothing here, because every instruction
-completes at once.
+The kernel's descriptor and metadata define its initial state: [LLVM] "User Guide for AMDGPU
+Backend", "Initial Kernel Execution State" and "Code Object V5 Metadata". The instructions are in
+amd_scalars, amd_vectors and amd_engine, by AMD's guides to the instruction sets of CDNA 2, CDNA 3,
+RDNA 3 and RDNA 4. An unknown instruction, or an unknown word of one, is an error. Memory is that of
+ptx_memory. Accesses outside of buffers are errors, and so are accesses to local memory that another
+wave accessed since the last barrier. Unwritten registers hold values that no kernel can need. Waits
+and cache control do nothing here, because every instruction completes at once.
 """
 import re
 

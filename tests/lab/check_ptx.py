@@ -1,13 +1,13 @@
 """NVIDIA's kernels without a GPU: clang compiles them to PTX, and ptx_machine.py executes the PTX
-instruction by instruction, as the manual defines. Intel's kernels run in the same way: their
-sub-group product becomes an additional instruction with the behaviour of the extension.
+instruction by instruction, as the manual defines. Intel's kernels run in the same way, and their
+sub-group product becomes an additional instruction.
 
     python3 tests/lab/check_ptx.py [--names PATTERN]
 
-probe_fragments and probe_wgmma use numbers with distinct rows and columns, and must be exact.
-flash_fragments and linear_fragments are compared with double precision in numpy, within the error
-budget of budget.c. Then each part of the layouts is broken, and the checks must notice. Prints a
-line for each failure. Exit status 77: clang or numpy is missing.
+The kernels probe_fragments and probe_wgmma use numbers with distinct rows and columns, and must be
+exact. Results of flash_fragments and linear_fragments are compared with double precision, within
+the error budget of budget.c. Then each part of the layouts is broken, and the checks must notice.
+Prints a line for each failure. Exit status 77: clang or numpy is missing.
 """
 import argparse
 import glob

@@ -5,13 +5,13 @@
 
 TOOLS is the folder that check_offline.sh filled, and PLANS the program that prints plans,
 tests/plan/plans.c. Prints a line that begins with "ok", "FAIL" or "SKIP" for each target. A kernel
-fails if:
+fails in these cases:
 
-- it does not compile
-- it has more bytes of spills or private arrays in memory than offline_record.tsv allows
-- it uses more local memory than its plan
-- the share of multiply-adds in its products has dropped by more than one percentage point
-- it decodes, and reads K and V other than once
+    it does not compile
+    it has more bytes of spills or private arrays in memory than offline_record.tsv allows
+    it uses more local memory than its plan
+    the share of multiply-adds in its products has dropped by more than one percentage point
+    it decodes, and reads K and V other than once
 
 AMD's kernels with a matrix engine are executed by the chip's rules (offline_execute.py), and their
 results must be right. --record rewrites the record and bench/results/offline.md. The last part is
@@ -256,8 +256,8 @@ def section_of(target, results, version):
 
 
 def old_sections():
-    """The lines of the existing table, by their first word. Those of targets that are not compiled
-    now are kept."""
+    """The lines of the existing table, by their first word. Targets that are not compiled now keep
+    their lines."""
     if not os.path.exists(TABLE):
         return {}
     with open(TABLE, encoding="utf-8") as f:

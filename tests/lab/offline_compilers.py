@@ -14,9 +14,9 @@ from collections import namedtuple
 
 from offline_loops import AMD, INTEL, SASS, instructions, loops_of
 
-# registers: of a work-item (Intel: of a thread). scratch: bytes of spilled registers and of private
-# arrays in memory. local: bytes. code: the instructions. loops: see offline_loops. note: a word
-# about the compiler's choice.
+# Scratch is the number of bytes of spilled registers and of private arrays in memory. Registers
+# belong to a work-item (Intel: to a thread). Code has the instructions, and loops are those of
+# offline_loops. Note is a word about the compiler's choice.
 Result = namedtuple("Result", "registers scratch local code loops note")
 
 

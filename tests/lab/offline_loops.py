@@ -17,9 +17,9 @@ from collections import namedtuple
 Loop = namedtuple("Loop", "instructions waits fma products local_reads global_bytes")
 # For one instruction: labels before it, its condition, name, operands and comments.
 Instruction = namedtuple("Instruction", "labels condition name rest")
-# The syntax of a compiler's code: the start of a section, which may be a kernel's (None: there is
-# one kernel), a label, an instruction (condition or None, name, rest), the name of a branch; and a
-# function that returns an instruction's kind and its amount per lane.
+# The syntax of a compiler's code. `section` starts a section, which may be a kernel's (None: there
+# is one kernel). `instruction` matches condition, name and rest. `kind` is a function that returns
+# an instruction's kind and its amount per lane.
 Language = namedtuple("Language", "section label instruction branch kind")
 ENGINES = "HG?MMA|v_wmma|v_mfma|dpas"  # instructions of matrix engines
 NOTHING, MULTIPLY_ADD, LOCAL_READ, GLOBAL_READ, WAIT = range(5)

@@ -1,16 +1,17 @@
 """A model of the run time of flash_fragments on absent devices, from its compiled code and the
 vendors' published figures. Nothing here was run except the entries of MEASURED.
 
-For a tile of keys a warp has work that work_of counts in the code: multiply-adds of the engine,
-exponentials, other instructions, bytes to and from local memory including bank conflicts, and bytes
-from the cache. Each kind of work costs cycles of its own unit. A warp waits for its units one after
-another, while the other warps of its scheduler use other units. With n warps a tile costs
+The code is searched for a warp's work for a tile of keys: multiply-adds of the engine,
+exponentials, other instructions, bytes of local memory, bank conflicts, and bytes from the cache.
+Each kind of work costs cycles of its own unit. A warp waits for its units one after another, while
+the other warps of its scheduler use other units. With n warps a tile costs
 
     the busiest unit's cycles + those of all others / n
 
 No rate is fitted to a measured time, but the form of the sum was chosen with these times known.
-FlashAttention-3, whose warps multiply one tile during the softmax of another, counts n twice.
-faults() compares the model with measured times, and offline.py prints the error with the results.
+FlashAttention-3, whose warps multiply one tile during the softmax of another, counts n twice. The
+function faults() compares the model with measured times, and offline.py prints the error with the
+results.
 """
 import math
 import os
@@ -19,11 +20,13 @@ from collections import Counter, namedtuple
 
 from offline_loops import AMD, INTEL, SASS, all_spans
 
-# Per clock. A "unit" is a multiprocessor, a CU or a Xe core, with `schedulers`. flops: of a unit's
-# engine (a multiply-add is two). of_sync: the share of flops that instructions reach if a warp
-# waits for each. cycles: of a warp's instruction on its pipe, by class; None: the common pipe.
-# local, cache: bytes per unit. registers: 32-bit registers per lane of a scheduler, allocated in
-# steps. local_bytes: of a unit. extra: a group's additional local bytes.
+# Rates are per clock. A unit is a multiprocessor, a CU or a Xe core.
+#
+#     flops        of a unit's engine; a multiply-add is two
+#     of_sync      share of flops that instructions reach if a warp waits for each
+#     cycles       of a warp's instruction on its pipe, by class; None: the common pipe
+#     registers    32-bit registers per lane of a scheduler, allocated in steps
+#     local_bytes  of a unit; extra: additional bytes of each group
 Device = namedtuple("Device", "name units clock schedulers lanes flops of_sync cycles local cache memory registers step local_bytes extra "
                     "warps source")
 NVIDIA_8_0 = {"exp": ("exp", 8), "float": ("float", 2), "alu": ("alu", 2), "issue": 1}

@@ -1,19 +1,18 @@
 """The bytes of Q, K and V that attention kernels for GPUs read, counted in compiled code and
 compared with formulas.
 
-decode_groups: the formula at the top of cl/tiles/decode_groups.cl.
+decode_groups has the formula at the top of cl/tiles/decode_groups.cl. A work-item reads eight
+numbers of four keys, in loads of 16 bytes (int8: 8), and then the same of V. On NVIDIA, the path
+through the code with the most loads, each loop once, must load exactly that. This holds however the
+compiler arranges complete blocks, the last keys and conditional loads. AMD's chips execute all
+branches one after another under masks. There the two basic blocks with the most loads must have
+that size. Repeated or split loads, and loads of other keys, lead to another number. Multiplied by a
+group's work-items this is the cost of a block of keys.
 
-A work-item reads eight numbers of four keys, in loads of 16 bytes (int8: 8), and then the same of
-V. On NVIDIA, the path through the code with the most loads, each loop once, must load exactly that.
-This holds however the compiler arranges complete blocks, the last keys and conditional loads. AMD's
-chips execute all branches one after another under masks. There the two basic blocks with the most
-loads must have that size. Repeated or split loads, and loads of other keys, lead to another number.
-Multiplied by a group's work-items this is the cost of a block of keys.
-
-flash_tiles: the bytes that a work-item copies to local memory for a chunk of the first product and
-a slice of the second, in loads of 16 bytes (int8: 8). Narrower loads are not counted, so they lead
-to another number as well. backward_tiles: the same for both products of a score, and for a slice of
-each result.
+In flash_tiles a work-item copies a chunk of the first product and a slice of the second to local
+memory. These copies are counted in loads of 16 bytes (int8: 8). Narrower loads are not counted, so
+they lead to another number as well. In backward_tiles the chunks of both products and a slice of
+each result are counted.
 """
 import re
 

@@ -1,8 +1,8 @@
 """Intel's sub-group product, as an additional PTX instruction, which dpas_prelude.cl generates from
 the function. [OpenCL extension cl_intel_subgroup_matrix_multiply_accumulate]: sums of 8 rows and
 one column for each work-item, over 16 numbers. With 8 work-items each has numbers 2 i and 2 i + 1
-of all rows of the left operand, and with 16 it has number i. Of the right operand it has all 16
-numbers of its column."""
+of all rows of the left operand, and with 16 it has number i. It also has all 16 numbers of its
+column of the right operand."""
 import numpy as np
 
 from ptx_machine import WARP, operands_of

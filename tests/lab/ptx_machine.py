@@ -3,8 +3,8 @@ work-items for each register.
 
 Each work-item has its own next instruction. The work-items at the lowest one run first, so that
 diverged paths meet again where they join. At an instruction of a whole warp or warpgroup they wait
-for its other work-items, and at a barrier for all that have not ended. ptx_plain.py, ptx_warps.py
-and ptx_warpgroups.py implement the instructions, by name. An unknown one is an error.
+for its other work-items, and at a barrier for all that have not ended. The files ptx_plain,
+ptx_warps and ptx_warpgroups implement the instructions, by name. An unknown one is an error.
 """
 import numpy as np
 

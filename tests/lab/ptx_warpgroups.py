@@ -1,11 +1,12 @@
-"""Instructions of a warpgroup, which four warps execute together (compute capability 9.0). [PTX
-ISA], "Asynchronous Warpgroup Level Matrix Instructions": "Register Fragments", "Shared Memory
-Matrix Layout", "Strides", "Canonical Layouts", "Matrix Descriptor Format", "wgmma.fence",
-"wgmma.mma_async", "wgmma.commit_group", "wgmma.wait_group"; and "membar, fence" for
-fence.proxy.async.
+"""Instructions of a warpgroup, which four warps execute together (compute capability 9.0). They are
+defined in [PTX ISA], "Asynchronous Warpgroup Level Matrix Instructions":
 
-wgmma.mma_async begins a product, whose registers have the result once its group was waited for.
-Until then its registers must not be accessed, and the shared memory that it reads must not be
+    "Register Fragments", "Shared Memory Matrix Layout", "Strides", "Canonical Layouts",
+    "Matrix Descriptor Format", "wgmma.fence", "wgmma.mma_async", "wgmma.commit_group",
+    "wgmma.wait_group"; and "membar, fence" for fence.proxy.async
+
+A product begins with wgmma.mma_async, and its registers have the result once its group was waited
+for. Until then its registers must not be accessed, and the shared memory that it reads must not be
 written. Registers that other instructions accessed before need a wgmma.fence.
 """
 import numpy as np
@@ -38,13 +39,10 @@ class Descriptor:
         """Addresses of a 16-bit matrix with rows (M or N) and columns (K), in bytes: [PTX ISA]
         "Canonical Layouts", the table.
 
-            K-major, not transposed   ((8, m), (T, 2 k)) : ((pieces T, stride), (1, T))
-                                      without a swizzle: (.., (1, leading))
-            MN-major, transposed      ((T, pieces, m), (8, k)) : ((1, T, leading), (pieces T, stride))
-                                      without a swizzle: ((1, T, stride), (T, leading))
-
-
-
+            K-major, not transposed ((8, m), (T, 2 k)) : ((pieces T, stride), (1, T))
+                                    without a swizzle: (.., (1, leading))
+            MN-major, transposed    ((T, pieces, m), (8, k)) : ((1, T, leading), (pieces T, stride))
+                                    without a swizzle: ((1, T, stride), (T, leading))
         """
         n, k = np.arange(rows)[:, None], np.arange(columns)[None, :]
         pieces = PIECES[self.mode]

@@ -1,7 +1,7 @@
 """Instructions that a warp executes together, and asynchronous ones, by their complete names. [PTX
 ISA]: "shfl.sync"; "ldmatrix"; "mma" with "Matrix Fragments for mma.m16n8k16 with floating point
-type"; "cp.async", "cp.async.commit_group", "cp.async.wait_group". Those of a warpgroup are in
-ptx_warpgroups.py."""
+type"; "cp.async", "cp.async.commit_group", "cp.async.wait_group". Instructions of a warpgroup are
+in ptx_warpgroups.py."""
 import numpy as np
 
 from ptx_machine import WARP, operands_of

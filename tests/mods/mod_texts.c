@@ -25,8 +25,8 @@ static void put(struct writer *w, const char *text) {
     if (w->at >= w->end) w->at = (char *)w->end - 1;
 }
 
-// Replaces $i, $u, $f and $b of a form by expressions of one level less, and $s by the square of an
-// expression. $m and $n become an integer or float element of a buffer.
+// In a form, $i, $u, $f and $b become expressions of one level less, and $s a squared expression.
+// The names $m and $n become an integer or float element of a buffer.
 static void expand(struct writer *w, const char *form, int depth);
 
 static void put_buffer(struct writer *w, bool of_floats, int depth) {

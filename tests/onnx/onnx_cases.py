@@ -80,8 +80,8 @@ def attention_words(write, node, values, results):
     window = [attributes.get("left_window_size", -1), attributes.get("right_window_size", -1)]
     if window != [-1, -1]:
         case["window"] = window
-    # The position of row 0: after the past; or such that the last row has the position of the last
-    # key of a separate cache; or the position of key 0.
+    # The position of row 0. With a past it follows the past. With a separate cache the last row has
+    # the position of the last key. Otherwise it is the position of key 0.
     case["align"] = "offset" if past is not None else "bottom_right" if nonpad is not None else "top_left"
     case["offset"] = past.shape[2] if past is not None else 0
     if nonpad is not None:

@@ -1,14 +1,12 @@
 #!/usr/bin/env python3
 """ONNX Runtime's attention operators on clattn, as custom operators and through the execution
-provider. Runs ONNX's own node cases, and com.microsoft's operators in comparison with ONNX
-Runtime's own CPU kernels. Run by check_onnxruntime.sh.
+provider: ONNX's own node cases, and com.microsoft's operators compared with ONNX Runtime's CPU
+kernels. Run by check_onnxruntime.sh. The exit status is 1 if a check failed, or few ran.
 
-    onnxruntime_cases.py LIBRARY           all checks; the last lines begin with "counted:"; exit
-                                           status 1 if one failed, or few ran
+    onnxruntime_cases.py LIBRARY           all checks; the last lines begin with "counted:"
     onnxruntime_cases.py LIBRARY wrong     slightly wrong expectations: all cases must fail
     onnxruntime_cases.py LIBRARY few       every twelfth case of ONNX: aarch64_inside.sh
-    onnxruntime_cases.py LIBRARY time      a layer of BERT-base's size, ONNX Runtime's kernel and
-                                           clattn, interleaved
+    onnxruntime_cases.py LIBRARY time      a layer of BERT-base's size with both, interleaved
 """
 import concurrent.futures
 import ctypes
@@ -31,8 +29,7 @@ BF16 = np.dtype(ml_dtypes.bfloat16)
 TYPES = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.float16): TensorProto.FLOAT16, BF16: TensorProto.BFLOAT16,
          np.dtype(np.int32): TensorProto.INT32, np.dtype(np.int64): TensorProto.INT64, np.dtype(np.int8): TensorProto.INT8,
          np.dtype(bool): TensorProto.BOOL}
-# Tolerances for com.microsoft's operators: float32 rounding in another order, and one or two
-# roundings of the result's type.
+# Tolerances for com.microsoft's operators: another order of sums, and the rounding of results.
 NEAR = {np.dtype(np.float32): (1e-5, 2e-6), np.dtype(np.float16): (2**-9, 2**-10), BF16: (2**-6, 2**-7)}
 BFLOAT16_RTOL = 2**-6  # as in onnx_cases.py
 failures = []
@@ -44,8 +41,7 @@ def fail(name, why):
 
 
 def session(model, way="operators", **entries):
-    """way: "operators", "provider", or "own" for ONNX Runtime's own kernels. entries: options of
-    the module."""
+    """way: "operators", "provider", or "own" (ONNX Runtime's kernels). entries: module options."""
     options = ort.SessionOptions()
     options.log_severity_level = 4
     if way == "provider":
@@ -164,8 +160,7 @@ def node(op, inputs, outputs, opset=21, domain="", **attributes):
 
 def multi_head(r, dtype, B=2, S=3, L=5, H=2, D=8, Dv=8, P=None, bias=False, pad=None, added=None, by_head=False, packed=None,
                outputs=3, **attributes):
-    """Returns (the node, the node for ONNX Runtime's own kernel) of MultiHeadAttention. That kernel
-    does not support packed rows."""
+    """MultiHeadAttention nodes for clattn and for ONNX Runtime, which has no packed rows."""
     T, numbers = (P or 0) + L, lambda *shape: r.standard_normal(shape).astype(dtype)
     masks = {None: None, "lengths": np.array([T - 2, T], np.int32), "keys": (np.arange(T) < [[T - 2], [T]]).astype(np.int32),
              "rows": (np.arange(T) % 3 != r.integers(1, 3, (B, S, 1))).astype(np.int32)}
@@ -185,8 +180,7 @@ def multi_head(r, dtype, B=2, S=3, L=5, H=2, D=8, Dv=8, P=None, bias=False, pad=
 
 def group_query(r, dtype, B=2, S=1, H=4, K=2, D=16, P=8, lengths=(5, 7), past=True, packed=False, rotary=0, positions=False,
                 added=False, sink=False, **attributes):
-    """The same for GroupQueryAttention, and the rows of y and present to compare. Padding rows are
-    not compared."""
+    """The same for GroupQueryAttention, and which rows to compare: padding rows are not."""
     total, numbers = max(lengths), lambda *shape: r.standard_normal(shape).astype(dtype)
     rows = [numbers(B, S, (H + 2 * K) * D), None, None] if packed else [numbers(B, S, n * D) for n in (H, K, K)]
     cache = [numbers(B, K, P, D) if past else None for _ in "kv"]
@@ -233,8 +227,7 @@ OPTIONS = {
 
 
 def beside_own(make, way, seed, dtype=F32, **options):
-    """Compares clattn's results with those of ONNX Runtime's own kernel. It has no bfloat16, so
-    there its float32 result on the same numbers is used."""
+    """Compare with ONNX Runtime's own kernel. Its bfloat16 results are float32's, rounded."""
     (model, feeds), (own_model, own_feeds), seen = make(np.random.default_rng(seed), dtype, **options)
     got = computed(model, feeds, way)
     if dtype == BF16:
@@ -271,8 +264,7 @@ def refused(name, wanted, does):
 
 
 def all_refusals():
-    """A refusal names clattn, so clattn's kernels are those that ran, for every type and opset of
-    the cases."""
+    """Refusals name clattn, which proves that clattn ran the cases, for all types and opsets."""
     count, x, before = 0, np.ones((1, 2, 4, 8), np.float32), len(failures)
     plain, half = node("Attention", [(n, x) for n in "qkv"], ["y"], opset=23)[0], np.ones((4, 4), np.float32)
     qkv = [(name, x.reshape(1, 4, 16)) for name in "qkv"]
@@ -345,8 +337,7 @@ def loose(model):
 
 
 def other_shapes(shape):
-    """Shapes similar to one: an axis longer, shorter or 1; two neighbouring axes exchanged; one
-    axis more or less."""
+    """Similar shapes: an axis longer, shorter or 1; two axes exchanged; one axis more or less."""
     near = [shape[:n] + (size,) + shape[n + 1:] for n in range(len(shape)) for size in {shape[n] + 1, shape[n] - 1, 1, 2 * shape[n]} - {0}]
     near += [shape[:n] + (shape[n + 1], shape[n]) + shape[n + 2:] for n in range(len(shape) - 1)]
     near += [(1, *shape), (*shape, 1), shape[1:], shape[:-1], (int(np.prod(shape)),)]
@@ -354,8 +345,7 @@ def other_shapes(shape):
 
 
 def axes_of_inputs():
-    """A node with one input of another shape is refused with the input's name and both shapes, or
-    computes the same as ONNX Runtime's kernel."""
+    """One input has another shape: refused with both shapes, or computed like ONNX Runtime."""
     r = np.random.default_rng(0)
     n = lambda *shape: r.standard_normal(shape).astype(np.float32)
     i32, i64 = (lambda *numbers: np.array(numbers, np.int32)), (lambda *numbers: np.array(numbers, np.int64))
@@ -400,8 +390,7 @@ def axes_of_inputs():
                     if not re.match(f"clattn {op}: .*(: its shape is |past has|seqlens_k: )", got):
                         fail(what, got)
                     continue
-                # ONNX Runtime's kernel needs the complete mask: keys past its end are hidden, and
-                # other axes broadcast
+                # ONNX Runtime needs a complete mask: pad it with hidden keys, and broadcast
                 if name == "attn_mask":
                     mask = np.pad(other[name], [(0, 0)] * (len(shape) - 1) + [(0, 9 - shape[-1])], constant_values=-np.inf)
                     other[name] = np.broadcast_to(mask, (2, 4, 5, 9))
@@ -414,8 +403,7 @@ def axes_of_inputs():
 
 
 def outcome(made, feeds, packed=None):
-    """The first output, or the reason for none. `packed`: the input that also has key and value, or
-    query, which ONNX Runtime's kernel does not support."""
+    """The first output, or the reason for none. `packed`: the input with packed rows, if any."""
     try:
         if packed:
             names = ["query", "key", "value"][packed == "key":]
@@ -449,8 +437,7 @@ def sizes_without_numbers():
 
 
 def left_to_others():
-    """The provider leaves what the operators refuse to ONNX Runtime's own kernels. It refuses a
-    device that does not exist."""
+    """The provider leaves to ONNX Runtime what operators refuse. A missing device is refused."""
     for dtype, options in ((F32, dict(mask_filter_value=-2.0, pad="keys")), (F16, dict(bias=True)), (F16, dict(outputs=4))):
         model, feeds = multi_head(np.random.default_rng(0), dtype, **options)[0]
         try:
@@ -493,8 +480,7 @@ def short_masks():
 
 
 def nothing_to_do():
-    """Sizes of zero: no rows lead to no rows, no keys to zeros, and a past without rows is ignored.
-    """
+    """Sizes of zero: no rows lead to no rows, no keys to zeros. A past without rows is ignored."""
     for name, shapes, wanted in (("items", [(0, 2, 3, 8)] * 3, (0, 2, 3, 8)), ("rows", [(1, 2, 0, 8)] + [(1, 2, 3, 8)] * 2, (1, 2, 0, 8)),
                                  ("keys", [(1, 2, 3, 8)] + [(1, 2, 0, 8)] * 2, (1, 2, 3, 8)),
                                  ("past", [(1, 2, 3, 8)] + [(1, 2, 1, 8)] * 2 + [None] + [(1, 2, 0, 8)] * 2, (1, 2, 3, 8))):
@@ -509,8 +495,7 @@ def nothing_to_do():
 
 
 def old_version():
-    """An ONNX Runtime whose table lacks the required version, and one of version 1, which can
-    create statuses."""
+    """ONNX Runtime's table without the required version, and with version 1's statuses."""
     heard, pointer = [], ctypes.c_void_p
     status_of = ctypes.CFUNCTYPE(pointer, ctypes.c_int, ctypes.c_char_p)(lambda code, text: heard.append((code, text)) or 1)
     table = (pointer * 1)(ctypes.cast(status_of, pointer))
@@ -537,8 +522,7 @@ def bytes_of_malloc():
 
 
 def threads_and_memory():
-    """Eight threads use one session at once, and each gets its own result. Calls leave no memory
-    behind."""
+    """Eight threads use one session, and each gets its own result. Calls leave no memory behind."""
     r = np.random.default_rng(0)
     feeds = [{n: r.standard_normal((2, 3, 5, 16)).astype(np.float32) for n in "qkv"} for _ in range(8)]
     made = session(node("Attention", list(feeds[0].items()), ["y"], opset=23)[0])
@@ -581,8 +565,7 @@ def measure():
         taken = {name: [] for name in made}
         for _ in range(4):
             for name, one in made.items():
-                # wait for ONNX Runtime's threads, which spin for a while after a run
-                time.sleep(0.2)
+                time.sleep(0.2)  # ONNX Runtime's threads spin for a while after a run
                 for n in range(20):
                     begun = time.perf_counter()
                     one.run(None, feeds)

@@ -1,6 +1,6 @@
 // absent_devices.h: devices that are not available for tests, as the planner sees them: records
-// from published limits, and problems to plan. test_devices.c checks the plans, and plans.c prints
-// them for check_offline.sh.
+// from published limits, and problems to plan. The suite test_devices.c checks the plans, and
+// plans.c prints them.
 #ifndef CLATTN_TESTS_ABSENT_DEVICES_H
 #define CLATTN_TESTS_ABSENT_DEVICES_H
 #include "plan/families/family.h"

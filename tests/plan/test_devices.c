@@ -218,8 +218,8 @@ START_TEST(projections) {
 }
 END_TEST
 
-// Whether clattn reads a platform's binaries, uses its sub-groups, and knows that it supports
-// inline assembly. The complete version number decides.
+// For each platform: whether clattn reads its binaries, uses its sub-groups, and knows that it
+// supports inline assembly. The complete version number decides.
 static const struct {
     const char *platform;
     bool asked, grouped, x86, ptx; // binaries; sub-groups; x86 and PTX inline assembly

@@ -18,8 +18,8 @@ bench() {
     run bench --max-ms 10 --limits "$limits" --cache-dir "$cache" "$@"
 }
 limits=on
-# $plainly compiles kernels unoptimised (driver.sh). Those of projections are always optimised,
-# because the library measures their rates.
+# $plainly compiles kernels unoptimised (driver.sh). Projections are always optimised, because the
+# library measures their rates.
 how=${plainly:-}
 # shellcheck disable=SC2086
 run() { env $how "$clattn" "$@"; }

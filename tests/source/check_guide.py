@@ -321,7 +321,7 @@ def check_browser(site, pages):
         return
     check_frames(browser, site, pages, "light")
     check_frames(browser, site, pages, "dark", "--force-dark-mode")
-    # Searches from another page, with the rights that a browser gives to local files.
+    # Searches from another page, with a browser's rights for local files.
     typed, right = site + "/docs/typed.html", dict(places_of(site, "clattn_"))["clattn_append_enqueue"]
     with open(typed, "w", encoding="utf-8") as file:
         file.write(text_of(site + "/docs/start.html") + """<script>addEventListener('load', () => {

@@ -129,7 +129,7 @@ t.c:7:F:core:name:0: Assertion failed" '1 1'
 looked "$gave_up
 ==8==ERROR: AddressSanitizer: heap-use-after-free" '1 1'
 looked 'killed by signal 11' '1 1'
-# If a compiler gives up, the suite counts as skipped, unless a check failed before.
+# If a compiler fails, the suite counts as skipped, unless a check failed before.
 fixpoint='LLVM ERROR: Instruction Combining did not reach a fixpoint after 1 iterations'
 looked "$fixpoint" '1 77'
 looked "t.c:7:F:core:name:0: Assertion failed

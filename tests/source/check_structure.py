@@ -13,8 +13,8 @@ import os
 import re
 import sys
 
-# What each folder of src/lib, src/bindings and src may include, besides the public header, itself,
-# the tables of src/lib/tables and the kernels' argument structs.
+# The folders that each folder of src/lib, src/bindings and src may include. All may include the
+# public header, themselves, the tables of src/lib/tables and the kernels' argument structs.
 BELOW = {
     "tables": [],
     "base": [],
