@@ -2,7 +2,7 @@
 vendors' published figures. Nothing here was run except the entries of MEASURED.
 
 The code is searched for a warp's work for a tile of keys: multiply-adds of the engine,
-exponentials, other instructions, bytes of local memory, bank conflicts, and bytes from the cache.
+exponentials, other instructions, local memory, bank conflicts, and bytes from the cache.
 Each kind of work costs cycles of its own unit. A warp waits for its units one after another, while
 the other warps of its scheduler use other units. With n warps a tile costs
 
