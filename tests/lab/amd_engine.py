@@ -1,9 +1,9 @@
-"""What instructions of memory and of matrix engines do on AMD's chips, by name; and `known`, all
+"""The effects of memory and matrix instructions of AMD's chips, by name; and `known`, all
 instructions of amd_machine.py.
 
 The layouts of the engines' operands: AMD, RDNA 3 and RDNA 4 instruction set architecture, "Wave
-Matrix Multiply Accumulate", and AMD's matrix instruction calculator for v_mfma_f32_32x32x8; apart
-from the macros of the kernels.
+Matrix Multiply Accumulate", and AMD's matrix instruction calculator for v_mfma_f32_32x32x8. They
+are independent of the kernels' macros.
 """
 import re
 
@@ -30,14 +30,14 @@ def vectors(ins, n, count):
 
 
 def form(ins, pattern):
-    """What a pattern finds in the name."""
+    """The match of a pattern in the name."""
     found = re.match(pattern, ins.name)
     if not found:
         raise PtxError("no such instruction is known here")
     return found.groups()
 
 
-# Local memory: one access, or two of the same size at offsets that count it, or 64 times it.
+# Local memory: one access, or two of the same size at offsets in units of it, or of 64 times it.
 LOCAL = r"(?:(2|_2addr)(st64|_stride64)?)?_(b\d+|u16)(_d16)?(_hi)?$"
 
 
@@ -53,7 +53,7 @@ def local_access(ins, pattern):
 
 
 def local_addresses(w, n, offset):
-    """Of those who take part."""
+    """Of active work-items."""
     return w.v[n][w.mask].astype(np.uint64) + np.uint64(offset) + np.uint64(w.local.places["all"])
 
 
@@ -99,7 +99,7 @@ def local_store(ins):
 
 
 def exchange(ins):
-    """Words of other work-items, which must take part."""
+    """Words of other work-items, which must be active."""
     put, n, swizzles = target(ins, "u"), ins.place(2 if "bpermute" in ins.name else 1, "v"), "swizzle" in ins.name
     by = int(re.match(r"swizzle\(SWAP,(\d+)\)$", ins.notes.pop("offset"))[1]) if swizzles else None
     at = None if swizzles else source(ins.words[1], "u")
@@ -113,8 +113,8 @@ def exchange(ins):
     return do
 
 
-# Global memory. The runtime of clang's target lets it be at any place: an access that is no word's
-# is here one of halves of words.
+# Global memory. The runtime of clang's target allows any alignment: an unaligned access consists of
+# half words here.
 def load_words(w, at, count):
     each = 2 if (at % np.uint64(4)).any() else 4
     return np.concatenate([w.buffers.load(at + np.uint64(k), each, "global memory") for k in range(0, 4 * count, each)], axis=1).view(np.uint32)
@@ -181,13 +181,12 @@ def numbers(w, place, count, kind, flushes):
 
 
 def matrix(ins):
-    """The product of a left operand of 32 rows (of 16) and a right one of as many columns, over 8
-    numbers (16), and what is added."""
+    """The product of a left operand of 32 rows (or 16) and a right one of as many columns, over 8
+    numbers (or 16), and an addend."""
     mfma, kind = ins.name.startswith("v_mfma"), "bf16" if "bf16" in ins.name else "f16"
     side, step, sums = (32, 8, 16) if mfma else (16, 16, 8)
     each = {"gfx11": 16, "gfx12": 8}.get(ins.chip[:5], 4)
-    # CDNA 2 makes 0 of subnormal numbers, of those that come and of those that go [PyTorch,
-    # "Numerical accuracy", on MI200].
+    # CDNA 2 replaces subnormal inputs and results by 0 [PyTorch, "Numerical accuracy", on MI200].
     flushes = mfma and ins.chip == "gfx90a"
     out, left, right = vectors(ins, 0, sums), vectors(ins, 1, each // 2), vectors(ins, 2, each // 2)
     adds = register_of(ins.words[3]) and vectors(ins, 3, sums)

@@ -1,14 +1,14 @@
-"""Runs a kernel as clang compiles it for an AMD chip, from the text of its assembly: one work-group
-after the other, the waves of a group in turns from barrier to barrier. A register of work-items is
-a numpy vector of a wave's.
+"""Runs a kernel that clang compiled for an AMD chip, from the text of its assembly. Work-groups run
+one after the other, and the waves of a group alternate from barrier to barrier. A register of
+work-items is a NumPy vector of a wave.
 
-What the kernel is started with stands in its descriptor and metadata ([LLVM] "User Guide for AMDGPU
-Backend": "Initial Kernel Execution State", "Code Object V5 Metadata"). What instructions do stands
-in amd_scalars.py, amd_vectors.py and amd_engine.py, written from AMD's guides to the instruction
-sets of CDNA 2, CDNA 3, RDNA 3 and RDNA 4: an instruction, or a word of one, that is in none is an
-error. Memory is ptx_memory.py's: no access outside of buffers, and none to local memory that
-another wave touched since the last barrier. Registers that were not written hold what no kernel can
-want. Waits, and what orders caches, are nothing here, where all is done at once.
+The kernel's initial state is in its descriptor and metadata ([LLVM] "User Guide for AMDGPU
+Backend": "Initial Kernel Execution State", "Code Object V5 Metadata"). amd_scalars.py,
+amd_vectors.py and amd_engine.py have the instructions, written from AMD's guides to the instruction
+sets of CDNA 2, CDNA 3, RDNA 3 and RDNA 4. An instruction, or a word of one, that is in none is an
+error. Memory is that of ptx_memory.py: no access outside of buffers, and none to local memory that
+another wave touched since the last barrier. Unwritten registers have numbers that no kernel
+expects. Waits and cache control have no effect, because everything is done at once.
 """
 import re
 
@@ -19,7 +19,7 @@ from offline_loops import AMD, instructions
 from ptx_text import PtxError
 
 GARBAGE = 0xdeadbeef
-MOST_STEPS = 3_000_000  # of a wave: more is a loop without an end
+MOST_STEPS = 3_000_000  # of a wave: more steps mean an endless loop
 IGNORED = re.compile(r"s_(delay_alu|nop|clause|sendmsg|barrier_signal|wait(cnt|cnt_depctr|_(alu|loadcnt|storecnt|dscnt|kmcnt|loadcnt_dscnt)))$"
                      r"|buffer_gl0_inv$|global_(wb|inv)$")
 # Places of scalars that have names.
@@ -29,7 +29,7 @@ np.seterr(all="ignore")
 
 
 def register_of(word):
-    """(file, first, how many) of "v7", "s[2:3]", "vcc"; None where it is none."""
+    """(file, first, count) of "v7", "s[2:3]", "vcc"; None if it is no register."""
     if word in NAMED:
         return "s", NAMED[word], 2 if word in ("vcc", "exec") else 1
     found = re.match(r"(v|s|ttmp)(?:(\d+)|\[(\d+):(\d+)\])$", word)
@@ -40,7 +40,7 @@ def register_of(word):
 
 
 def constant(word):
-    """The bits of one: a floating one is a float32."""
+    """The bits of a constant; a floating one is a float32."""
     if re.match(r"-?\d+\.\d+$", word):
         return int(np.float32(word).view(np.uint32))
     try:
@@ -50,8 +50,8 @@ def constant(word):
 
 
 class Instruction:
-    """A name, its operands and its notes, such as offset:16. Who makes something of a note takes it
-    away: one that is left is not known."""
+    """A name, its operands and its modifiers, such as offset:16. A handler removes the modifiers
+    that it uses: one that is left is unknown."""
 
     def __init__(self, text, chip):
         self.chip, self.notes = chip, {}
@@ -64,7 +64,7 @@ class Instruction:
         return ""
 
     def place(self, n, file):
-        """The first register of operand number n, which is of that file."""
+        """The first register of operand number n, which must be of that file."""
         found = register_of(self.words[n])
         if not found or found[0] != file:
             raise PtxError(f"operand {self.words[n]} is no {file} register")
@@ -119,8 +119,8 @@ CONDITIONS = {"s_branch": lambda w: True, "s_cbranch_scc0": lambda w: not w.scc,
 
 
 class Kernel:
-    """What the text of an assembly says of a kernel. known: (text, chip) makes an instruction a
-    function of a wave."""
+    """The parts of a kernel's assembly. known: (text, chip) makes an instruction a function of a
+    wave."""
 
     def __init__(self, text, name, chip, known):
         self.name, self.chip = name, chip
@@ -154,7 +154,7 @@ class Kernel:
             raise PtxError(f"{text}: {e}") from e
 
     def segment(self, arguments, groups):
-        """The arguments as they lie in memory, with those that OpenCL's compiler adds."""
+        """The arguments in memory, with those that OpenCL's compiler adds."""
         own = [(a, b) for a, b, kind in self.arguments if not kind.startswith("hidden")]
         if len(arguments) != max(a + b for a, b in own):
             raise PtxError(f"{self.name} takes {max(a + b for a, b in own)} bytes of arguments, not {len(arguments)}")
@@ -181,7 +181,7 @@ class Machine:
         self.arguments = buffers.place(kernel.segment(arguments, groups))
 
     def scalars(self, group):
-        """Where a wave's scalars begin."""
+        """The initial scalars of a wave."""
         says, (x, y, z) = self.kernel.says, group
         if says.get("user_sgpr_dispatch_ptr") or says.get("user_sgpr_queue_ptr") or not says["user_sgpr_kernarg_segment_ptr"]:
             raise PtxError("kernels ask for their arguments alone here")

@@ -1,5 +1,5 @@
-"""What scalar instructions of AMD's chips do, by name, and scalar loads: functions of a wave
-(amd_machine.py). Numbers are Python's.
+"""The effects of scalar instructions of AMD's chips, by name, and of scalar loads: functions of a
+wave (amd_machine.py). Numbers are Python's.
 """
 import re
 
@@ -28,7 +28,7 @@ def bits(x):
 
 
 def source(word, count):
-    """A function of a wave that gives the number of 32 or 64 bits."""
+    """A function of a wave that returns the number of 32 or 64 bits."""
     found = register_of(word)
     if found:
         if found[0] != "s" or found[2] != count and found[1] != NULL:
@@ -51,8 +51,8 @@ def to_unsigned(x):
     return 0 if np.isnan(x) else int(min(max(float(x), 0.0), float(WORD)))
 
 
-# Each: bits of the result and of the operands, what is made of these, and what the condition
-# becomes: of (result, operands), or nothing.
+# Each: bits of the result and of the operands, the computation, and the condition code: a function
+# of (result, operands), or none.
 def nonzero(z, *_):
     return z != 0
 
@@ -135,7 +135,7 @@ def select(ins):
 
 
 def save_exec(ins):
-    """What was is kept, and what is given combined with it."""
+    """The old value is kept, and combined with the operand."""
     count = int(ins.name[-2:]) // 32
     put, x, what = target(ins.words[0], count), source(ins.words[1], count), LOGIC[re.match(r"s_(\w+)_saveexec", ins.name)[1]]
 
@@ -170,7 +170,7 @@ def test_bit(ins):
     return do
 
 
-# Of scalar loads: how many numbers, and of which type.
+# Scalar loads: count and type of the numbers.
 LOADS = {"dword": (1, "u4"), "b32": (1, "u4"), "dwordx2": (2, "u4"), "b64": (2, "u4"), "b96": (3, "u4"), "dwordx4": (4, "u4"), "b128": (4, "u4"),
          "dwordx8": (8, "u4"), "b256": (8, "u4"), "dwordx16": (16, "u4"), "b512": (16, "u4"), "u16": (1, "u2"), "i16": (1, "i2"),
          "u8": (1, "u1"), "i8": (1, "i1")}

@@ -1,8 +1,8 @@
-"""What vector instructions of AMD's chips do, by name: functions of a wave (amd_machine.py), over
-its work-items at once.
+"""The effects of vector instructions of AMD's chips, by name: functions of a wave (amd_machine.py),
+over its work-items at once.
 
-Approximations are exact here, and rounded to float32; where a chip makes 0 of subnormal numbers, so
-do they.
+Approximations are exact here, and rounded to float32. Where a chip replaces subnormal numbers by 0,
+so does this.
 """
 import re
 
@@ -56,7 +56,7 @@ CASTS = {"u": lambda x: x, "i": lambda x: x.view(np.int32), "f": lambda x: x.vie
 
 
 def selected(get, part, has_sign=False):
-    """SDWA: a half or a byte of an operand, with a sign or without one, or all of it."""
+    """SDWA: a half or a byte of an operand, with or without a sign, or all of it."""
     if part in (None, "DWORD") and not has_sign:
         return get
     size = {"WORD": 16, "BYTE": 8}[part[:-2]]
@@ -93,8 +93,8 @@ def as_bits(x):
 
 def target(ins, result, n=0):
     """A function of a wave and a value. Results: of 32 bits or 64 (U); a float16 (h) or integer (w)
-    of 16, beside which CDNA has 0 and RDNA what was there; a float16 beside which that is on both
-    (k)."""
+    of 16 bits, with the other half 0 on CDNA and unchanged on RDNA; a float16 with the other half
+    unchanged on both (k)."""
     place = ins.place(n, "v")
     if result == "U":
         def put(w, x):
@@ -148,7 +148,7 @@ def reciprocal(x):
 
 
 def fixed_up(q, d, n):
-    """The quotient q of n / d, or what there is in its place."""
+    """The quotient q of n / d, or its special value."""
     sign = np.signbit(d) ^ np.signbit(n)
     with_sign = lambda x: np.where(sign, -x, x).astype(np.float32)  # noqa: E731
     is_nan = np.isnan(n) | np.isnan(d) | (n == 0) & (d == 0) | np.isinf(n) & np.isinf(d)
@@ -198,14 +198,15 @@ PLAIN = {
     "v_cvt_f32_u32": ("f", "u", lambda x: x.astype(np.float32)), "v_cvt_f32_i32": ("f", "i", lambda x: x.astype(np.float32)),
     "v_cvt_u32_f32": ("u", "f", limited(0, 2 ** 32 - 1)), "v_cvt_i32_f32": ("i", "f", limited(-2 ** 31, 2 ** 31 - 1)),
     "v_cvt_f16_f32": ("h", "f", lambda x: x), "v_cvt_f32_f16": ("f", "h", lambda x: x),
-    "v_fma_mixlo_f16": ("k", "fff", multiply_add),  # of float32, where nothing says another type
+    "v_fma_mixlo_f16": ("k", "fff", multiply_add),  # of float32, unless another type is named
     "v_div_fixup_f32": ("f", "fff", fixed_up),
 }
 PLAIN = {name: row for names, row in PLAIN.items() for name in names.split()}
 
 
 def plain(ins):
-    """(where to, value): both functions of a wave, so that of two that are one both read first."""
+    """(target, value): both are functions of a wave, so that both halves of a dual instruction read
+    first."""
     result, kinds, what = PLAIN[ins.name]
     if len(ins.words) != len(kinds) + 1:
         raise PtxError(f"{len(ins.words)} operands, not {len(kinds) + 1}")
@@ -241,7 +242,7 @@ def put_carry(w, place, carry):
 
 
 def carry(ins):
-    """Sums and differences of 32 bits with what is carried."""
+    """Sums and differences of 32 bits with carry."""
     op = re.match(r"v_(add|subrev|subbrev|sub|subb|addc)_co_(ci_)?u32$", ins.name)
     name, takes = op[1], bool(op[2]) or op[1] in ("addc", "subb", "subbrev")
     put, out, x, y = target(ins, "u"), place_of_bits(ins.words[1]), source(ins.words[2], "u"), source(ins.words[3], "u")
@@ -275,8 +276,8 @@ COMPARES = {"lt": lambda x, y: x < y, "eq": lambda x, y: x == y, "le": lambda x,
 
 
 def in_class(x, classes):
-    """Of -inf, -normal, -subnormal, -0, and again from 0 to inf the bits 2 to 9; bits 0 and 1 are
-    of NaN."""
+    """Bits 2 to 9 of -inf, -normal, -subnormal, -0, and again from 0 to inf; bits 0 and 1 for NaN.
+    """
     size, negative = np.abs(x), np.signbit(x)
     bit = np.where(size == 0, 0, np.where(size < np.float32(2.0 ** -126), 1, np.where(np.isinf(x), 3, 2)))
     bit = np.where(negative, 5 - bit, 6 + bit).astype(np.uint32)
@@ -305,8 +306,8 @@ def exponent(x):
 
 
 def scale_for_division(ins):
-    """Where neither number nor their quotient is near an end of what float32 holds the number stays
-    as it is."""
+    """If neither number nor their quotient is near an end of float32's range, the number is
+    unchanged."""
     put, out, x, d, n = target(ins, "f"), place_of_bits(ins.words[1]), *(source(a, "f") for a in ins.words[2:])
 
     def do(w):
@@ -336,7 +337,7 @@ def choices(ins, name, count, given):
 
 
 def half_of(word, half):
-    """One register of a pair; of a constant what both have."""
+    """One register of a pair; both are the same for a constant."""
     file, n, count = register_of(word) or ("", 0, 0)
     if not file and half == 0:
         return word
@@ -346,7 +347,7 @@ def half_of(word, half):
 
 
 def packed(ins):
-    """Two float32 at once: which of an operand's two each result takes, and their signs."""
+    """Two float32 at once: which of an operand's two numbers each result uses, and their signs."""
     what, count = {"v_pk_mul_f32": (lambda x, y: x * y, 2), "v_pk_add_f32": (lambda x, y: x + y, 2), "v_pk_fma_f32": (multiply_add, 3)}[ins.name]
     place = ins.place(0, "v")
     if len(ins.words) != count + 1:
@@ -399,8 +400,8 @@ def write_lane(ins):
 
 
 def permute_rows(ins):
-    """Each takes the word of a work-item of the other sixteen of its 32, whose number stands in
-    four bits of 64."""
+    """Each reads the word of a work-item of the other sixteen of its 32, whose number is in four
+    bits of 64."""
     put, n, low, high = target(ins, "u"), ins.place(1, "v"), number(ins.words[2], 1), number(ins.words[3], 1)
     from_all = choices(ins, "op_sel", 2, 0)[0] == 1
 
@@ -435,7 +436,7 @@ def value_of(ins):
 
 
 def both(texts, chip):
-    """Two instructions that are one: the second reads what was before the first."""
+    """A dual instruction: the second reads the state before the first."""
     parts = []
     for text in texts:
         ins = Instruction(text.replace("v_dual_", "v_"), chip)
@@ -460,8 +461,8 @@ def one(ins):
 
 
 def vector_or_scalar(text, chip, others):
-    """The function of an instruction; others: patterns of names, and who makes the functions of
-    those."""
+    """The function of an instruction; others: patterns of names, and the makers of their functions.
+    """
     if " :: " in text:
         return both(text.split(" :: "), chip)
     ins = Instruction(text, chip)

@@ -1,9 +1,10 @@
 #!/bin/sh
-# Every kernel through the compilers of devices that are not here, with the knobs that the planner
-# picks for them: one line a target. See offline.py.   $1 build folder; --record writes the record
-# and the table anew; names of targets: these alone The compilers come from Debian and PyPI into the
-# build folder (about 80 MB to load) and change nothing of the system, where other drivers and
-# another libclc may stand. CLATTN_INSTALL=off loads nothing. What is not to be had is skipped.
+# Every kernel through the compilers of devices that this machine does not have, with the knobs that
+# the planner chooses for them: one line a target. See offline.py. The compilers come from Debian
+# and PyPI into the build folder (about 80 MB), and change nothing of the system, which may have
+# other drivers and another libclc. CLATTN_INSTALL=off downloads nothing. Missing compilers are
+# skipped.
+#   $1 build folder; --record writes the record and the table again; names of targets: only these
 set -u
 build=$(cd "$1" && pwd) || exit 2
 shift
@@ -11,7 +12,7 @@ tools=$build/offline
 mkdir -p "$tools/root" "$tools/debs"
 [ -x "$build/tests/plans" ] || { echo "FAIL  no tests/plans in the build folder"; exit 1; }
 
-# The least that each compiler needs; clang 14 and its libraries are those of tests/run.sh.
+# The files that each compiler needs; clang 14 and its libraries are those of tests/run.sh.
 amd="clang-19 libclang-common-19-dev libclang-cpp19 libllvm19 rocm-device-libs"
 intel="intel-opencl-icd libigc1 libigdfcl1 libigdgmm12 libllvmspirvlib14 libopencl-clang14"
 spirv="llvm-spirv-14 spirv-tools"
@@ -19,7 +20,7 @@ nvidia=libclc-14
 
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
 
-# One package, unpacked beside the system's; of libclc only what is used.
+# One package, unpacked beside the system's; for libclc only the required files.
 unpack() {
     [ -f "$tools/root/.$1" ] && return 0
     (cd "$tools/debs" && rm -f ./*.deb && apt-get download -q "$1" >/dev/null 2>&1) || return 1

@@ -1,13 +1,14 @@
-"""NVIDIA's kernels without a GPU: clang makes PTX of them, and ptx_machine.py runs it, instruction
-by instruction, as the manual says. Intel's likewise: what is theirs alone, a sub-group's product,
-is an instruction among PTX's that does what the extension says.
+"""NVIDIA's kernels without a GPU: clang writes their PTX, and ptx_machine.py runs it, instruction
+by instruction, by the manual. Intel's kernels likewise: a sub-group's product becomes an additional
+PTX instruction that does what the extension says.
 
     python3 tests/lab/check_ptx.py [--names PATTERN]
 
-probe_fragments and probe_wgmma: numbers of which no row or column is like another, exact.
-flash_fragments and linear_fragments: attention and projections within the error budget of budget.c
-beside double precision, with numpy. Then each thing that the layouts need is broken, and must be
-seen. A line for each that fails; exit status 77 where clang or numpy is not there.
+probe_fragments and probe_wgmma have numbers that differ in every row and column, and exact results.
+flash_fragments and linear_fragments are attention and projections within the error budget of
+budget.c, compared with double in NumPy. Then each requirement of the layouts is broken on purpose,
+and the comparison must find that. Prints a line for each failure. The exit status is 77 without
+clang or NumPy.
 """
 import argparse
 import glob
@@ -40,15 +41,15 @@ from ptx_warpgroups import WARPGROUPS  # noqa: E402
 from ptx_warps import WARPS  # noqa: E402
 
 INSTRUCTIONS = {**PLAIN, **WARPS, **WARPGROUPS, **DPAS}
-# Behind this mark stand instructions that clang 14's assembler of another target need not know.
+# Instructions after this mark are hidden from clang 14's assembler for another target.
 HIDDEN = "//@ "
 BLOCK_READS = "-Dcl_intel_subgroup_local_block_io"
 MMA, WGMMA, DPAS_8, DPAS_16 = 3, 4, 8, 9  # MATRIX_ENGINE
 
 
 class Ptx:
-    """A device: clang, and the machine. `change`, a pattern and what stands in its place, may alter
-    a kernel's text first; apart: see ptx_machine.Machine."""
+    """A device: clang, and the machine. `change`, a pattern and its replacement, may alter a
+    kernel's text first; apart: see ptx_machine.Machine."""
     engine, rows, items, preludes, options = MMA, 16, 32, ("ptx_prelude",), ""
 
     def __init__(self, clang, folder, change=None, apart=False):
@@ -70,7 +71,7 @@ class Ptx:
             return ptx_text.parse(f.read(), kernel, HIDDEN)
 
     def of_sub_groups(self, size, options=""):
-        """The same as Intel's, of sub-groups of so many work-items."""
+        """The same for Intel's, with sub-groups of this many work-items."""
         other = Ptx(self.clang, self.folder, self.change, self.apart)
         other.engine, other.rows, other.items = {8: DPAS_8, 16: DPAS_16}[size], size, size
         other.preludes, other.options = ("ptx_prelude", "dpas_prelude"), f" -DSUB_GROUP={size} {options}"
@@ -81,7 +82,7 @@ class Ptx:
         launch(self.compiled(kernel, options), INSTRUCTIONS, items, groups, arguments, buffers, self.apart)
 
 
-# As src/lib/probe/fragments.c fills and expects.
+# With the inputs and results of src/lib/probe/fragments.c.
 def check_probe_wgmma(kind, device):
     x = np.array([probe_number(i) for i in range(8 * PROBE_ITEMS)], np.float32)
     rows, pieces = np.arange(64)[:, None], np.arange(8)[None, :]
@@ -95,7 +96,8 @@ def check_probe_wgmma(kind, device):
         raise Wrong("another product than the probe expects")
 
 
-# probe_eights: as src/lib/probe/eights.c fills and expects, and of the emulation the same.
+# probe_eights, with the inputs and results of src/lib/probe/eights.c, and the same for the
+# emulation.
 EIGHTS = 256
 
 
@@ -136,7 +138,7 @@ def probe_wgmma(kind):
     return lambda device: check_probe_wgmma(kind, device)
 
 
-# Tails of rows and keys, of a head that is no whole line and of one that is; rows that see nothing;
+# Tails of rows and keys, a head that is whole lines and one that is not; rows that see nothing;
 # infinities that few rows see.
 CASES = {
     "probe f16": probe(F16),
@@ -185,8 +187,8 @@ CASES = {
                                  strange=[(0, 3, 5, np.inf), (0, 17, 70, np.nan), (0, 4, 1, 2.0 ** 60)]),
 }
 
-# What is broken, in which case, and how: a pattern of the kernel's text, what stands in its place,
-# and what must be said of it.
+# What is broken, in which case, and how: a pattern of the kernel's text, its replacement, and the
+# required message.
 NUMBERS, BARRIER, FENCE, WAIT = "nmse|another product|^[STO] = ", "since the last barrier", "fence.* behind it", "not (yet )?waited for"
 BROKEN = {
     "address of ldmatrix": ("probe f16", r"FRAGMENT_LANE % 8 \+ FRAGMENT_LANE / 16 \* 8",
@@ -272,7 +274,7 @@ BROKEN = {
 
 
 def failure_of(check, device):
-    """None, or a word on what is wrong."""
+    """None, or a word on the fault."""
     try:
         check(device)
     except (Wrong, PtxError) as e:

@@ -1,9 +1,10 @@
-"""Calls of kernels with a matrix engine, small ones: tensors, arguments, what is right in double
-precision, and whether a result is within the error budget of budget.c. Who executes them is a
-device of check_ptx.py or of offline_execute.py, with
+"""Small calls of kernels with a matrix engine: tensors, arguments, the right results in double, and
+whether a result is within the error budget of budget.c. A device of check_ptx.py or of
+offline_execute.py executes them, with
 
-    engine, rows, items      MATRIX_ENGINE, the query rows of a fragment, the work-items of a warp
-    run(kernel, options, items, groups, arguments, buffers)     compiles and runs it, with so many work-items of a group and groups
+    engine, rows, items      MATRIX_ENGINE, query rows of a fragment, work-items of a warp
+    run(kernel, options, items, groups, arguments, buffers)     compiles and runs it, with this many
+                                                                work-items of a group and groups
 """
 import os
 import re
@@ -16,7 +17,7 @@ from ptx_plain import from_bf16, to_bf16
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 F32, F16, BF16, I8 = 0, 1, 2, 4
-# of float32 a tenth of the budget: without one of its products it would still be kept
+# for float32 a tenth of the budget: with one product missing, the budget would still hold
 NMSE = {F32: 1e-12, F16: 1e-6, BF16: 5e-5}
 LSE = 2e-5  # as of float32 results
 
@@ -61,8 +62,8 @@ def struct_of_args(of="attention_args"):
 
 
 class Tensor:
-    """[B, H, N, D] of 16 or 32 bits, or of bytes, with rows that are longer, whose rest holds NaN;
-    the last row ends the buffer."""
+    """[B, H, N, D] of 16 or 32 bits, or of bytes, with padded rows whose padding is NaN; the last
+    row ends the buffer."""
 
     def __init__(self, values, kind, room):
         b, h, n, d = values.shape
@@ -81,8 +82,8 @@ class Tensor:
 
 
 class Call:
-    """An attention call: what is asked, and what is right. `causal`: how many keys stand before
-    that of row 0; `window`: how many of them, at most, a row sees before its own."""
+    """An attention call and its right results. `causal`: the number of keys before row 0; `window`:
+    the number of keys that a row sees before its own."""
 
     def __init__(self, kind, dim, dim_v, rows, keys, options, groups=(4, 1), kv_heads=1, causal=None, strange=None, room=8, batch=1,
                  heads=2, engine=None, cache=None, kernel="flash_fragments", window=None, values=None):
@@ -105,15 +106,15 @@ class Call:
         self.room = room
 
     def seen(self):
-        """Which row sees which key: causal has the place of row 0."""
+        """Which row sees which key: causal is the position of row 0."""
         if self.causal is None:
             return np.ones((self.rows, self.keys), bool)
         before = np.arange(self.rows)[:, None] + self.causal - np.arange(self.keys)[None, :]
         return (before >= 0) & (self.window is None or before <= self.window)
 
     def right(self, rounds):
-        """(out, lse) in double; with `rounds` the probabilities and the result as an unfused
-        computation stores them."""
+        """(out, lse) in double; with `rounds` the probabilities and the result are rounded like in
+        an unfused computation."""
         group, seen = self.heads // self.kv_heads, self.seen()
         k, v = np.repeat(self.k, group, 1), np.repeat(self.v, group, 1)
         scores = np.where(seen, self.q @ k.swapaxes(2, 3) / np.sqrt(self.q.shape[3]), -np.inf)
@@ -124,7 +125,7 @@ class Call:
         p = rounded(p, self.kind) if rounds else p
         strange = ~np.isfinite(v)
         out = p @ np.where(strange, 0, v)
-        # a row that does not see them is not touched by them
+        # does not affect a row that does not see them
         for b, h, key, d in zip(*np.nonzero(strange)):
             out[b, h, seen[:, key], d] += v[b, h, key, d]
         lse = np.where(total > 0, most + np.log(np.where(total > 0, total, 1)), -np.inf)[..., 0]
@@ -183,8 +184,8 @@ class Call:
 
 
 class Product:
-    """A projection: rows of two batch items, x W^T + bias. `kind_w` is W's type where it is another
-    than x's; `strange`: numbers of x; `tiny`: how far below others those of the second item are."""
+    """A projection: rows of two batch items, x W^T + bias. `kind_w` is W's type if it differs from
+    x's; `strange`: special numbers of x; `tiny`: the factor of the second item's numbers."""
 
     def __init__(self, kind, rows, columns, reduction, options, vectors=2, tile=32, room=8, kind_w=None, strange=None, tiny=None,
                  warps=(2, 2)):
@@ -223,14 +224,14 @@ class Product:
         got = y.values(buffers.content(places[3], y.bits.dtype))
         if out != F32:
             return within_budget(got, ref, rounded(ref, out), out), None
-        # by itself: a huge one would hide the others
+        # each by itself: a huge one would hide the others
         each = [(row // rows, 0, row % rows) for row in range(2 * rows)]
         return max(within_budget(got[at], ref[at], ref[at], F32) for at in each), None
 
 
 def within_budget(got, ref, plain, kind):
-    """As budget.c: the mean squared error, which is returned, and the largest beside that of a
-    plain computation."""
+    """Like budget.c: the mean squared error, which is returned, and the largest error relative to
+    that of a plain computation."""
     finite = np.isfinite(ref)
     if not np.array_equal(np.isnan(got), np.isnan(ref)) or not np.array_equal(got[np.isinf(ref)], ref[np.isinf(ref)]):
         raise Wrong("a NaN or an infinity is not where it should be")
@@ -254,7 +255,7 @@ def probe_number(i):
 
 
 class Probe:
-    """probe_fragments, as src/lib/probe/fragments.c fills it and expects its result: exact."""
+    """probe_fragments, with the inputs and the exact results of src/lib/probe/fragments.c."""
 
     def __init__(self, kind):
         self.kind = kind

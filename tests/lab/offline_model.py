@@ -1,15 +1,15 @@
-"""A model of the time of flash_fragments on devices that are not here: from its compiled code and
-figures of the devices that vendors publish. It is a model: nothing here was run, but for what
-MEASURED says.
+"""A model of the time of flash_fragments on absent devices, from its compiled code and published
+numbers of the devices. Only the times in MEASURED were measured.
 
-Of a tile of keys a warp has some work (work_of counts it in the code): multiply-adds of the engine,
-exponentials, other instructions, bytes to and from local memory with what bank conflicts add, bytes
-from the cache. Each costs cycles of a unit of its own, and a warp waits for one after the other,
+A warp has some work for a tile of keys, which work_of counts in the code: multiply-adds of the
+engine, exponentials, other instructions, bytes to and from local memory with bank conflicts, and
+bytes from the cache. Each kind costs cycles of its own unit. A warp waits for one after the other,
 while the other warps of its scheduler use the other units. With n warps a tile costs
     the busiest unit's cycles + those of all others / n.
-No rate is fitted to a measured time, but the sum's form was chosen with those times at hand; and
-FlashAttention-3, whose warps multiply one tile while they weigh another, has n twice. faults()
-compares it with measured times, and offline.py shows the error with the results.
+No rate is fitted to a measured time, but the form of the sum was chosen with those times at hand.
+FlashAttention-3, whose warps multiply one tile while they compute the weights of another, counts n
+twice. faults() compares the model with measured times, and offline.py prints the error with the
+results.
 """
 import math
 import os
@@ -18,12 +18,12 @@ from collections import Counter, namedtuple
 
 from offline_loops import AMD, INTEL, SASS, all_spans
 
-# of a clock; a "unit" is a multiprocessor, a CU or a Xe core, with `schedulers` of its own. flops:
-# the engine's, of a unit (a multiply-add is two); of_sync: what part of them an instruction reaches
-# that a warp waits for. cycles: of an instruction of a warp on its pipe, by class; None: on the
-# pipe that all share. local, cache: bytes a unit. registers: of 32 bits for each lane of a
-# scheduler, that warps share in steps; local_bytes: of a unit, and what a group takes besides its
-# own.
+# Rates per clock. A "unit" is a multiprocessor, a CU or a Xe core, with `schedulers` of its own.
+# flops: the engine's, of a unit (a multiply-add is two). of_sync: the share that an instruction
+# reaches for which a warp waits. cycles: of an instruction of a warp on its pipe, by class; None:
+# on the common pipe. local, cache: bytes a unit.
+#   registers: of 32 bits for each lane of a scheduler, shared by its warps in steps
+#   local_bytes: of a unit, and what a group needs besides its own
 Device = namedtuple("Device", "name units clock schedulers lanes flops of_sync cycles local cache memory registers step local_bytes extra "
                     "warps source")
 NVIDIA_8_0 = {"exp": ("exp", 8), "float": ("float", 2), "alu": ("alu", 2), "issue": 1}
@@ -66,7 +66,7 @@ DEVICES = {
 LATENCY = 2000
 HEADS, ROWS = 128, 4096  # four times 32 heads
 
-# --- Counting. Classes of instructions, by name; a pattern of "" takes what is left.
+# --- Counting. Classes of instructions, by name; the pattern "" matches the rest.
 CLASSES = "engine exp float extreme convert alu shuffle local copy rest".split()
 NAMES = {
     SASS: [("engine", "HG?MMA"), ("exp", "MUFU"), ("float", r"F(FMA|MUL|ADD)\b"), ("extreme", r"FMNMX"), ("convert", "F2F"),
@@ -92,7 +92,7 @@ def class_of(i, language):
 
 
 def flops_of(i, lanes):
-    """Of a warp."""
+    """For one warp."""
     shape = re.match(r"HGMMA\.(\d+)x(\d+)x(\d+)|v_wmma_f32_(16)x(16)x(16)|v_mfma_f32_(\d+)x(\d+)x(\d+)", i.name + i.rest)
     if shape:
         sides = [int(x) for x in shape.groups() if x]
@@ -101,7 +101,7 @@ def flops_of(i, lanes):
 
 
 def local_bytes_of(i, lanes):
-    """What a warp moves to or from local memory; a number of 16 bits takes the place of 32."""
+    """Bytes that a warp moves to or from local memory; a number of 16 bits needs the room of 32."""
     found = re.match(r"HGMMA\.(\d+)x(\d+)x(\d+)\S*\s+R\d+, (R\d)?", i.name + i.rest)
     if found:  # four warps read the shared operand once, and their own where it lies there
         m, n, k = (int(found[x]) for x in (1, 2, 3))
@@ -127,8 +127,8 @@ def copy_bytes_of(i, language, lanes):
 
 
 def passes(places, size):
-    """How many times as long as without conflicts lanes read `size` bytes each from their places,
-    as many at once as fill 32 banks."""
+    """The factor by which conflicts slow reads of `size` bytes by each lane, with as many lanes at
+    once as fill 32 banks."""
     at_once, worst = 128 // size, 0
     for first in range(0, len(places), at_once):
         banks = Counter(p // 4 % 32 for start in places[first:first + at_once] for p in range(start, start + size, 4))
@@ -137,8 +137,8 @@ def passes(places, size):
 
 
 def conflicts_of(engine, head):
-    """Of a warp's read of keys, by FRAGMENT_PLACE and FRAGMENTS_PITCH: of mma.sync, WMMA, MFMA; the
-    others are read as they lie."""
+    """A warp's read of keys, by FRAGMENT_PLACE and FRAGMENTS_PITCH of mma.sync, WMMA and MFMA. The
+    other engines have no conflicts."""
     pitch = -(-head // 64) * 128 if engine == 3 else -(-head // 16) * 32 + 16
     if engine == 3:
         return passes([row * pitch + 16 * (row % 8) for row in range(8)], 16)
@@ -155,7 +155,7 @@ def work_of(code, language, lanes, conflicts=1):
 
 def main_loop(code, language):
     """The shortest loop with products and at least half as many exponentials as the loop with the
-    most, without loops in it."""
+    most, without inner loops."""
     loops, every = [], all_spans(code, language)
     for first, last in every:
         inner = [x for x in every if x != (first, last) and first <= x[0] and x[1] <= last]
@@ -168,8 +168,8 @@ def main_loop(code, language):
 
 
 def ways(code, language):
-    """Of a loop's code, its stretches without a branch: (first, end, those that may come next, -1:
-    the next round)."""
+    """The stretches of a loop's code without a branch: (first, end, possible successors, -1: the
+    next round)."""
     branch = [bool(re.match(language.branch, i.name)) for i in code]
     starts = [n for n, i in enumerate(code) if n == 0 or i.labels or branch[n - 1]]
     place = {label: b for b, n in enumerate(starts) for label in code[n].labels}
@@ -183,8 +183,8 @@ def ways(code, language):
 
 
 def common_way(code, language):
-    """The instructions of a round in which no key is masked: the shortest way that leaves out no
-    product, exponential and copy."""
+    """The instructions of a round without masked keys: the shortest way with all products,
+    exponentials and copies."""
     stretches = list(ways(code, language))
     best = {-1: (0, [])}
     for b in range(len(stretches) - 1, -1, -1):
@@ -196,9 +196,9 @@ def common_way(code, language):
 
 
 # --- The model.
-# A kernel: what a warp does in a round, and in one with a mask; the query rows of a warp and the
-# keys of a round; warps of a group, of which some only copy, registers and local bytes; in how many
-# ways a warp's own work overlaps.
+# A kernel: the work of a warp in a round, and in one with a mask; the query rows of a warp and the
+# keys of a round; warps of a group, of which some only copy, registers and local bytes; the number
+# of ways in which a warp's own work overlaps.
 Kernel = namedtuple("Kernel", "name target head work masked rows keys warps registers local overlaps", defaults=[1])
 
 
@@ -211,9 +211,9 @@ def groups_of(device, kernel):
 
 
 def costs_of(device, kernel, work):
-    """Cycles of each unit for a round of a warp, by name; local memory and the cache are shared by
-    the unit's schedulers. Copies are on their way while a warp does something else: no warp waits
-    for the cache but where it is the busiest."""
+    """Cycles of each unit for a round of a warp, by name. The unit's schedulers share local memory
+    and the cache. Copies run while a warp does other work: a warp waits for the cache only if the
+    cache is the busiest."""
     pipes = Counter()
     for c in ("exp", "float", "extreme", "convert", "alu"):
         pipe, cycles = device.cycles[c if c in device.cycles else "alu"]
@@ -255,7 +255,7 @@ def seconds_of(device, kernel, causal, heads=HEADS, rows=ROWS):
     return seconds, flops / seconds / 1e12, flops / seconds / peak, max(costs, key=costs.get), groups
 
 
-# d kernels, whose compiled code offline_published.py opened, and what was measured of them.
+# The published kernels, whose compiled code offline_published.py opened, and their measured times.
 PUBLISHED = f"{os.path.dirname(os.path.abspath(__file__))}/offline_published.tsv"
 
 
@@ -281,7 +281,7 @@ def published():
     return kernels, packages
 
 
-# TFLOP/s: kernel, device, head size, whether causal, heads, rows.
+# TFLOP/s: kernel, device, head size, causal or not, heads, rows.
 OWN, FLASH = "2026-11-26-nvidia-h100.md", "2026-11-26-nvidia-h100.md, PyTorch 2.11's build of it"
 README_OF_AITER = "github.com/ROCm/aiter, op_tests/cpp/mha/README.md"
 MEASURED = [
@@ -295,9 +295,9 @@ MEASURED = [
     ("FlashAttention-3", "sm_90a", 128, False, 64, 8448, 661, "Shah et al. 2024, arXiv 2407.08608, the study of its parts"),
     ("AITER", "gfx942", 128, False, 128, 4096, 577, README_OF_AITER), ("AITER", "gfx942", 128, True, 128, 4096, 487, README_OF_AITER),
 ]
-FACTOR = 1.4  # within which the model must be of each
+FACTOR = 1.4  # the allowed factor between model and measurement
 PROBLEMS = ("prefill-d64-f16", "prefill-d128-f16")
-WARP_ROWS = {7: 32, 8: 8}  # of engines whose fragments have not 16
+WARP_ROWS = {7: 32, 8: 8}  # of engines whose fragments do not have 16 rows
 
 
 def language_of(target):
@@ -305,7 +305,7 @@ def language_of(target):
 
 
 def kernels_of(target, results):
-    """clattn's, of float16 and of head sizes 64 and 128: kernels and their plans."""
+    """clattn's kernels and plans, of float16 with head sizes 64 and 128."""
     for plan, r in results:
         if plan.kernel == "flash_fragments" and plan.problem in PROBLEMS and target in DEVICES:
             knobs = {x: int(y) for x, y in re.findall(r"-D(\w+)=(\d+)", plan.options)}
@@ -318,7 +318,7 @@ def kernels_of(target, results):
 
 
 def measured(kernels, devices):
-    """(row of MEASURED, TFLOP/s by the model) of those whose kernels are given."""
+    """(row of MEASURED, TFLOP/s by the model) if its kernel is known."""
     for row in MEASURED:
         name, target, head, causal, heads, rows = row[:6]
         names = (name + " causal" if causal else name, name)
@@ -332,8 +332,8 @@ def away(kernels, devices):
             f"{row[6]} measured" for row, now in measured(kernels, devices) if not 1 / FACTOR < now / row[6] < FACTOR]
 
 
-# Rates that a device's row may have wrong, each made so much slower that a measured time must say
-# so; what is seldom the busiest, more.
+# Rates of a device that may be wrong. Each is made so much slower that a measured time must
+# contradict it; a unit that is seldom the busiest needs more.
 def slower(what, device):
     cycles = {**device.cycles, what: (device.cycles[what][0], 16 * device.cycles[what][1])} if what in device.cycles else None
     return device._replace(cycles=cycles) if cycles else device._replace(**{what: SLOWER[what](getattr(device, what))})
@@ -344,7 +344,7 @@ SLOWER = {"flops": lambda x: x / 4, "clock": lambda x: x / 4, "units": lambda x:
 
 
 def faults(done):
-    """What is wrong with the model, or with what it was given: {target: results}."""
+    """Faults of the model, or of its input: {target: results}."""
     if [passes([128 * row for row in range(8)], 16), *(conflicts_of(3, x) for x in (64, 128))] != [8, 1, 1]:
         yield "conflicts of banks are not counted right"
     for target, device in DEVICES.items():
@@ -398,7 +398,7 @@ def error_lines(done, old):
 
 
 def sections(done, old):
-    """What offline.md says: {target: results} are new, the rest is as it was in the sections `old`.
+    """The text of offline.md: {target: results} are new, the rest stays as in the sections `old`.
     """
     known, packages = published()
     shares = old.get("Expected", "").splitlines(True)

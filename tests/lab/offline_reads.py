@@ -1,19 +1,19 @@
-"""What attention of GPUs reads of Q, K and V, counted in its compiled code beside formulas.
+"""The reads of Q, K and V by attention on GPUs, counted in compiled code and compared with
+formulas.
 
 decode_groups: the formula at the top of cl/tiles/decode_groups.cl.
 
-A work-item reads eight numbers of four keys, in loads of 16 bytes (of int8 of 8), and then the same
-of V. On NVIDIA's chips the way through the code that loads the most, each loop once, must load that
-and nothing more, however the compiler has arranged whole blocks, the last keys and loads under a
-condition. AMD's run all ways one after the other under masks: there the stretches without a branch
-that load the most must be two, of that size. Loads that stand twice, in parts, or for keys that
-nobody asked for make another number. Times the work-items of a group it is what the keys of a block
-cost.
+A work-item reads eight numbers of four keys, in loads of 16 bytes (8 for int8), and then the same
+of V. On NVIDIA's chips the way through the code with the most loads, each loop once, must load
+exactly that. The compiler may arrange whole blocks, the last keys and conditional loads in any
+order. AMD's chips run all ways one after the other under masks. There the two largest stretches
+without a branch must have that size. Repeated loads, partial loads, or loads of other keys lead to
+another number. Multiplied by the work-items of a group, it is the cost of a block of keys.
 
-flash_tiles: what a work-item brings into local memory for a chunk of the first product and a slice
-of the second, in loads of 16 bytes (of int8 of 8): counted are these alone, so that narrower ones
-make another number, too. backward_tiles: the same of both products of a score, and of a slice of
-each result.
+flash_tiles: the loads of a work-item into local memory for a chunk of the first product and a slice
+of the second, in loads of 16 bytes (8 for int8). Only these loads count, so narrower ones also lead
+to another number. backward_tiles: the same for both products of a score, and for a slice of each
+result.
 """
 import re
 
@@ -29,8 +29,8 @@ def knob(options, name, default=0):
 
 
 def blocks_of(code, language, least):
-    """(bytes that loads of `least` and more have in each stretch without a branch, numbers of those
-    that may come next)"""
+    """(bytes of loads of at least `least` in each stretch without a branch, numbers of the possible
+    successors)"""
     starts = [n for n, i in enumerate(code) if n == 0 or i.labels or re.match(language.branch, code[n - 1].name)]
     place = {label: b for b, n in enumerate(starts) for label in code[n].labels}
     weights, ways = [], {}
@@ -47,7 +47,7 @@ def blocks_of(code, language, least):
 
 
 def components(ways):
-    """Lists of nodes that lead to one another, those before which they come first: Tarjan's."""
+    """Lists of nodes that lead to one another, in topological order: Tarjan's algorithm."""
     order, low, stack, result = {}, {}, [], []
 
     def visit(n):
@@ -83,8 +83,8 @@ def most_on_a_way(weights, ways, start):
 
 
 def counted_in(code, language, least, stretches):
-    """Bytes that loads of `least` and more have on the way with the most, or in as many stretches
-    with the most."""
+    """Bytes of loads of at least `least`, on the way with the most, or in this many stretches with
+    the most."""
     weights, ways = blocks_of(code, language, least)
     if language is SASS:
         return most_on_a_way(weights, ways, 0)
@@ -93,7 +93,7 @@ def counted_in(code, language, least, stretches):
 
 
 def decode_reads(code, language, options):
-    """(bytes that a key of K and its V cost: counted, by the formula)"""
+    """(bytes for a key of K and its V: counted, by the formula)"""
     size, lanes = SIZES[knob(options, "TYPE_KV")], knob(options, "HEAD_DIM") // NUMBERS
     counted = counted_in(code, language, min(16, NUMBERS * size), 2)
     keys = knob(options, "WORK_GROUP", 128) // lanes * KEYS  # that the group reads at once
@@ -101,8 +101,8 @@ def decode_reads(code, language, options):
 
 
 def tiles_reads(code, language, options):
-    """(bytes that a work-item reads for a chunk and a slice: counted, by the formula), or None
-    where rows end within a piece."""
+    """(bytes that a work-item reads for a chunk and a slice: counted, by the formula), or None if
+    rows end within a piece."""
     wide, chunk, width = (knob(options, x, 64) for x in ("WIDE", "CHUNK", "HEAD_DIM_V"))
     rows, columns = (knob(options, x) for x in ("GROUP_ROWS", "GROUP_COLUMNS"))
     group, micro, piece = rows * columns, knob(options, "MICRO_ROWS"), 4 * wide
@@ -118,7 +118,7 @@ def tiles_reads(code, language, options):
 
 
 def gradient_reads(code, language, options):
-    """The same of backward_tiles: a chunk of both products, and a slice of each result; where rows
+    """The same for backward_tiles: a chunk of both products, and a slice of each result, if rows
     end with chunks and slices."""
     wide, chunk, d, dv = knob(options, "WIDE"), knob(options, "CHUNK"), knob(options, "HEAD_DIM"), knob(options, "HEAD_DIM_V")
     rows, columns, keys = (knob(options, x) for x in ("GROUP_ROWS", "GROUP_COLUMNS", "OF_KEYS"))
@@ -136,11 +136,11 @@ def gradient_reads(code, language, options):
 
 
 def reads_of(kernel, code, language, options):
-    """(bytes read: counted, by the formula) where both are known."""
+    """(bytes read: counted, by the formula) if both are known."""
     if kernel == "decode_groups" and "-DEIGHTS=1" in options:
         return decode_reads(code, language, options)
     if kernel == "backward_tiles":
         return gradient_reads(code, language, options) if language is SASS else None
-    # Of small tiles AMD's compiler takes the loads of a chunk apart, in stretches of a load or two.
+    # For small tiles AMD's compiler splits the loads of a chunk into stretches of a load or two.
     taken = language is SASS or (language is AMD and knob(options, "MICRO_ROWS") >= 8)
     return tiles_reads(code, language, options) if kernel == "flash_tiles" and taken else None

@@ -1,19 +1,19 @@
-"""Memory as the kernels of ptx_machine.py see it: global buffers, the shared memory of a
-work-group, the local one of its work-items.
+"""Memory of the kernels of ptx_machine.py: global buffers, the shared memory of a work-group, the
+local one of its work-items.
 
-Each access is checked: it lies within one buffer or variable, and is aligned to its size ([PTX ISA]
-"Addresses as Operands"). Of shared memory two neighbouring bytes are one place, and each place
-knows since the last barrier which warps wrote and read it: what another warp wrote or read is not
-to be touched before both met at a barrier. Same words written twice are no race.
+Each access is checked. It must be inside one buffer or variable, and aligned to its size ([PTX ISA]
+"Addresses as Operands"). In shared memory two neighbouring bytes are one place. Each place knows
+which warps wrote and read it since the last barrier: another warp must not access it before both
+met at a barrier. Equal words written twice are no race.
 """
 import numpy as np
 
 from ptx_text import PtxError
 
-# Windows of generic addresses ([PTX ISA] "Generic Addressing"): shared and local memory in two of
-# their own, buffers 64 GiB apart.
+# Windows of generic addresses ([PTX ISA] "Generic Addressing"): shared and local memory have one
+# each, buffers are 64 GiB apart.
 SHARED_WINDOW, LOCAL_WINDOW, BUFFER_SHIFT = 1 << 33, 1 << 34, 36
-SEVERAL = 99  # readers of a place, in place of the one warp's number
+SEVERAL = 99  # several readers of a place, in place of one warp's number
 
 
 def aligned(addresses, size, what):
@@ -22,7 +22,7 @@ def aligned(addresses, size, what):
 
 
 class Buffers:
-    """Global memory: numpy arrays, each at an address of its own. A kernel reads and writes copies.
+    """Global memory: NumPy arrays, each at an address of its own. A kernel reads and writes copies.
     """
 
     def __init__(self):
@@ -39,8 +39,7 @@ class Buffers:
         return self.bytes[n][:self.sizes[n]].view(dtype)
 
     def _each(self, addresses, size, what):
-        """(bytes of a buffer, offsets, which of the addresses) for each buffer that is addressed.
-        """
+        """(bytes of a buffer, offsets, which of the addresses) for each addressed buffer."""
         aligned(addresses, size, what)
         numbers, offsets = (addresses >> np.uint64(BUFFER_SHIFT)).astype(np.int64) - 1, addresses & np.uint64((1 << BUFFER_SHIFT) - 1)
         for n in np.unique(numbers):
@@ -64,8 +63,8 @@ class Buffers:
 
 
 class Shared:
-    """Variables lie aligned as they say and no better, with a gap between any two. What nobody
-    wrote is a NaN in any type."""
+    """Variables have exactly their alignment, with a gap between any two. Unwritten memory is NaN
+    in any type."""
 
     def __init__(self, variables):
         self.places, at = {}, 1024
@@ -108,14 +107,14 @@ class Shared:
         self.reader[units[self.reader[units] != now]] = SEVERAL
 
     def load(self, addresses, size, warps, what):
-        """One row of bytes for each address; of a single byte it and its neighbour."""
+        """One row of bytes for each address; for a single byte it and its neighbour."""
         units = self._units(addresses, size, what)
         self.note_read(units, warps, what)
         rows = self.words[units].view(np.uint8)
         return rows if size > 1 else rows[np.arange(len(rows)), (addresses & np.uint64(1)).astype(np.int64)][:, None]
 
     def note_write(self, units, words, warps, what):
-        """words: what will stand there, or None where that is not known."""
+        """words: the new contents, or None if unknown."""
         own = (warps + 1).astype(np.int16)[:, None]
         others = ((self.writer[units] != 0) & (self.writer[units] != own)) | ((self.reader[units] != 0) & (self.reader[units] != own))
         if others.any() and (words is None or (self.words[units] != words)[others].any()):
@@ -134,7 +133,7 @@ class Shared:
             raise PtxError(f"{what}: two work-items write different words to one place")
         self.unfenced[units] = (threads + 1)[:, None]
 
-    # cp.async: the place is taken when the copy begins, and has its words when it was waited for.
+    # cp.async: the place is occupied when the copy begins, and has its words after the wait.
     def begin_copy(self, addresses, size, warps, what):
         units = self._units(addresses, size, what)
         self.note_write(units, None, warps, what)
@@ -144,8 +143,8 @@ class Shared:
         self.flying[self._units(addresses, rows.shape[1], what)] = False
         self.store(addresses, rows, warps, threads, what)
 
-    # What the async proxy reads ([PTX ISA] "Async proxy"): written before, and behind a fence of
-    # the writer's.
+    # Reads of the async proxy ([PTX ISA] "Async proxy"): the words were written before, and
+    # followed by a fence of the writer.
     def fence(self, threads):
         """fence.proxy.async by these work-items."""
         self.unfenced[np.isin(self.unfenced, threads + 1)] = 0

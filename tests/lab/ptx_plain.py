@@ -1,4 +1,4 @@
-"""What the instructions of one work-item do, by their whole names. [PTX ISA], chapter "Instruction
+"""The effects of single-thread instructions, by their whole names. [PTX ISA], chapter "Instruction
 Set": "Integer Arithmetic Instructions", "Floating Point Instructions", "Comparison and Selection
 Instructions", "Logic and Shift Instructions", "Data Movement and Conversion Instructions".
 Approximations are exact here, and rounded to float32.
@@ -15,8 +15,8 @@ SIGNED, BITS = [f"s{b}" for b in (16, 32, 64)], [f"b{b}" for b in (16, 32, 64)]
 
 
 def computes(names, sources, what):
-    """`names` with a type behind each: one result of operands of the types `sources`, where None is
-    the name's."""
+    """`names` with a type suffix: one result from operands of the types `sources`, where None is
+    the type of the name."""
     for name in names:
         kind = name.split(".")[-1]
         PLAIN[name] = lambda m, ins, kind=kind: apply(m, ins, [s or kind for s in sources], what)
@@ -44,14 +44,14 @@ def wide(x):
 
 
 def divide(a, b):
-    """Towards 0; by 0 the result is not specified."""
+    """Towards 0; the result of a division by 0 is not specified."""
     b = np.where(b == 0, 1, b).astype(a.dtype)
     return (a - np.fmod(a, b)) // b
 
 
 def field(a, begin, count):
-    """`count` bits from bit `begin` on; of a signed number the last one of them is the sign ([PTX
-    ISA] "bfe")."""
+    """`count` bits from bit `begin` on; for a signed number the last of them is the sign ([PTX ISA]
+    "bfe")."""
     begin, count = begin.astype(np.int64) & 255, np.minimum(count.astype(np.int64) & 255, 32)
     x = a.astype(np.int64) >> np.minimum(begin, 63) & (1 << count) - 1
     negative = (a.dtype.kind == "i") & (count > 0) & (x >> np.maximum(count - 1, 0) & 1 == 1)
@@ -85,8 +85,8 @@ def extract(a, at, count):
 
 
 def extract_signed(a, at, count):
-    """bfe of signed numbers: the field's highest bit is its sign, or that of a where the field goes
-    on above it."""
+    """bfe of signed numbers: the field's highest bit is its sign, or a's sign if the field exceeds
+    a."""
     at, count = at & np.uint32(0xff), np.minimum(count & np.uint32(0xff), 63)
     above = (np.uint32(64) - count).astype(np.int64) % 64
     field = right(a.astype(np.int64), at)
@@ -94,8 +94,8 @@ def extract_signed(a, at, count):
 
 
 def multiply_add_odd(a, b, c):
-    """The product is exact in double, and the sum there is rounded to odd, so that it is as if
-    exact where float32 rounds it."""
+    """The product is exact in double, and the sum is rounded to odd there, so float32 rounds it as
+    if it were exact."""
     p, c = a.astype(np.float64) * b, c.astype(np.float64)
     s = p + c
     back = s - p
@@ -158,7 +158,7 @@ computes(["fma.rn.f32"], [None] * 3, multiply_add)
 computes(["fma.rp.f32"], [None] * 3, multiply_add_up)
 computes(["neg.f32"], [None], np.negative)
 computes(["abs.f32"], [None], np.abs)
-computes(["min.f32"], [None] * 2, np.fmin)  # the other where one is a NaN
+computes(["min.f32"], [None] * 2, np.fmin)  # the other if one is a NaN
 computes(["max.f32"], [None] * 2, np.fmax)
 computes(["max.NaN.f32"], [None] * 2, np.maximum)
 computes(["sqrt.rn.f32"], [None], in_double(np.sqrt))
@@ -174,7 +174,7 @@ ORDERED = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equa
 UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 for test, compares in ORDERED.items():
     computes(each(f"setp.{test}", INTEGERS + (BITS if test in ("eq", "ne") else [])), [None] * 2, compares)
-    # False where one is a NaN; what ends in u is true there.
+    # False if one is a NaN; names that end in u are true then.
     computes([f"setp.{test}.f32"], [None] * 2, lambda a, b, f=compares: f(a, b) & ~np.isnan(a) & ~np.isnan(b))
     computes([f"setp.{test}u.f32"], [None] * 2, lambda a, b, f=compares: f(a, b) | np.isnan(a) | np.isnan(b))
 for test, like in UNSIGNED.items():
@@ -185,7 +185,7 @@ computes(["setp.nan.f32"], [None] * 2, lambda a, b: np.isnan(a) | np.isnan(b))
 
 # Conversions: [PTX ISA] "cvt".
 def to_bf16(x):
-    """To the nearest, of two the even one; any NaN is the one that has all bits of the fraction."""
+    """To the nearest, ties to even; any NaN becomes the one with all bits of the fraction."""
     bits = x.view(np.uint32)
     rounded = (bits + np.uint32(0x7fff) + (bits >> np.uint32(16) & np.uint32(1))) >> np.uint32(16)
     return np.where(np.isnan(x), np.uint32(0x7fff), rounded).astype(np.uint16)
@@ -208,7 +208,7 @@ def pair(rounds):
 
 
 def from_float(to):
-    """Towards 0, held within the type; of a NaN 0."""
+    """Towards 0, clamped to the type; 0 for NaN."""
     least, most = np.iinfo(TYPES[to]).min, np.iinfo(TYPES[to]).max
     return lambda x: np.clip(np.trunc(np.where(np.isnan(x), 0, x).astype(np.float64)), least, most).astype(TYPES[to])
 

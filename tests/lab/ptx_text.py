@@ -1,27 +1,27 @@
-"""The text of a PTX kernel, taken apart: its parameters, registers, shared and local variables, and
+"""Parse the text of a PTX kernel: its parameters, registers, shared and local variables, and
 instructions.
 
-What is read is what clang writes for one kernel: [PTX ISA] "Directives", "Source Format" and
-"Instruction Operands". A statement that is none of these is an error that names it.
+Supports what clang writes for one kernel: [PTX ISA] "Directives", "Source Format" and "Instruction
+Operands". Any other statement is an error that names it.
 """
 import re
 from collections import namedtuple
 
 
 class PtxError(Exception):
-    """What a kernel may not do, or what is not known here."""
+    """A forbidden operation of a kernel, or one that is unknown here."""
 
 
-# name: with all its modifiers; guard: None or (whether it is negated, register); operands: as
-# operand_of makes them; text: for messages
+# name: with all its modifiers; guard: None or (negated or not, register); operands: see operand_of;
+# text: for messages
 Instruction = namedtuple("Instruction", "name guard operands text")
-# registers: {name: bits, 1 of a predicate}; params: {name: (offset, bytes)}; shared and local:
+# registers: {name: bits, 1 for a predicate}; params: {name: (offset, bytes)}; shared and local:
 # {name: (alignment, bytes)}; code: the instructions; labels: {name: index of an instruction}
 Kernel = namedtuple("Kernel", "name registers params param_bytes shared local code labels")
 
 # Kinds of operands.
 REGISTER, NUMBER, FLOAT, SYMBOL, SPECIAL, ADDRESS, VECTOR, SINK = "register number float symbol special address vector sink".split()
-# a predicate as operand may be negated: offset is then 1
+# a predicate as an operand may be negated: offset is then 1
 Operand = namedtuple("Operand", "kind value offset", defaults=(0,))
 
 SIZES = {"pred": 1, **{f"{kind}{bits}": bits for kind in "bsuf" for bits in (8, 16, 32, 64)}}
@@ -29,7 +29,7 @@ SPECIALS = re.compile(r"%(n?tid|n?ctaid)\.[xyz]$|%(laneid|warpid)$")
 
 
 def without_comments(text, hidden):
-    """Text behind `hidden`, a mark that begins with //, is none of them."""
+    """Remove comments, except text after `hidden`, a mark that begins with //."""
     text = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
     if hidden:
         text = text.replace(hidden, "")
@@ -37,7 +37,7 @@ def without_comments(text, hidden):
 
 
 def body_of(text, name):
-    """(what is in the parentheses of the kernel, what is in its braces)"""
+    """(text in the parentheses of the kernel, text in its braces)"""
     found = re.search(rf"\.entry\s+{re.escape(name)}\s*\((.*?)\)[^{{]*{{", text, re.S)
     if not found:
         raise PtxError(f"no kernel {name}")
@@ -49,12 +49,12 @@ def body_of(text, name):
 
 
 def split_list(text):
-    """At commas that no bracket encloses."""
+    """Split at commas outside of brackets."""
     return [x.strip() for x in re.split(r",(?![^{\[]*[}\]])", text)] if text.strip() else []
 
 
 class Scopes:
-    """Registers of blocks in braces, each under a name of its own."""
+    """Registers of blocks in braces, each under a unique name."""
 
     def __init__(self):
         self.registers, self.stack, self.count = {}, [{}], 0
@@ -115,8 +115,8 @@ def variables_of(statements):
 
 
 def params_of(text):
-    """({name: (offset, bytes)}, all bytes): parameters lie one behind the other, each aligned as it
-    says, or as large as it is."""
+    """({name: (offset, bytes)}, all bytes): parameters follow each other, each aligned as declared,
+    or to its size."""
     places, at = {}, 0
     for one in split_list(text):
         align, kind, name, count = re.match(

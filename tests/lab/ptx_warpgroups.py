@@ -1,12 +1,12 @@
-"""What the instructions of a warpgroup do, four warps together (compute capability 9.0). [PTX ISA],
+"""The effects of warpgroup instructions, four warps together (compute capability 9.0). [PTX ISA],
 "Asynchronous Warpgroup Level Matrix Instructions": "Register Fragments", "Shared Memory Matrix
 Layout", "Strides", "Canonical Layouts", "Matrix Descriptor Format", "wgmma.fence",
 "wgmma.mma_async", "wgmma.commit_group", "wgmma.wait_group"; and "membar, fence" for
 fence.proxy.async.
 
-A product is begun by wgmma.mma_async and is in its registers when its group was waited for. Until
-then nobody touches its registers, nor writes what it reads of shared memory; and what other
-instructions touched before has a wgmma.fence behind it.
+wgmma.mma_async begins a product, whose registers have it after a wait for its group. Until then no
+instruction may access its registers, nor write the shared memory that it reads. Registers that
+other instructions accessed before need a wgmma.fence first.
 """
 import numpy as np
 
@@ -37,9 +37,10 @@ class Descriptor:
         """Addresses of a matrix of rows (M or N) and columns (K) of 16 bits: [PTX ISA] "Canonical
         Layouts", the table, in bytes.
 
-        Not turned (K-major)  ((8, m), (T, 2 k)) : ((pieces T, stride), (1, T)), without a swizzle
-        (.., (1, leading)) turned (MN-major)     ((T, pieces, m), (8, k)) : ((1, T, leading),
-        (pieces T, stride)), without ((1, T, stride), (T, leading))"""
+            K-major                  ((8, m), (T, 2 k)) : ((pieces T, stride), (1, T))
+                without a swizzle    (.., (1, leading))
+            transposed (MN-major)    ((T, pieces, m), (8, k)) : ((1, T, leading), (pieces T, stride))
+                without a swizzle    ((1, T, stride), (T, leading))"""
         n, k = np.arange(rows)[:, None], np.arange(columns)[None, :]
         pieces = PIECES[self.mode]
         if not turned:
@@ -49,9 +50,9 @@ class Descriptor:
         else:
             at = n % T * 2 + n // T * self.stride + k % 8 * 16 + k // 8 * self.leading
         at = self.start + at
-        # Swizzle<b, 4, 3>: bits 4 .. of the address are exchanged by bits 7 ..: by those of the
-        # whole address, so that a matrix may begin inside of a pattern (inferred: the manual has
-        # base offset 0 where patterns begin at multiples of their size).
+        # Swizzle<b, 4, 3>: bits 4 .. of the address are exchanged by bits 7 .. of the whole
+        # address, so a matrix may begin inside a pattern. (Inferred: the manual has a base offset
+        # of 0 if patterns begin at multiples of their size.)
         return at ^ (at >> 7 & pieces - 1) << 4
 
 
@@ -61,20 +62,20 @@ def uniform(values, what):
     return values[0]
 
 
-# What is on its way, of a machine's warpgroup: products of groups that were not waited for, and
-# registers that need a fence.
+# Pending work of a machine's warpgroup: products of groups without a wait, and registers that need
+# a fence.
 class Begun:
     def __init__(self, registers):
         self.groups, self.open = [], []
-        self.stale = set(registers)  # touched since the last wgmma.fence; at the begin all
+        self.stale = set(registers)  # accessed since the last wgmma.fence; at first all
 
     def registers(self):
         return {r for group in self.groups + [self.open] for product in group for r in product.registers}
 
 
 def begun_of(m):
-    """Of each warpgroup; from the first such instruction on each other one is watched. Those before
-    it make all registers stale."""
+    """One for each warpgroup. From the first such instruction on, all others are watched. Those
+    before it make all registers stale."""
     if "wgmma" not in m.asynchronous:
         m.asynchronous["wgmma"] = [Begun(m.bits_of) for _ in range(m.lanes // GROUP_ITEMS)]
         m.watch = lambda ins, mask: watch(m, ins, mask)
@@ -114,7 +115,7 @@ class Product:
         self.before = self._matrices("begins")
 
     def _matrices(self, what):
-        """A and B as they are now."""
+        """The present A and B."""
         n, right, a = self.shape[1], self.right, np.empty((4, 16, 16))
         gets = [lambda x=x: self.m.registers[x.value][self.lanes].view(np.uint32) for x in self.left]
         a[:, A_ROWS, A_COLUMNS] = fragment(gets, self.kind)
@@ -143,8 +144,8 @@ class Product:
 
 
 def multiply(m, ins, shape, kind):
-    """d = scale_a a scale_b b + d, or without d where scale_d is false. imm: scale_a, scale_b, and
-    whether b is turned. a is in registers."""
+    """d = scale_a a scale_b b + d, or without d if scale_d is false. imm: scale_a, scale_b, and
+    whether b is transposed. a is in registers."""
     to, left, right, adds, *flags = ins.operands
     to = operands_of(to)
     if m.lanes % GROUP_ITEMS:
@@ -156,7 +157,7 @@ def multiply(m, ins, shape, kind):
         raise PtxError("a scale that is neither 1 nor -1, or a matrix that is neither turned nor not")
     get_right, get_adds = m.reader(right, "u64"), m.reader(adds, "pred")
     for x in (*to, *left.value):
-        m.reader(x, "b32")  # refuses what is no register of 32 bits
+        m.reader(x, "b32")  # refuses an operand that is no 32-bit register
 
     def run(mask):
         for g in np.flatnonzero(m.whole_warps(mask, 4, "wgmma.mma_async")):
@@ -179,7 +180,7 @@ for k in ("f16", "bf16"):
 
 
 def of_groups(name, what):
-    """An instruction that all work-items of a warpgroup do."""
+    """An instruction that all work-items of a warpgroup execute."""
     def make(m, ins):
         def run(mask):
             for g in np.flatnonzero(m.whole_warps(mask, 4, name)):

@@ -1,9 +1,11 @@
-// unkind_layer.c: for check_doctor.sh, a driver that ends or stops processes, or answers nothing.
-// It is an OpenCL layer (OPENCL_LAYERS). Variables say what it does:
-//   UNKIND_DIES, UNKIND_HANGS   WORD: clBuildProgram of a source with WORD and a parenthesis never returns
+// unkind_layer.c: for check_doctor.sh, a driver that ends or stops processes, or does not answer.
+// It is an OpenCL layer (OPENCL_LAYERS). Variables select its faults:
+//   UNKIND_DIES, UNKIND_HANGS   WORD: clBuildProgram of a source that calls WORD never returns
 //   UNKIND_REFUSES              WORD: it fails, and its log has an error
-//   UNKIND_LIES                 WORD: clEnqueueReadBuffer of a context that built such a source gives other numbers
-//   UNKIND_SILENT               clGetDeviceInfo fails; UNKIND_EMPTY: no platform has a device; UNKIND_LOAD: dies where it is loaded
+//   UNKIND_LIES                 WORD: clEnqueueReadBuffer after such a build returns other numbers
+//   UNKIND_SILENT               clGetDeviceInfo fails
+//   UNKIND_EMPTY                no platform has a device
+//   UNKIND_LOAD                 the layer dies when it is loaded
 //   UNKIND_VERSION              in place of CL_PLATFORM_VERSION
 #define _POSIX_C_SOURCE 200809L
 #define CL_TARGET_OPENCL_VERSION 300
@@ -27,7 +29,7 @@ static cl_int answer(const void *from, size_t bytes, size_t size, void *value, s
     return CL_SUCCESS;
 }
 
-// A function of that name is called or defined in the source.
+// The source calls or defines a function of that name.
 static bool has_word(cl_program program, const char *variable) {
     const char *word = getenv(variable);
     size_t size = 0;
