@@ -53,7 +53,7 @@ def local_access(ins, pattern):
 
 
 def local_addresses(w, n, offset):
-    """Of active work-items."""
+    """Addresses of active work-items."""
     return w.v[n][w.mask].astype(np.uint64) + np.uint64(offset) + np.uint64(w.local.places["all"])
 
 

@@ -3,7 +3,7 @@ one after the other, and the waves of a group alternate from barrier to barrier.
 work-items is a NumPy vector of a wave.
 
 The kernel's initial state is in its descriptor and metadata ([LLVM] "User Guide for AMDGPU
-Backend": "Initial Kernel Execution State", "Code Object V5 Metadata"). amd_scalars.py,
+Backend": "Initial Kernel Execution State", "Code Object V5 Metadata"). The files amd_scalars.py,
 amd_vectors.py and amd_engine.py have the instructions, written from AMD's guides to the instruction
 sets of CDNA 2, CDNA 3, RDNA 3 and RDNA 4. An instruction, or a word of one, that is in none is an
 error. Memory is that of ptx_memory.py: no access outside of buffers, and none to local memory that

@@ -1,8 +1,8 @@
 """The effects of vector instructions of AMD's chips, by name: functions of a wave (amd_machine.py),
 over its work-items at once.
 
-Approximations are exact here, and rounded to float32. Where a chip replaces subnormal numbers by 0,
-so does this.
+Approximations are exact here, and rounded to float32. Subnormal numbers become 0 if they do on the
+chip.
 """
 import re
 
@@ -92,9 +92,9 @@ def as_bits(x):
 
 
 def target(ins, result, n=0):
-    """A function of a wave and a value. Results: of 32 bits or 64 (U); a float16 (h) or integer (w)
-    of 16 bits, with the other half 0 on CDNA and unchanged on RDNA; a float16 with the other half
-    unchanged on both (k)."""
+    """A function of a wave and a value. Results have 32 bits or 64 (U). A float16 (h) or integer
+    (w) of 16 bits has the other half 0 on CDNA, and unchanged on RDNA. A float16 (k) has the other
+    half unchanged on both."""
     place = ins.place(n, "v")
     if result == "U":
         def put(w, x):

@@ -1,14 +1,14 @@
 """NVIDIA's kernels without a GPU: clang writes their PTX, and ptx_machine.py runs it, instruction
-by instruction, by the manual. Intel's kernels likewise: a sub-group's product becomes an additional
-PTX instruction that does what the extension says.
+by instruction, by the manual. Intel's kernels likewise: A product of a sub-group becomes an
+additional PTX instruction that does what the extension says.
 
     python3 tests/lab/check_ptx.py [--names PATTERN]
 
-probe_fragments and probe_wgmma have numbers that differ in every row and column, and exact results.
-flash_fragments and linear_fragments are attention and projections within the error budget of
-budget.c, compared with double in NumPy. Then each requirement of the layouts is broken on purpose,
-and the comparison must find that. Prints a line for each failure. The exit status is 77 without
-clang or NumPy.
+The kernels probe_fragments and probe_wgmma have numbers that differ in every row and column, and
+exact results. The kernels flash_fragments and linear_fragments are attention and projections within
+the error budget of budget.c, compared with double in NumPy. Then each requirement of the layouts is
+broken on purpose, and the comparison must find that. Prints a line for each failure. The exit
+status is 77 without clang or NumPy.
 """
 import argparse
 import glob
@@ -187,8 +187,8 @@ CASES = {
                                  strange=[(0, 3, 5, np.inf), (0, 17, 70, np.nan), (0, 4, 1, 2.0 ** 60)]),
 }
 
-# What is broken, in which case, and how: a pattern of the kernel's text, its replacement, and the
-# required message.
+# Defects, each with its case: a pattern of the kernel's text, its replacement, and the required
+# message.
 NUMBERS, BARRIER, FENCE, WAIT = "nmse|another product|^[STO] = ", "since the last barrier", "fence.* behind it", "not (yet )?waited for"
 BROKEN = {
     "address of ldmatrix": ("probe f16", r"FRAGMENT_LANE % 8 \+ FRAGMENT_LANE / 16 \* 8",

@@ -69,8 +69,8 @@ CASES = {
     "linear_fragments f32, three terms": Product(F32, 21, 40, 103, CHUNK + " -DTERMS=3", 1, room=1),
 }
 
-# What is broken, for which targets, in which case, and how: a pattern of the kernel's text, its
-# replacement, and the required message.
+# Defects, each with its targets and its case: a pattern of the kernel's text, its replacement, and
+# the required message.
 FIRST, CAUSAL = "flash_fragments f16, D = 64", "flash_fragments f16, D = 64, causal, no key for some rows"
 NUMBERS, BARRIER = "nmse|lse|not where it should", "since the last barrier"
 EACH, ONE = tuple(ENGINES), ("gfx1100",)

@@ -16,9 +16,9 @@ from collections import namedtuple
 Loop = namedtuple("Loop", "instructions waits fma products local_reads global_bytes")
 # For one instruction: labels before it, its condition, name, operands and comments.
 Instruction = namedtuple("Instruction", "labels condition name rest")
-# The syntax of a compiler's output: the beginning of a section, which may be a kernel's (None:
-# there is one kernel), a label, an instruction (its condition or None, its name, the rest), the
-# name of a branch. A function returns the kind of an instruction and its amount for a lane.
+# The syntax of a compiler's output, as patterns. A section may begin a kernel (None: there is one
+# kernel). The others are a label, an instruction (its condition or None, its name, the rest), and
+# the name of a branch. A function returns the kind of an instruction and its amount for a lane.
 Language = namedtuple("Language", "section label instruction branch kind")
 ENGINES = "HG?MMA|v_wmma|v_mfma|dpas"  # instructions of matrix engines
 NOTHING, MULTIPLY_ADD, LOCAL_READ, GLOBAL_READ, WAIT = range(5)

@@ -1,15 +1,16 @@
 """A model of the time of flash_fragments on absent devices, from its compiled code and published
 numbers of the devices. Only the times in MEASURED were measured.
 
-A warp has some work for a tile of keys, which work_of counts in the code: multiply-adds of the
-engine, exponentials, other instructions, bytes to and from local memory with bank conflicts, and
-bytes from the cache. Each kind costs cycles of its own unit. A warp waits for one after the other,
-while the other warps of its scheduler use the other units. With n warps a tile costs
+A warp has some work for a tile of keys, which work_of counts in the code. The kinds of work are
+multiply-adds of the engine, exponentials, other instructions, bytes to and from local memory with
+bank conflicts, and bytes from the cache. Each kind costs cycles of its own unit. A warp waits for
+one after the other, while the other warps of its scheduler use the other units. With n warps a tile
+costs
     the busiest unit's cycles + those of all others / n.
 No rate is fitted to a measured time, but the form of the sum was chosen with those times at hand.
 FlashAttention-3, whose warps multiply one tile while they compute the weights of another, counts n
-twice. faults() compares the model with measured times, and offline.py prints the error with the
-results.
+twice. The function faults() compares the model with measured times, and offline.py prints the error
+with the results.
 """
 import math
 import os
@@ -18,12 +19,13 @@ from collections import Counter, namedtuple
 
 from offline_loops import AMD, INTEL, SASS, all_spans
 
-# Rates per clock. A "unit" is a multiprocessor, a CU or a Xe core, with `schedulers` of its own.
-# flops: the engine's, of a unit (a multiply-add is two). of_sync: the share that an instruction
-# reaches for which a warp waits. cycles: of an instruction of a warp on its pipe, by class; None:
-# on the common pipe. local, cache: bytes a unit.
-#   registers: of 32 bits for each lane of a scheduler, shared by its warps in steps
-#   local_bytes: of a unit, and what a group needs besides its own
+# A device. A unit is a multiprocessor (NVIDIA), a CU (AMD) or a Xe core. Rates are per clock.
+#   flops         of the matrix engine of a unit; a multiply-add counts as two
+#   of_sync       the share of it that an instruction reaches if its warp waits for the result
+#   cycles        of an instruction of a warp on its pipe, by class; None: on the common pipe
+#   local, cache  bytes of a unit
+#   registers     of 32 bits for each lane of a scheduler; its warps take them in units of `step`
+#   local_bytes   local memory of a unit; each group takes `extra` bytes besides its own
 Device = namedtuple("Device", "name units clock schedulers lanes flops of_sync cycles local cache memory registers step local_bytes extra "
                     "warps source")
 NVIDIA_8_0 = {"exp": ("exp", 8), "float": ("float", 2), "alu": ("alu", 2), "issue": 1}
@@ -103,7 +105,7 @@ def flops_of(i, lanes):
 def local_bytes_of(i, lanes):
     """Bytes that a warp moves to or from local memory; a number of 16 bits needs the room of 32."""
     found = re.match(r"HGMMA\.(\d+)x(\d+)x(\d+)\S*\s+R\d+, (R\d)?", i.name + i.rest)
-    if found:  # four warps read the shared operand once, and their own where it lies there
+    if found:  # four warps read the shared operand once, and also their own if it is there
         m, n, k = (int(found[x]) for x in (1, 2, 3))
         return (n + (0 if found[4] else m)) * k * 2 // 4
     if re.match("(LD|ST)SM", i.name):
@@ -196,9 +198,9 @@ def common_way(code, language):
 
 
 # --- The model.
-# A kernel: the work of a warp in a round, and in one with a mask; the query rows of a warp and the
-# keys of a round; warps of a group, of which some only copy, registers and local bytes; the number
-# of ways in which a warp's own work overlaps.
+# A kernel has the work of a warp in a round, and in one with a mask. It has the query rows of a
+# warp, the keys of a round, and the warps of a group, of which some only copy. The last fields are
+# registers, local bytes, and the number of ways in which a warp's own work overlaps.
 Kernel = namedtuple("Kernel", "name target head work masked rows keys warps registers local overlaps", defaults=[1])
 
 

@@ -1,7 +1,7 @@
 """The reads of Q, K and V by attention on GPUs, counted in compiled code and compared with
 formulas.
 
-decode_groups: the formula at the top of cl/tiles/decode_groups.cl.
+The formula of decode_groups is at the top of cl/tiles/decode_groups.cl.
 
 A work-item reads eight numbers of four keys, in loads of 16 bytes (8 for int8), and then the same
 of V. On NVIDIA's chips the way through the code with the most loads, each loop once, must load
@@ -10,10 +10,10 @@ order. AMD's chips run all ways one after the other under masks. There the two l
 without a branch must have that size. Repeated loads, partial loads, or loads of other keys lead to
 another number. Multiplied by the work-items of a group, it is the cost of a block of keys.
 
-flash_tiles: the loads of a work-item into local memory for a chunk of the first product and a slice
-of the second, in loads of 16 bytes (8 for int8). Only these loads count, so narrower ones also lead
-to another number. backward_tiles: the same for both products of a score, and for a slice of each
-result.
+For flash_tiles, the loads of a work-item into local memory are counted, in loads of 16 bytes (8
+for int8). They are those of a chunk of the first product and of a slice of the second. Only these
+loads count, so narrower ones also lead to another number. For backward_tiles it is the same for
+both products of a score, and for a slice of each result.
 """
 import re
 

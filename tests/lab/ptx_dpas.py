@@ -1,8 +1,8 @@
-"""Intel's product of a sub-group, as a PTX instruction of its own: dpas_prelude.cl makes it from
-the function. [OpenCL extension cl_intel_subgroup_matrix_multiply_accumulate]: sums of 8 rows and a
-column for each work-item, over 16 numbers. With 8 work-items each has numbers 2 i and 2 i + 1 of
-all rows of the left operand, with 16 work-items number i. Each has all 16 numbers of its column of
-the right operand.
+"""Intel's product of a sub-group [OpenCL extension cl_intel_subgroup_matrix_multiply_accumulate],
+as a PTX instruction of its own. The file dpas_prelude.cl makes it from the function. It adds sums
+of 8 rows and a column for each work-item, over 16 numbers. With 8 work-items each has numbers 2 i
+and 2 i + 1 of all rows of the left operand, with 16 work-items number i. Each has all 16 numbers of
+its column of the right operand.
 """
 import numpy as np
 

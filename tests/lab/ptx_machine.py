@@ -3,7 +3,7 @@ work-items.
 
 Each work-item has its next instruction. Work-items at the lowest instruction run first, so that
 diverged ways join again. At an instruction of a whole warp or warpgroup, work-items wait for the
-others of it, and at a barrier for all that have not ended. ptx_plain.py, ptx_warps.py and
+others of it, and at a barrier for all that have not ended. The files ptx_plain.py, ptx_warps.py and
 ptx_warpgroups.py have the instructions by name. An unknown instruction is an error.
 """
 import numpy as np
@@ -207,8 +207,8 @@ class Machine:
         self.waiting[at] = self.waiting.get(at, False) | mask
 
     def _gather(self, at, warps, mask):
-        """Those of a mask whose warps, or groups of warps, are complete here; the others wait for
-        the rest of theirs."""
+        """Work-items of a mask whose warps, or groups of warps, are complete here. The others wait
+        for the rest of their warps."""
         mask = mask | self.parts.pop(at, False)
         whole = np.repeat(mask.reshape(-1, WARP * warps).all(1), WARP * warps)
         if (mask & ~whole).any():
@@ -220,7 +220,8 @@ class Machine:
         ways[at] = ways[at] | mask if at in ways else mask
 
     def _go(self, ways):
-        """Those at the lowest instruction continue until they diverge, wait, end or meet others."""
+        """Work-items at the lowest instruction continue until they diverge, wait, end or meet
+        others."""
         at = min(ways)
         mask = ways.pop(at)
         meets = min(ways) if ways else len(self.code)

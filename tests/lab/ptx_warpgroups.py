@@ -1,10 +1,8 @@
-"""The effects of warpgroup instructions, four warps together (compute capability 9.0). [PTX ISA],
-"Asynchronous Warpgroup Level Matrix Instructions": "Register Fragments", "Shared Memory Matrix
-Layout", "Strides", "Canonical Layouts", "Matrix Descriptor Format", "wgmma.fence",
-"wgmma.mma_async", "wgmma.commit_group", "wgmma.wait_group"; and "membar, fence" for
+"""The effects of warpgroup instructions, four warps together (compute capability 9.0). The sources
+are in [PTX ISA], "Asynchronous Warpgroup Level Matrix Instructions", and "membar, fence" for
 fence.proxy.async.
 
-wgmma.mma_async begins a product, whose registers have it after a wait for its group. Until then no
+A product of wgmma.mma_async is in its registers after a wait for its group. Until then no
 instruction may access its registers, nor write the shared memory that it reads. Registers that
 other instructions accessed before need a wgmma.fence first.
 """
@@ -37,10 +35,10 @@ class Descriptor:
         """Addresses of a matrix of rows (M or N) and columns (K) of 16 bits: [PTX ISA] "Canonical
         Layouts", the table, in bytes.
 
-            K-major                  ((8, m), (T, 2 k)) : ((pieces T, stride), (1, T))
-                without a swizzle    (.., (1, leading))
-            transposed (MN-major)    ((T, pieces, m), (8, k)) : ((1, T, leading), (pieces T, stride))
-                without a swizzle    ((1, T, stride), (T, leading))"""
+            K-major               ((8, m), (T, 2 k)) : ((pieces T, stride), (1, T))
+                no swizzle        (.., (1, leading))
+            transposed (MN-major) ((T, pieces, m), (8, k)) : ((1, T, leading), (pieces T, stride))
+                no swizzle        ((1, T, stride), (T, leading))"""
         n, k = np.arange(rows)[:, None], np.arange(columns)[None, :]
         pieces = PIECES[self.mode]
         if not turned:
@@ -74,8 +72,8 @@ class Begun:
 
 
 def begun_of(m):
-    """One for each warpgroup. From the first such instruction on, all others are watched. Those
-    before it make all registers stale."""
+    """One for each warpgroup. From the first such instruction on, all others are watched.
+    Instructions before it make all registers stale."""
     if "wgmma" not in m.asynchronous:
         m.asynchronous["wgmma"] = [Begun(m.bits_of) for _ in range(m.lanes // GROUP_ITEMS)]
         m.watch = lambda ins, mask: watch(m, ins, mask)

@@ -1,7 +1,7 @@
 """The effects of instructions of a whole warp, or with a later end, by their whole names. [PTX
 ISA]: "shfl.sync"; "ldmatrix"; "mma" with "Matrix Fragments for mma.m16n8k16 with floating point
-type"; "cp.async", "cp.async.commit_group", "cp.async.wait_group". Those of a warpgroup are in
-ptx_warpgroups.py.
+type"; "cp.async", "cp.async.commit_group", "cp.async.wait_group". The instructions of a warpgroup
+are in ptx_warpgroups.py.
 """
 import numpy as np
 
@@ -26,7 +26,7 @@ C_COLUMNS = np.stack([2 * THREAD + i % 2 for i in range(4)], 1)
 
 
 def numbers(words, kind):
-    """Of words of 16 bits, in double."""
+    """The numbers of words of 16 bits, in double."""
     return (words.view(np.float16) if kind == "f16" else from_bf16(words)).astype(np.float64)
 
 
@@ -62,9 +62,9 @@ for k in ("f16", "bf16"):
 
 
 def ldmatrix(m, ins, count, turned):
-    """Matrices of 8 x 8 numbers of 16 bits: work-item n has the address of row n % 8 of matrix n /
-    8. A work-item gets from each matrix row groupID, number 2 threadID and the next one; with
-    .trans from the transposed matrix."""
+    """The matrices have 8 x 8 numbers of 16 bits. Work-item n has the address of row n % 8 of
+    matrix n / 8. From each matrix a work-item gets number 2 threadID and the next one of row
+    groupID. With .trans it gets them from the transposed matrix."""
     put, at = [m.writer(x) for x in operands_of(ins.operands[0])], m.address(ins.operands[1])
     if len(put) != count:
         raise PtxError(f"{len(put)} registers")

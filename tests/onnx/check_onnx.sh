@@ -1,9 +1,10 @@
 #!/bin/sh
-# ONNX's own cases of its attention operators, by every kernel family of the device, at ONNX's
-# tolerance; and that a case that is wrong fails, and so does a run of none.   $1 build folder; $2
-# "intel": on Intel's CPU runtime, where build/intel has it onnx comes from PyPI into the build
-# folder's own environment. Each compiled kernel is run by a share of the families, with
-# CLATTN_THOROUGH=on by all.
+# The attention operators of ONNX: ONNX's own cases, run by every kernel family of the device, at
+# ONNX's tolerance. A wrong case must fail, and so must a run without cases. The Python package onnx
+# is installed from PyPI into an environment in the build folder.
+#   $1  build folder
+#   $2  "intel": on Intel's CPU runtime, if build/intel has it
+# A share of the families runs each compiled kernel; with CLATTN_THOROUGH=on all of them do.
 set -eu
 build=$(cd "$1" && pwd)
 folder=$build/onnx runtime=${2:-}
@@ -21,14 +22,15 @@ if [ ! -x "$folder/python/bin/pip" ] || ! "$folder/python/bin/python" -c 'import
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# of whose tables this Python knows ONNX's operator
+# With onnx installed, check_porting.py can compare the tables with ONNX's operator.
 "$folder/python/bin/python" tests/source/check_porting.py
 "$folder/python/bin/python" tests/onnx/onnx_cases.py "$work" || { echo "onnx_cases.py failed"; exit 1; }
 share=quick
 [ "${CLATTN_THOROUGH:-off}" = off ] || share=
 attend "$work" $share
 
-# No cases, and the first of them with a mask that ONNX did not have.
+# A manifest without cases, and one in which the first case got a mask that ONNX's case did not
+# have.
 mkdir "$work/none" "$work/wrong"
 for other in none wrong; do cp "$work/cases.bin" "$work/$other/"; done
 python3 - "$work" <<'PYTHON'
