@@ -1,14 +1,11 @@
 #!/usr/bin/env python3
 """Attention operators of ONNX Runtime on clattn, as custom operators and through the execution
-provider: ONNX's own node cases of them, and cases of com.microsoft's operators, compared with ONNX
-Runtime's own kernels on the CPU. check_onnxruntime.sh runs it.
+provider: ONNX's own cases, and com.microsoft's operators compared with ONNX Runtime's own kernels.
 
-    onnxruntime_cases.py LIBRARY           all checks; the last lines begin with "counted:"
-                                           exit status 1 if one failed, or few ran
-    onnxruntime_cases.py LIBRARY wrong     with slightly wrong expectations: all cases must fail
-    onnxruntime_cases.py LIBRARY few       every twelfth of ONNX's cases, for aarch64_inside.sh
-    onnxruntime_cases.py LIBRARY time      the time of one layer of BERT-base's size, by ONNX
-                                           Runtime's kernel and by clattn, in turns
+    onnxruntime_cases.py LIBRARY        all checks; exit status 1 if one failed, or few ran
+    onnxruntime_cases.py LIBRARY wrong  with slightly wrong expectations: all cases must fail
+    onnxruntime_cases.py LIBRARY few    every twelfth of ONNX's cases, for aarch64_inside.sh
+    onnxruntime_cases.py LIBRARY time   a layer of BERT-base's size, by ONNX Runtime and by clattn
 """
 import concurrent.futures
 import ctypes
@@ -31,8 +28,7 @@ BF16 = np.dtype(ml_dtypes.bfloat16)
 TYPES = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.float16): TensorProto.FLOAT16, BF16: TensorProto.BFLOAT16,
          np.dtype(np.int32): TensorProto.INT32, np.dtype(np.int64): TensorProto.INT64, np.dtype(np.int8): TensorProto.INT8,
          np.dtype(bool): TensorProto.BOOL}
-# The tolerance of com.microsoft's operators: roundings of float32 in another order, and one or two
-# roundings to the stored type.
+# The tolerance of com.microsoft's operators: float32 in another order, and one or two roundings.
 NEAR = {np.dtype(np.float32): (1e-5, 2e-6), np.dtype(np.float16): (2**-9, 2**-10), BF16: (2**-6, 2**-7)}
 BFLOAT16_RTOL = 2**-6  # as in onnx_cases.py
 failures = []
@@ -44,8 +40,7 @@ def fail(name, why):
 
 
 def session(model, way="operators", **entries):
-    """A session. way: "operators" (custom operators), "provider" (execution provider) or "own"
-    (ONNX Runtime's own kernels). entries: options of the session."""
+    """A session. way: "operators" (custom ones), "provider", or "own" (ONNX Runtime's kernels)."""
     options = ort.SessionOptions()
     options.log_severity_level = 4
     if way == "provider":
@@ -164,8 +159,7 @@ def node(op, inputs, outputs, opset=21, domain="", **attributes):
 
 def multi_head(r, dtype, B=2, S=3, L=5, H=2, D=8, Dv=8, P=None, bias=False, pad=None, added=None, by_head=False, packed=None,
                outputs=3, **attributes):
-    """MultiHeadAttention: (the node, a node for ONNX Runtime's own kernel). That kernel has no
-    packed rows, so its node has separate ones."""
+    """MultiHeadAttention: (the node, one for ONNX Runtime's kernel, which has no packed rows)."""
     T, numbers = (P or 0) + L, lambda *shape: r.standard_normal(shape).astype(dtype)
     masks = {None: None, "lengths": np.array([T - 2, T], np.int32), "keys": (np.arange(T) < [[T - 2], [T]]).astype(np.int32),
              "rows": (np.arange(T) % 3 != r.integers(1, 3, (B, S, 1))).astype(np.int32)}
@@ -185,8 +179,7 @@ def multi_head(r, dtype, B=2, S=3, L=5, H=2, D=8, Dv=8, P=None, bias=False, pad=
 
 def group_query(r, dtype, B=2, S=1, H=4, K=2, D=16, P=8, lengths=(5, 7), past=True, packed=False, rotary=0, positions=False,
                 added=False, sink=False, **attributes):
-    """GroupQueryAttention: the same two nodes, and which rows of y and present are compared. Rows
-    of padding are not."""
+    """GroupQueryAttention: also which rows are compared (of y and present): not padding."""
     total, numbers = max(lengths), lambda *shape: r.standard_normal(shape).astype(dtype)
     rows = [numbers(B, S, (H + 2 * K) * D), None, None] if packed else [numbers(B, S, n * D) for n in (H, K, K)]
     cache = [numbers(B, K, P, D) if past else None for _ in "kv"]
@@ -233,8 +226,7 @@ OPTIONS = {
 
 
 def beside_own(make, way, seed, dtype=F32, **options):
-    """Compare clattn's results with those of ONNX Runtime's own kernel. That kernel has no
-    bfloat16, so it computes such cases in float32 from the same numbers."""
+    """Compare with ONNX Runtime's own kernel. It has no bfloat16: it computes that in float32."""
     (model, feeds), (own_model, own_feeds), seen = make(np.random.default_rng(seed), dtype, **options)
     got = computed(model, feeds, way)
     if dtype == BF16:
@@ -271,8 +263,7 @@ def refused(name, wanted, does):
 
 
 def all_refusals():
-    """Each refusal must begin with "clattn". So clattn's kernels ran, with every type and opset of
-    the cases."""
+    """Refusals of every type and opset. Each text has "clattn", so its kernels ran."""
     count, x, before = 0, np.ones((1, 2, 4, 8), np.float32), len(failures)
     plain, half = node("Attention", [(n, x) for n in "qkv"], ["y"], opset=23)[0], np.ones((4, 4), np.float32)
     qkv = [(name, x.reshape(1, 4, 16)) for name in "qkv"]
@@ -345,8 +336,7 @@ def loose(model):
 
 
 def other_shapes(shape):
-    """Shapes that differ slightly: an axis longer, shorter or of 1, two neighbours exchanged, an
-    axis more or less."""
+    """Similar shapes: an axis longer, shorter, 1, missing or added, or two neighbours exchanged."""
     near = [shape[:n] + (size,) + shape[n + 1:] for n in range(len(shape)) for size in {shape[n] + 1, shape[n] - 1, 1, 2 * shape[n]} - {0}]
     near += [shape[:n] + (shape[n + 1], shape[n]) + shape[n + 2:] for n in range(len(shape) - 1)]
     near += [(1, *shape), (*shape, 1), shape[1:], shape[:-1], (int(np.prod(shape)),)]
@@ -354,8 +344,7 @@ def other_shapes(shape):
 
 
 def axes_of_inputs():
-    """A node with one input of another shape. Either it is refused, with the input's name and both
-    shapes, or its result is that of ONNX Runtime's kernel."""
+    """With one input of another shape: refused with name and shapes, or computed as by "own"."""
     r = np.random.default_rng(0)
     n = lambda *shape: r.standard_normal(shape).astype(np.float32)
     i32, i64 = (lambda *numbers: np.array(numbers, np.int32)), (lambda *numbers: np.array(numbers, np.int64))
@@ -400,8 +389,7 @@ def axes_of_inputs():
                     if not re.match(f"clattn {op}: .*(: its shape is |past has|seqlens_k: )", got):
                         fail(what, got)
                     continue
-                # ONNX Runtime's kernel needs a whole mask: keys after its end are hidden, and axes
-                # of 1 repeat.
+                # ONNX Runtime needs a whole mask: the other keys are hidden, axes of 1 repeat.
                 if name == "attn_mask":
                     mask = np.pad(other[name], [(0, 0)] * (len(shape) - 1) + [(0, 9 - shape[-1])], constant_values=-np.inf)
                     other[name] = np.broadcast_to(mask, (2, 4, 5, 9))
@@ -414,8 +402,7 @@ def axes_of_inputs():
 
 
 def outcome(made, feeds, packed=None):
-    """The first output, or the text of the error. packed: the input that holds key and value (or
-    also query). ONNX Runtime's kernel has no such input, so it gets the parts."""
+    """The first output, or the text of the error. "own" gets a packed input as its parts."""
     try:
         if packed:
             names = ["query", "key", "value"][packed == "key":]
@@ -429,8 +416,7 @@ def outcome(made, feeds, packed=None):
 
 
 def sizes_without_numbers():
-    """Sizes with a name in place of a number. The output has the same names. A size that is
-    computed from names gets a name of its own."""
+    """Sizes with a name in place of a number: the output has the same names, or new ones."""
     before = len(failures)
     for inputs, wanted in (
             ({"q": ["B", "N", 16], "k": ["B", "L", 16], "v": ["B", "L", 24]}, ["B", "N", 24]),
@@ -450,8 +436,7 @@ def sizes_without_numbers():
 
 
 def left_to_others():
-    """A node that the operators refuse is left by the provider to ONNX Runtime's own kernels. The
-    provider itself refuses a device that does not exist."""
+    """The provider leaves a node that the operators refuse to ONNX Runtime's own kernels."""
     for dtype, options in ((F32, dict(mask_filter_value=-2.0, pad="keys")), (F16, dict(bias=True)), (F16, dict(outputs=4))):
         model, feeds = multi_head(np.random.default_rng(0), dtype, **options)[0]
         try:
@@ -494,8 +479,7 @@ def short_masks():
 
 
 def nothing_to_do():
-    """Sizes of zero: without rows the result has no rows, without keys it is zeros. A past without
-    rows is the same as none."""
+    """Sizes of zero: no rows, or zeros without keys. A past without rows is the same as none."""
     for name, shapes, wanted in (("items", [(0, 2, 3, 8)] * 3, (0, 2, 3, 8)), ("rows", [(1, 2, 0, 8)] + [(1, 2, 3, 8)] * 2, (1, 2, 0, 8)),
                                  ("keys", [(1, 2, 3, 8)] + [(1, 2, 0, 8)] * 2, (1, 2, 3, 8)),
                                  ("past", [(1, 2, 3, 8)] + [(1, 2, 1, 8)] * 2 + [None] + [(1, 2, 0, 8)] * 2, (1, 2, 3, 8))):
@@ -510,8 +494,7 @@ def nothing_to_do():
 
 
 def old_version():
-    """An ONNX Runtime that has none of the needed versions of its API, only version 1, which can
-    make statuses."""
+    """An ONNX Runtime with only version 1 of its API, which can make statuses."""
     heard, pointer = [], ctypes.c_void_p
     status_of = ctypes.CFUNCTYPE(pointer, ctypes.c_int, ctypes.c_char_p)(lambda code, text: heard.append((code, text)) or 1)
     table = (pointer * 1)(ctypes.cast(status_of, pointer))
@@ -538,8 +521,7 @@ def bytes_of_malloc():
 
 
 def threads_and_memory():
-    """One session, called from eight threads at once, returns to each its own result. Calls leave
-    no memory allocated."""
+    """Eight threads call one session and get their own results. Calls leave no memory behind."""
     r = np.random.default_rng(0)
     feeds = [{n: r.standard_normal((2, 3, 5, 16)).astype(np.float32) for n in "qkv"} for _ in range(8)]
     made = session(node("Attention", list(feeds[0].items()), ["y"], opset=23)[0])
@@ -554,8 +536,7 @@ def threads_and_memory():
         fail("threads", "all answers are alike")
 
     def grown(does, before, after):
-        """Bytes that each call leaves allocated, measured over `after` calls. The first `before`
-        calls are not counted."""
+        """The bytes that each of `after` calls leaves allocated, after the first calls."""
         for times in before, after:
             begun = bytes_of_malloc()
             for _ in range(times):
