@@ -1,10 +1,9 @@
-/* foreign.c: clattn inside an application that already uses OpenCL, with its own cl_context and its
- * own out-of-order queue. Events order clattn's command between the application's commands, and
- * only the last line waits. Log lines go to the application's log. clattn calls the OpenCL library
- * that the application is linked with. An application that loads OpenCL in another way passes its
- * functions first (clattn_opencl_load).
- *
- *   cc foreign.c $(pkg-config --cflags --libs clattn OpenCL) -lm */
+/* foreign.c: clattn in an application that already uses OpenCL, with its own cl_context and
+ * out-of-order queue. Events order clattn's command between the application's, and only the last
+ * line waits. The log joins the application's log. clattn calls the OpenCL with which the
+ * application is linked. An application that loads OpenCL in another way passes its functions
+ * first (clattn_opencl_load).
+ *     cc foreign.c $(pkg-config --cflags --libs clattn OpenCL) -lm */
 #include <clattn/clattn.h>
 #include <math.h>
 #include <stdio.h>
@@ -27,7 +26,6 @@ int main(void) {
     cl_context context = clCreateContext(NULL, 1, &device, NULL, NULL, &code);
     cl_command_queue queue =
         clCreateCommandQueue(context, device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &code);
-    /* no out-of-order queues */
     if (code != CL_SUCCESS) queue = clCreateCommandQueue(context, device, 0, &code);
     if (code != CL_SUCCESS) return 1;
 
@@ -43,12 +41,11 @@ int main(void) {
     cl_event written, attended, read;
     clEnqueueWriteBuffer(queue, in, CL_FALSE, 0, sizeof x, x, 0, NULL, &written);
     const clattn_tensor tensor = clattn_tensor_bhsd(in, CLATTN_TYPE_F32, 1, HEADS, ROWS, SIZE);
-    const clattn_attention_params call = {.q = tensor,
-                                          .kv = {.k = tensor, .v = tensor},
-                                          .out =
-                                              clattn_tensor_bhsd(out, CLATTN_TYPE_F32, 1, HEADS, ROWS, SIZE),
-                                          /* each row sees itself: out = x */
-                                          .score = {.window = true, .window_left = 0, .window_right = 0}};
+    const clattn_attention_params call = {
+        .q = tensor,
+        .kv = {.k = tensor, .v = tensor},
+        .out = clattn_tensor_bhsd(out, CLATTN_TYPE_F32, 1, HEADS, ROWS, SIZE),
+        .score = {.window = true, .window_left = 0, .window_right = 0}}; /* out = x */
     if (clattn_attention_enqueue(clattn, queue, &call, 1, &written, &attended) != CLATTN_OK) return 1;
     clEnqueueReadBuffer(queue, out, CL_FALSE, 0, sizeof y, y, 1, &attended, &read);
     clWaitForEvents(1, &read);
@@ -59,8 +56,7 @@ int main(void) {
     clReleaseEvent(written), clReleaseEvent(attended), clReleaseEvent(read);
     clReleaseMemObject(in), clReleaseMemObject(out);
     clFinish(queue);
-    /* before the cl_context that clattn retains, and after the commands */
-    clattn_context_destroy(clattn);
+    clattn_context_destroy(clattn); /* before its cl_context is released, and after its commands */
     clReleaseCommandQueue(queue), clReleaseContext(context);
     return most < 1e-6 ? 0 : 1;
 }

@@ -1,8 +1,7 @@
-/* group.c: one attention call on all devices of the machine, of any vendor. Arrays are in host
- * memory. Heads or rows are partitioned by the speed of each device, and a report says which device
- * did what. On a machine with one device, a second context on it shows the same.
- *
- *   cc group.c $(pkg-config --cflags --libs clattn OpenCL) -lm */
+/* group.c: one attention call over all devices of the machine, of any vendors: arrays in host
+ * memory, heads or rows partitioned by the speed of each device, and a report. With one device,
+ * a second context on it shows the same.
+ *     cc group.c $(pkg-config --cflags --libs clattn OpenCL) -lm */
 #include <clattn/clattn.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +12,8 @@ static float q[COUNT], k[COUNT], v[COUNT], out[COUNT];
 
 static void on_log(void *user, clattn_log_level level, const char *message) {
     (void)user, (void)level;
-    fprintf(stderr, "%s\n", message); /* errors, and failed devices whose work others did */
+    /* errors, and devices that failed and whose work moved to others */
+    fprintf(stderr, "%s\n", message);
 }
 
 int main(void) {
@@ -32,7 +32,7 @@ int main(void) {
     const clattn_group_params params = {.members = members, .count = count, .log = log};
     if (clattn_group_create(&params, &group) != CLATTN_OK) return 1;
 
-    /* Every v of a head is the same row, so each result is that row, whatever the scores. */
+    /* Every v of a head is the same row, so each result is that row, with any scores. */
     for (int i = 0; i < COUNT; i++) q[i] = sinf((float)i), k[i] = cosf((float)i), v[i] = (float)(i % SIZE);
     const clattn_group_attention_params call = {
         .attention = {.q = clattn_tensor_bhsd(CLATTN_HOST(q), CLATTN_TYPE_F32, 1, HEADS, ROWS, SIZE),

@@ -1,16 +1,12 @@
-/* llama.c: a complete Llama decoder, from token to token, without a kernel of its own. Embedding,
- * norms, attention with its cache, the gated feed-forward network, logits and the choice of the
- * next token are clattn calls, one after another in one queue. The chosen token stays on the
- * device, where the next step reads it. The residual stream is float32, and everything else has the
- * type of the weights. Models are Llama, Mistral without windows, and SmolLM2, in one file as
- * stored by Hugging Face.
- *
- *   cc llama.c $(pkg-config --cflags --libs clattn OpenCL) -lm; ./a.out FOLDER STEPS TOKEN...
- *
- * The program then generates STEPS tokens. It can also check itself:
- *
- *   ./a.out --check FOLDER      compare the logits of its tokens.npy with its logits.npy: half of
- *                               the tokens at once, and the rest token by token */
+/* llama.c: a whole decoder of Llama's kind, without a kernel of its own. Embedding, norms,
+ * attention with its cache, the gated feed-forward network, logits and the choice of the next
+ * token are clattn's, in one queue. The chosen token stays on the device, where the next step
+ * reads it. The residual stream is float32; everything else has the type of the weights. Models:
+ * Llama, Mistral without windows, SmolLM2, as Hugging Face stores them, in one file.
+ *     cc llama.c $(pkg-config --cflags --libs clattn OpenCL) -lm; ./a.out FOLDER STEPS TOKEN...
+ *     ./a.out --check FOLDER      compare with its logits.npy: the logits of its tokens.npy, half
+ *                                 of them at once and the rest token by token
+ *  */
 #include <clattn/clattn.h>
 #include <math.h>
 #include <stdio.h>
@@ -29,7 +25,7 @@ static void stop(const char *what, const char *why) {
 }
 
 static void check(clattn_status status, const char *what) {
-    char why[512] = ""; /* without a context there is only the log */
+    char why[512] = ""; /* without a context there is only a log */
     if (status == CLATTN_OK) return;
     clattn_context_last_error(context, why, sizeof why);
     stop(what, why[0] ? why : clattn_status_name(status));
@@ -41,7 +37,7 @@ static void *take(size_t count, size_t size) {
     return memory;
 }
 
-/* ---- files: only the JSON that this example needs. An application has a library for it. */
+/* ---- files: only what these need of JSON; an application has a library for it. */
 
 typedef struct text {
     char *begin;
@@ -63,7 +59,7 @@ static text read_file(const char *folder, const char *name) {
     return t;
 }
 
-/* The text after "key": in a file, or NULL. */
+/* The text behind "key": in a file, or NULL. */
 static const char *value_of(const char *json, const char *key) {
     char quoted[160];
     snprintf(quoted, sizeof quoted, "\"%s\"", key);
@@ -72,7 +68,7 @@ static const char *value_of(const char *json, const char *key) {
     return at;
 }
 
-/* Returns `otherwise` if the key is absent. If `otherwise` is negative, the key must exist. */
+/* otherwise: the result if the key is absent; below 0: the key is required. */
 static double number_of(const text *config, const char *key, double otherwise) {
     const char *at = value_of(config->begin, key);
     if (at && strncmp(at, "null", 4) != 0) return strtod(at, NULL);
@@ -80,7 +76,7 @@ static double number_of(const text *config, const char *key, double otherwise) {
     return otherwise;
 }
 
-/* The numbers of a .npy file, 4 bytes each. Bytes 8 and 9 have the length of its header. */
+/* The numbers of a .npy file, of 4 bytes each. Bytes 8 and 9 have the header's length. */
 static void *npy(const char *folder, const char *name, size_t *count) {
     text t = read_file(folder, name);
     const size_t header = 10 + (unsigned char)t.begin[8] + 256 * (size_t)(unsigned char)t.begin[9];
@@ -93,7 +89,7 @@ static void *npy(const char *folder, const char *name, size_t *count) {
 
 /* ---- tensors */
 
-static cl_mem made[4096]; /* all buffers, released at the end */
+static cl_mem made[4096]; /* all buffers, to be released at the end */
 static size_t made_count;
 
 static cl_mem buffer(size_t bytes, const void *values) {
@@ -116,7 +112,7 @@ static clattn_tensor rows(clattn_type type, int64_t count, int64_t width) {
     return tensor(type, 3, (const int64_t[]){1, count, width}, NULL);
 }
 
-/* `count` rows of a tensor [1, N, M] from `first` on, and of each the first `width` numbers. */
+/* `count` rows of a tensor [1, N, M] from one on, the first `width` of their numbers. */
 static clattn_tensor part(clattn_tensor t, int64_t first, int64_t count, int64_t width) {
     t.offset += first * t.stride[1];
     t.shape[1] = count, t.shape[2] = width;
@@ -135,15 +131,13 @@ static weights open_weights(const char *folder) {
     if (w.file.size >= 8) memcpy(&header, w.file.begin, sizeof header);
     if (header == 0 || header > w.file.size - 8) stop(w.file.path, "is no safetensors file");
     w.data = w.file.begin + 8 + header;
-    w.file.begin[8 + header - 1] = '\0'; /* replaces the header's last brace, behind all entries */
+    w.file.begin[8 + header - 1] = '\0'; /* the header's last brace: searched keys precede it */
     return w;
 }
 
-/* Returns the numbers of a tensor, and its type and element count. NULL: there is no such
- * tensor. */
+/* The place, type and count of a tensor's numbers; NULL: it does not exist. */
 static const char *find_weight(const weights *w, const char *name, clattn_type *type, int64_t *count) {
-    /* in the order of clattn_type */
-    static const char *const types[] = {"\"F32\"", "\"F16\"", "\"BF16\""};
+    static const char *const types[] = {"\"F32\"", "\"F16\"", "\"BF16\""}; /* as clattn_type */
     const char *entry = value_of(w->file.begin + 8, name);
     if (!entry) return NULL;
     const char *dtype = value_of(entry, "dtype"), *offsets = value_of(entry, "data_offsets");
@@ -159,7 +153,7 @@ static const char *find_weight(const weights *w, const char *name, clattn_type *
     return w->data + begin;
 }
 
-/* A matrix [height, width], or a vector where `height` is 0. */
+/* A matrix [height, width], or a vector if `height` is 0. */
 static clattn_tensor weight(const weights *w, int layer, const char *name, int64_t height, int64_t width) {
     const int64_t shape[] = {height ? height : width, width};
     char whole[128];
@@ -183,17 +177,17 @@ typedef struct block {
 
 typedef struct model {
     int blocks, width, hidden, heads, kv_heads, size, vocabulary;
-    int32_t capacity, length; /* of the cache: the maximum of tokens, and the current number */
+    int32_t capacity, length; /* of the cache: its capacity, and the number of its tokens */
     float base, epsilon;
     clattn_type type;
     block *block;
     clattn_tensor embedding, norm, head;
-    /* Rows of a step: the residual stream, a projection's input and output, the feed-forward
-     * network's, and those of the logits. */
+    /* Rows of a step: the stream, input and output of a projection, those of the network, and
+     * the logits. */
     clattn_tensor stream, inner, result, wide, last, logits;
-    clattn_tensor ids, chosen; /* input tokens; the first element also receives the chosen token */
-    clattn_tensor ends, keys;  /* for a step of one row: 0 and 1; a copy of `length` */
-    clattn_recording *step;    /* the launches of a step, with the choice of the token */
+    clattn_tensor ids, chosen; /* the input tokens; the chosen token becomes the first */
+    clattn_tensor ends, keys;  /* of one row: 0 and 1; `length` once more */
+    clattn_recording *step;    /* the launches of one row and the choice of the next token */
 } model;
 
 static void read_sizes(model *m, const char *folder) {
@@ -260,7 +254,7 @@ static void project(clattn_tensor x, clattn_tensor w, clattn_tensor out) {
     check(clattn_linear_enqueue(context, queue, &p, 0, NULL, NULL), "a projection");
 }
 
-/* stream += residual, if given. Then out = norm(stream). */
+/* out = norm(stream), and before that stream += residual. */
 static void normalise(const model *m, clattn_tensor stream, const clattn_tensor *residual, clattn_tensor w,
                       clattn_tensor out) {
     clattn_norm_params p = {.x = stream, .out = out, .weight = w, .epsilon = m->epsilon};
@@ -271,8 +265,8 @@ static void normalise(const model *m, clattn_tensor stream, const clattn_tensor 
 static void attend(const model *m, const block *b, clattn_tensor x, clattn_tensor out) {
     clattn_layer_params p = {.x = x, .out = out, .heads = m->heads, .kv_heads = m->kv_heads, .append = true};
     p.wq = b->wq, p.wk = b->wk, p.wv = b->wv, p.wo = b->wo, p.kv.k = b->k, p.kv.v = b->v;
-    /* A step of one row is a packed sequence, which reads the number of keys from a buffer at each
-     * replay. The last key belongs to the last row. */
+    /* Each replay reads the number of keys from a buffer. A row is a packed sequence; the last
+     * key belongs to the last row. */
     p.score.causal = true, p.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
     if (x.shape[1] > 1)
         p.score.kv_lengths = &m->length;
@@ -284,12 +278,12 @@ static void attend(const model *m, const block *b, clattn_tensor x, clattn_tenso
 
 static void grow(model *m, int32_t count) {
     if ((m->length += count) > m->capacity) stop("the cache", "is full");
-    if (!m->step) /* a recorded step increments the buffer itself */
+    if (!m->step) /* steps advance it */
         clEnqueueWriteBuffer(queue, m->keys.buffer, CL_TRUE, 0, sizeof m->length, &m->length, 0, NULL, NULL);
 }
 
-/* Run the last `count` tokens, which are in ids. Computes the logits of the last `wanted` tokens,
- * and writes the likeliest token after the first of these to ids. */
+/* The last `count` tokens in ids are the input. Computes the logits of `wanted`, and writes the
+ * most likely next token to ids. */
 static void feed(const model *m, int32_t count, int32_t wanted) {
     const clattn_tensor stream = part(m->stream, 0, count, m->width),
                         inner = part(m->inner, 0, count, m->width),
@@ -318,8 +312,8 @@ static void feed(const model *m, int32_t count, int32_t wanted) {
     check(clattn_argmax_enqueue(context, queue, &likeliest, 0, NULL, NULL), "argmax");
 }
 
-/* Run the token in ids and choose the next. The first step is recorded. Later steps only replay its
- * launches. */
+/* The input is the token in ids, and the next one is chosen. The first call records the step;
+ * later calls only launch. */
 static void step(model *m) {
     grow(m, 1);
     if (!m->step) {
@@ -340,7 +334,7 @@ static void read_back(cl_mem from, size_t bytes, void *to) {
 
 static int generate(const char *folder, int32_t steps, const int32_t *prompt, int32_t count) {
     model m = read_model(folder, count + steps, count, 1);
-    struct timespec at[3]; /* start of the prompt, start of the steps, end */
+    struct timespec at[3]; /* begin of the prompt, begin of the steps, and their end */
     timespec_get(&at[0], TIME_UTC), write_ids(&m, prompt, count);
     for (int32_t n = 0; n < steps; n++) {
         int32_t token;
@@ -358,8 +352,7 @@ static int generate(const char *folder, int32_t steps, const int32_t *prompt, in
     return 0;
 }
 
-/* Compare row n of the logits with the stored row, and check that the same token is the
- * likeliest. */
+/* Compare row n of the logits with the recorded one, and whether the same token is the maximum. */
 static int compare(const char *folder) {
     size_t count, numbers;
     int32_t *tokens = npy(folder, "tokens.npy", &count);

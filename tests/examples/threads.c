@@ -1,8 +1,7 @@
-/* threads.c: two threads on one context, each with its own queue and buffers. They share compiled
- * kernels, and their calls overlap. The error message of a failed call is logged on the thread that
- * made the call.
- *
- *   cc threads.c $(pkg-config --cflags --libs clattn OpenCL) -lm -lpthread */
+/* threads.c: two threads on one context, each with its own queue and buffers. They share
+ * compiled kernels, and their calls overlap. The error line of a failed call is logged on its
+ * own thread.
+ *     cc threads.c $(pkg-config --cflags --libs clattn OpenCL) -lm -lpthread */
 #include <clattn/clattn.h>
 #include <math.h>
 #include <pthread.h>
@@ -13,7 +12,7 @@ enum { HEADS = 2, ROWS = 40, SIZE = 16, COUNT = HEADS * ROWS * SIZE, CALLS = 20,
 typedef struct worker {
     clattn_context *context;
     int number;
-    double most; /* the largest difference in this thread */
+    double most; /* the largest difference that it found */
     clattn_status status;
 } worker;
 
@@ -22,7 +21,7 @@ static void on_log(void *user, clattn_log_level level, const char *message) {
     fprintf(stderr, "%s\n", message); /* from any thread */
 }
 
-/* Every v is the same row, so each result is that row, whatever the scores. */
+/* Every v is the same row, so each result is that row, with any scores. */
 static void *work(void *arg) {
     worker *w = arg;
     cl_context opencl = clattn_context_opencl(w->context);
@@ -52,7 +51,7 @@ int main(void) {
     clattn_device device;
     clattn_context *context;
     size_t count;
-    /* Before threads start, because some drivers initialise themselves in the first query. */
+    /* Before the threads start: some drivers initialise in the first query. */
     if (clattn_device_list(&device, 1, &count, NULL) != CLATTN_OK) return NO_DEVICE;
     const clattn_context_params setup = {.device = device.device, .log = {.fn = on_log}};
     if (clattn_context_create(&setup, &context) != CLATTN_OK) return 1;

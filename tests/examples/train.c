@@ -1,9 +1,8 @@
-/* train.c: a layer learns to copy. Each row encodes a token and its position as one-hot vectors,
- * and the layer must output the token of the previous row. Attention must find that row by its
- * position. Uses plain gradient descent, on any OpenCL device. One call runs forward, one call
- * computes all gradients, and the host updates the weights.
- *
- *   cc train.c $(pkg-config --cflags --libs clattn OpenCL) -lm */
+/* train.c: a layer learns to copy. Each row has a token and its position, one number each, and
+ * the layer must output the token of the previous row. Attention has to find that row by its
+ * position. Plain gradient descent on any OpenCL device: one call forward, one call for all
+ * gradients; the host updates the weights.
+ *     cc train.c $(pkg-config --cflags --libs clattn OpenCL) -lm */
 #include <clattn/clattn.h>
 #include <math.h>
 #include <stdint.h>
@@ -36,7 +35,7 @@ static double uniform(void) { /* SplitMix64, [0, 1) */
     return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
 }
 
-/* A weight matrix on the host, on the device, and its gradient. */
+/* One weight matrix on the host, on the device, and its gradient. */
 typedef struct matrix {
     float host[INNER * WIDTH], gradient[INNER * WIDTH];
     clattn_tensor view, d;
@@ -57,7 +56,7 @@ static void make_matrix(matrix *m, cl_context opencl, int rows, int columns) {
         m->host[n] = (float)(0.3 * sqrt(12.0 / 4) * (uniform() + uniform() + uniform() + uniform() - 2.0));
 }
 
-/* Rows, and the wanted token of each: that of the previous row. The first row copies itself. */
+/* Rows, and the token before each; the first row copies itself. */
 static void make_batch(float *x, float *wanted) {
     memset(x, 0, sizeof(float) * BATCH * ROWS * WIDTH);
     memset(wanted, 0, sizeof(float) * BATCH * ROWS * TOKENS);
@@ -92,8 +91,7 @@ static clattn_status step(learner *l, double *loss) {
     if (status != CLATTN_OK) return status;
     clEnqueueReadBuffer(l->queue, l->layer.out.buffer, CL_TRUE, 0, sizeof l->out, l->out, 0, NULL, NULL);
     *loss = 0.0;
-    /* loss: half the mean square; and its derivative */
-    for (int n = 0; n < BATCH * ROWS * TOKENS; n++) {
+    for (int n = 0; n < BATCH * ROWS * TOKENS; n++) { /* half the mean square; its derivative */
         const double difference = (double)l->out[n] - (double)l->wanted[n];
         *loss += difference * difference / (2 * BATCH * ROWS);
         wrong[n] = (float)(difference / (BATCH * ROWS));
@@ -127,7 +125,7 @@ static clattn_status make_learner(learner *l, const clattn_device *device) {
                                                  .dwk = l->m[1].d,
                                                  .dwv = l->m[2].d,
                                                  .dwo = l->m[3].d};
-    int64_t kept = 0; /* size of the state that the forward call keeps for the gradients */
+    int64_t kept = 0; /* results that the forward call keeps for the gradients */
     clattn_status status = clattn_layer_kept(l->context, &l->backward, &kept);
     if (status == CLATTN_OK) l->backward.kept = tensor(opencl, 1, kept, 1, 1);
     return status;
@@ -156,7 +154,8 @@ int main(void) {
         if (n == 0) first = loss;
         if (n % 80 == 0 || n == STEPS - 1) printf("step %d: loss %.4f\n", n, loss);
     }
-    double most = 0.0; /* `out` has the errors of the last batch */
+    /* `out` has the error of the last batch, by its rows */
+    double most = 0.0;
     for (int n = 0; n < BATCH * ROWS * TOKENS; n++) most = fmax(most, fabs((double)l.out[n]) * BATCH * ROWS);
     printf("train.c: the loss fell from %.4f to %.4f; largest difference of the last batch %.3f\n", first,
            loss, most);

@@ -1,7 +1,6 @@
-"""A layer learns to copy. Each row encodes a token and its position, and the layer must output the
-token of the previous row. Attention must find that row by its position. Plain gradient descent, on
-any OpenCL device: one forward call, one call for all gradients.
-
+"""A layer learns to copy. Each row has a token and its position, and the layer must output the
+token of the previous row. Attention has to find that row by its position. Plain gradient descent on
+any OpenCL device: one call forward, one call for all gradients.
     python3 train.py
 """
 import numpy as np
@@ -13,8 +12,8 @@ random = np.random.default_rng(1)
 
 
 def batch():
-    """x [B, N, tokens + positions] with one-hot tokens and positions, and the token of the previous
-    row. The first row copies itself."""
+    """x [B, N, tokens + positions], with one number each, and the token of the previous row. The
+    first row copies itself."""
     tokens = random.integers(0, TOKENS, (BATCH, ROWS))
     before = np.concatenate([tokens[:, :1], tokens[:, :-1]], 1)
     one = np.eye(TOKENS, dtype=np.float32)

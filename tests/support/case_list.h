@@ -6,7 +6,8 @@
 //   GROUP by every kernel: TOKENS      with each kernel that supports it (case_assert_kernels)
 //   GROUP by every projection: TOKENS  for layers and linears; without CLBlast by the others
 //     WORD WORD ...                    the cases: further tokens of each; "." has none; a type at
-//                                      the start of a word is the case's; a{b,-c,}d is abd, a-cd, ad
+//                                      the start of a word is the case's;
+//                                      a{b,-c,}d is abd, a-cd, ad
 #ifndef CLATTN_TESTS_CASE_LIST_H
 #define CLATTN_TESTS_CASE_LIST_H
 

@@ -2,7 +2,7 @@
 // and the main function. Buffers and cases are elsewhere (src/verification, case_assert.h).
 //
 // Environment:
-//   CLATTN_TEST_DEVICE    index, or part of a device's or platform's name; default: the first device
+//   CLATTN_TEST_DEVICE    index, or part of a device's or platform's name; default: the first
 //   CLATTN_TEST_CACHE     folder of compiled kernels; unset: none are stored
 //   CLATTN_TEST_ROWS      tuned rows as text, which force kernels: "flash :" is the portable one
 //   CLATTN_TEST_TYPE      bf16, f16: type of float32 cases (case_assert.h); i8: of keys and values

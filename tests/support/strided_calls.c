@@ -15,8 +15,7 @@ enum use { READ = 1, WRITTEN = 2, BOTH = 3, ANY = 4 };
 
 static const int32_t two_lengths[] = {5, 6}, one_length[] = {1};
 
-// Numbers of I32 tensors are n % 3: valid pages, positions and rows. `given` numbers are used as
-// they are.
+// Numbers of I32 tensors are n % 3: valid pages, positions and rows. `given` numbers are kept.
 static clattn_tensor add_values(struct strided_call *c, const char *field, clattn_tensor *view, int use,
                                 clattn_type type, int rank, const int64_t *shape, const double *given) {
     struct strided_tensor *t = &c->tensor[c->count++];
@@ -540,7 +539,7 @@ static void open_layer_forward(struct strided_call *c) {
     ADD(clattn_layer_params, f->, wo, READ, F32, 2, m, s.h * s.dv);
     ADD(clattn_layer_params, f->, out, WRITTEN, F32, 3, s.b, s.n, m);
     ADD(clattn_layer_backward_params, c->layer_backward., kept, BOTH, F32, 1,
-        1 << 13); // The kept numbers that are not written stay as they were.
+        1 << 13); // the rest of it is left alone
     f->heads = (int32_t)s.h, f->projection = CLATTN_PROJECTION_NATIVE;
     c->enqueue = lay_keeping;
 }
