@@ -79,7 +79,7 @@ static bool run(attention_call *c) {
         right && !c->at.wrong);
 }
 
-/* Add q, k, v and out. Ragged batches are packed, and paged keys are pools. */
+/* Add q, k, v and out: packed tensors for ragged batches, and page pools for paged keys. */
 static void add_main(attention_call *c, clattn_type q, clattn_type kv) {
     const fuzz_sizes *l = &c->l;
     const int64_t of_one = clattn_type_numbers(kv), d = l->d / of_one, dv = l->dv / of_one;

@@ -11,7 +11,7 @@ fails in these cases:
     it has more bytes of spills or private arrays in memory than offline_record.tsv allows
     it uses more local memory than its plan
     the share of multiply-adds in its products has dropped by more than one percentage point
-    it decodes, and reads K and V other than once
+    it is a decode kernel, and reads K or V more or less than once
 
 AMD's kernels with a matrix engine are executed by the chip's rules (offline_execute.py), and their
 results must be right. --record rewrites the record and bench/results/offline.md. The last part is

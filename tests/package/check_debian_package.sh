@@ -3,7 +3,7 @@
 # environments, and must have identical bytes. lintian and blhc must report nothing, and
 # dependencies must be right. In a plain Debian tree without this folder the packages are installed,
 # used (src/packaging/debian/tests) and removed without a trace. The build fails if the symbols file
-# lacks a function, or if no package has a file.
+# lacks a function, or if a file belongs to no package.
 #
 #   check_debian_package.sh BUILD
 #
@@ -93,7 +93,7 @@ remove() { as_root piuparts --ignore=/etc/.pwd.lock --basetgz="$base" --distribu
 rm -f "$made"/*.deb "$made"/*.changes "$made"/*.dsc "$made"/*.tar.xz "$made"/*.buildinfo
 try "built" sh src/packaging/make_debian.sh "$made"
 [ $bad = 0 ] || exit 1
-# alien-tag: an override of a check that a newer lintian no longer has.
+# Suppress alien-tag: our override is for a check that a newer lintian no longer has.
 try "lintian" lintian --allow-root --suppress-tags alien-tag --fail-on=error,warning "$made"/*.changes
 # includes position-independent code, which lintian checks
 try "blhc: every object hardened" blhc --bindnow "$made/build.log"

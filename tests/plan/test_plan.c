@@ -123,8 +123,8 @@ START_TEST(rates_decide) {
 END_TEST
 
 // Integer products are used for integer caches, if the probe passed and they are faster, or if a
-// tuned row requests them. Decode uses 16-bit integers. With many rows the choice depends on the
-// bytes per query number and per weight.
+// tuned row requests them. Decode also needs 16-bit q and out. With many rows the choice depends on
+// the bytes per query number and per weight.
 enum {
     F32 = CLATTN_TYPE_F32,
     F16 = CLATTN_TYPE_F16,

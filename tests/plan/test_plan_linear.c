@@ -366,7 +366,7 @@ START_TEST(whole_heads) {
 END_TEST
 
 // With one row, work-items have as many columns as leave eight work-items per core, at most 64.
-// With integers never few columns.
+// With integer products small results have more columns per work-item.
 START_TEST(columns_of_one_row) {
     static const struct {
         int64_t columns;

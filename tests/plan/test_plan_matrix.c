@@ -191,8 +191,8 @@ static void check_fragments_case(const struct fragments_case *c) {
     cla_tuned_free(&own);
 }
 
-// Keys and values of other types. Keys must convert exactly to the queries' type. Values must be
-// convertible as well.
+// Keys and values of other types. Keys must convert exactly to the queries' type. Values must fit
+// the range of that type.
 static const struct types_case {
     int q, k, v;
     bool taken;

@@ -11,8 +11,8 @@ import array, concurrent.futures, functools, json, os, subprocess, sys, tempfile
 import files
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "model_kinds.json")
-# relative to the largest number; FAR: at positions far from 0, where transformers computes float32
-# angles
+# TOLERANCE is relative to the largest number. FAR applies far from position 0, where transformers
+# computes angles in float32.
 TOLERANCE, FAR = 1e-5, 1e-4
 PREFIX = {"bert": "encoder.layer.", "roberta": "encoder.layer.", "xlm-roberta": "encoder.layer.", "gpt2": "h."}
 
