@@ -437,8 +437,7 @@ def sizes_without_numbers():
 
 
 def left_to_others():
-    """Models that the operators refuse run on ONNX Runtime's kernels. A missing device is refused.
-    """
+    """Models that operators refuse run on ONNX Runtime. A missing device is refused."""
     for dtype, options in ((F32, dict(mask_filter_value=-2.0, pad="keys")), (F16, dict(bias=True)), (F16, dict(outputs=4))):
         model, feeds = multi_head(np.random.default_rng(0), dtype, **options)[0]
         try:
