@@ -1,7 +1,7 @@
 #!/bin/sh
-# The documents and a reference of the C API as pages for a browser: OUT/index.html. mkdocs lies in an environment of its own, build/docs;
-# once it is there, nothing is asked of a network.
-#   sh docs/build.sh OUT    OUT: a folder, made where it is missing; one that holds anything but pages of an earlier run is refused
+# Build the documents and the reference of the C API as pages for a browser: OUT/index.html. The
+# first run installs mkdocs into build/docs; later runs need no network.
+#   sh docs/build.sh OUT    OUT: a folder, created if missing, empty or with pages of an earlier run
 set -eu
 out=${1:?sh docs/build.sh OUT}
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -14,7 +14,8 @@ out=$(cd "$out" && pwd)
 cd "$top"
 
 tools=build/docs
-wanted=$tools/$(sha256sum tests/requirements/docs.txt | cut -c1-16).ready # of these versions
+# one name for each list of versions
+wanted=$tools/$(sha256sum tests/requirements/docs.txt | cut -c1-16).ready
 if [ ! -e "$wanted" ]; then
     rm -rf "$tools"
     python3 -m venv "$tools"
@@ -22,7 +23,8 @@ if [ ! -e "$wanted" ]; then
     : >"$wanted"
 fi
 
-# The pages lie as in the project, so that their links lead where they lead there; with them what they link to.
+# The pages, and the files that they link to, have the same relative paths as in the project, so
+# that links work.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/pages/tests"
@@ -33,7 +35,8 @@ cp -R tests/examples "$work/pages/tests"
 rm -f "$work/pages/docs/build.sh" "$work/pages/docs/reference.py" "$work/pages/docs/mkdocs.yml"
 find "$work/pages" \( -name meson.build -o -name "*.pyc" \) -exec rm {} +
 python3 docs/reference.py include/clattn "$work/pages/reference"
-# The list of pages: the project's own, then those of docs/README.md in its order, then the reference, a page a header.
+# The menu: the top pages, the pages of docs/README.md in its order, then the reference with one
+# page a header.
 {
     cat docs/mkdocs.yml
     printf 'nav:\n- README.md\n- docs/README.md\n'
@@ -41,11 +44,11 @@ python3 docs/reference.py include/clattn "$work/pages/reference"
     printf -- '- %s\n' CONTRIBUTING.md CHANGELOG.md
     (cd "$work/pages" && printf -- '- reference/index.md\n' && ls reference/*.md | sed '/index\.md/d; s|^|- |')
 } >"$work/mkdocs.yml"
-# Not --quiet, with which a link that leads nowhere is no failure.
+# Without --quiet, because --quiet also suppresses the failure for a broken link.
 "$tools/bin/mkdocs" build --strict --clean -f "$work/mkdocs.yml" -d "$out" >"$work/log" 2>&1 || { cat "$work/log" >&2 && exit 1; }
-# A page of a folder loads a script, and no JSON.
+# Pages opened from a folder (file://) can load a script, but no JSON.
 index=$out/search/search_index
 { printf 'window.search_index = ' && cat "$index.json"; } >"$index.js"
 rm "$index.json"
-# Pages of servers, whose links do not work from a folder.
+# Pages for servers: their links do not work from a folder.
 rm -f "$out/404.html" "$out"/sitemap.xml*

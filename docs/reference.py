@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The reference of the C API: a page of Markdown for each header, with every macro, enum, struct and function, and what the header says
-of it. Links lead from each name to where it is described.
+"""Write the reference of the C API: one page of Markdown for each header.
 
-    reference.py INCLUDE OUT    INCLUDE: the folder of the headers; OUT: a folder for the pages, made where it is missing
+    reference.py INCLUDE OUT    INCLUDE: the folder of the headers; OUT: a folder for the pages
 
-The exit status is 1, with a line for each, where a function or struct has no comment, where a body ends with a comment that belongs
-to nothing, and where a header has something that is not understood. A declaration without a blank line above it shares the comment of
-the one before.
+A page has every macro, enum, struct and function with its comment. Each name is a link to its
+description. A declaration without a blank line above it shares the comment of the previous one. The
+exit status is 1, with one line for each fault. Faults are a function or struct without a comment, a
+comment at the end of a body, and text that cannot be parsed.
 """
 import glob
 import html
@@ -14,7 +14,8 @@ import os
 import re
 import sys
 
-# What stands in a header's first column. Order matters: a comment is not looked into.
+# Items that begin in a header's first column. Their order matters: the text of a comment is not
+# parsed.
 ITEM = re.compile(r"""
     (?P<section>^/\*[ ]-{10,}[ ].*?[ ]-{3,}[ ]\*/\n)
   | (?P<comment>^/\*.*?\*/[ ]*\n)
@@ -39,7 +40,7 @@ class Thing:
 
 
 def words_of(comment):
-    """A comment without its marks; the depth of its lines stays."""
+    """A comment without its marks. The indentation of its lines stays."""
     lines = re.sub(r"^/\*\s?|\s*\*/\s*$", "", comment.strip()).split("\n")
     return "\n".join(re.sub(r"^\s*\*( |$)", "", line) if re.match(r"\s*\*( |$)", line) else line.strip() for line in lines)
 
@@ -49,7 +50,7 @@ def squeezed(code):
 
 
 def enumerators(inside, macros):
-    """Of a list of X(NAME, value, "text"), the enumerators that it makes; else those that stand there."""
+    """The enumerators of a body: those of a list of X(NAME, value, "text"), or the written ones."""
     lists = re.search(r"^ +(\w+_LIST)\(", inside, re.M)
     if lists:
         rows = re.findall(r'X\((\w+), (\d+),\s*"(.*?)"\)', macros[lists.group(1)])
@@ -58,7 +59,8 @@ def enumerators(inside, macros):
 
 
 def fields(inside, end):
-    """(code, comment) of each: a comment on a line of its own belongs to what follows, one behind something to that."""
+    """(code, comment) of each field. A comment on its own line belongs to the next field, another
+    comment to the field before it."""
     found, before, seen = [], [], 0
     inside = re.sub(r"^[ ]*#.*\n", "", inside, flags=re.M)
     shape = r"[^\s/;][^;/]*;" if end == ";" else r"[^\s/,][^,/]*,?"
@@ -77,10 +79,10 @@ def fields(inside, end):
 
 
 def read(path):
-    """The header's own words, and its things in their order."""
+    """Return the header's first comment, and its declarations in order."""
     page, text = os.path.basename(path)[:-2], open(path, encoding="utf-8").read()
     things, comment, lead, macros, at = [], None, None, {}, 0
-    # How CLATTN_API is spelled on each system is nobody's to read.
+    # The definitions of CLATTN_API for each system are not part of the reference.
     guarded = re.sub(r"^#if.*?CLATTN_BUILDING.*?^#endif\n\n", lambda m: "\n" * m.group().count("\n"), text, flags=re.M | re.S)
     while at < len(guarded):
         item = ITEM.match(guarded, at)
@@ -121,7 +123,7 @@ def read(path):
 
 
 def linked(text, places, own=None):
-    """HTML of a text, its names linked to where they are described."""
+    """The text as HTML. Its names are links to their descriptions."""
     def link(match):
         where = places.get(match.group())
         return match.group() if not where or match.group() == own else f'<a href="{where}">{match.group()}</a>'
@@ -129,7 +131,7 @@ def linked(text, places, own=None):
 
 
 def prose(comment, places, own=None):
-    """Sentences become paragraphs; what is laid out in columns keeps its columns."""
+    """Sentences become paragraphs. Text in columns keeps its columns."""
     blocks, shape = [], None
     for line in re.sub(r"(?<=[.)]) {3,}(?=[A-Z])", " ", comment).split("\n"):
         new = "" if not line.strip() else "pre" if re.match(r"\s", line) or re.search(r"\S {2,}\S", line) else "p"
@@ -149,7 +151,8 @@ def page_of(header, lead, things, places):
             out += [f"## {kind}", ""]
         for thing in some:
             out += [f"### {thing.name}", ""]
-            if kind == "Functions" and len(thing.text) > 80:  # an argument a line: screens are narrow
+            # one argument a line, for narrow screens
+            if kind == "Functions" and len(thing.text) > 80:
                 head, _, rest = " ".join(thing.text.split()).partition("(")
                 thing.text = head + "(\n    " + rest.replace(", ", ",\n    ")
             if kind not in ("Enums", "Structs"):

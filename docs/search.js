@@ -1,11 +1,11 @@
-/* The search of the pages that docs/build.sh makes. mkdocs lists the sections; its own search fetches that list, which a page of a folder
- * (file://) may not, so that here it comes as a script. A name is found by any part of it, such as "append". */
+/* The search of the pages that docs/build.sh builds. mkdocs writes a list of the sections. Its own search fetches that list,
+ * which a page of a folder (file://) cannot do, so here the list is a script. Any part of a name finds it, such as "append". */
 (() => {
   const list = document.getElementById('mkdocs-search-results'), field = document.getElementById('mkdocs-search-query');
-  if (!list) return; // another page, with a field that leads to this one
+  if (!list) return; // another page: its search field leads to this page
   const made = (tag, text, more) => Object.assign(document.createElement(tag), {textContent: text}, more);
 
-  /* 0: not all words are there. The title counts most, and the reference more than other pages. */
+  /* Rank of a section; 0: a word is missing. The title counts most, and the reference more than other pages. */
   function worth(section, words) {
     const title = section.title.toLowerCase(), text = title + ' ' + section.text.toLowerCase();
     if (!words.every(word => text.includes(word))) return 0;
@@ -30,7 +30,7 @@
     }
   }
 
-  field.form.addEventListener('submit', event => event.preventDefault()); // it is all there as it is typed
+  field.form.addEventListener('submit', event => event.preventDefault()); // results appear while the user types
   field.value = new URLSearchParams(location.search).get('q') || '';
   document.head.append(made('script', '', {src: 'search/search_index.js', onload: () => {
     const sections = window.search_index.docs.filter(section => section.location.includes('#'));

@@ -1,9 +1,13 @@
 #!/bin/sh
-# Every device suite over each kernel of devices that are no CPU, suite by suite, on the driver that the environment names
-# (OCL_ICD_VENDORS, CLATTN_TEST_DEVICE): forced by a tuned row, with every size of sub-group that the device was probed for.
-#   sh tests/families.sh FOLDER [FAMILY[/SUITE]...]   all, or those named; run by hand: a slow compiler takes hours
-# CLATTN_SECONDS ends a suite, 600 by default. Prints a line that begins with "ok", "FAIL" or "SKIP" for each, and at the end
-# what tests/run.sh does; the exit status is 1 when one failed.
+# Every device suite with each kernel for devices that are no CPU, on the driver that the
+# environment selects (OCL_ICD_VENDORS, CLATTN_TEST_DEVICE). Tuned rows force the kernel, with every
+# sub-group size that the device's probes found.
+#
+#   sh tests/families.sh FOLDER [FAMILY[/SUITE]...]   all, or these
+#
+# Started by hand, because a slow compiler needs hours. A suite ends after CLATTN_SECONDS, by
+# default 600. Prints a line that begins with "ok", "FAIL" or "SKIP" for each suite, and the same
+# last line as tests/run.sh. The exit status is 1 if a suite failed.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 . tests/steps.sh
@@ -24,7 +28,8 @@ wanted() {
     return 1
 }
 
-# What a suite says of itself.   $1 family, $2 suite, $3 tuned row, $4 what the kernel must have taken, or nothing
+# run FAMILY SUITE ROW LEAST: run a suite and report it. LEAST: the minimum for CLATTN_TEST_TAKEN,
+# or empty.
 run() {
     wanted "$1" "$2" || return 0
     start=$(date +%s)
@@ -42,7 +47,7 @@ run() {
     count $status
 }
 
-# Suites that are made of cases, whose kernels are counted; and others.
+# Suites of cases, which count their kernels, and other suites.
 attention() {
     for suite in attention block_mask case hostile masks mods views; do run "$1" $suite "$2" "$3 1"; done
     for suite in examples limits; do run "$1" $suite "$2" ""; done

@@ -1,12 +1,13 @@
-// no_cpu.h: fixtures of a suite that asks the same of the device as it is and as one that is no CPU, whose kernels have work-groups. Its
-// clGetDeviceInfo stands in front of the loader's: included by the suite's one file, which defines _GNU_SOURCE first.
+// no_cpu.h: fixtures of a suite that tests the device as it is, and as a device that is no CPU and
+// runs kernels with work-groups. Its clGetDeviceInfo replaces the loader's. Only the suite's one
+// file includes this header, and defines _GNU_SOURCE first.
 #ifndef CLATTN_TESTS_NO_CPU_H
 #define CLATTN_TESTS_NO_CPU_H
 
 #include "support/harness.h"
 #include "support/next_function.h"
 
-static bool is_gpu;        // what the device says to be
+static bool is_gpu;        // the device reports that it is a GPU
 static clattn_context *on; // a context of such a device
 
 CL_API_ENTRY cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size,

@@ -1,6 +1,6 @@
-// test_append.c: clattn_append_enqueue: rows into a cache, linear and circular, of every pair of types, those with scales, keys
-// turned on the way; nothing else of the cache changes. Leaves out what is refused (test_errors_append.c) and attention that
-// appends (test_append_attention.c).
+// test_append.c: clattn_append_enqueue writes rows into a linear or circular cache: every pair of
+// types, types with scales, keys with RoPE. Nothing else of the cache may change. Elsewhere:
+// refusals (test_errors_append.c), and attention that appends (test_append_attention.c).
 #include "support/case_assert.h"
 #include "support/harness.h"
 
@@ -21,12 +21,12 @@ typedef struct appending {
     bool has_starts, has_lengths;
     int32_t start, starts[BATCH], lengths[BATCH];
     clattn_rope rope;
-    const double *positions; // [1 or 3][BATCH][ROWS]; NULL: counted
+    const double *positions; // [1 or 3][BATCH][ROWS]; NULL: positions are counted
     int32_t k_rotation, v_rotation;
-    int64_t size_v; // 0: SIZE_V, or MOST of blocks
+    int64_t size_v; // 0: SIZE_V, or MOST with blocks
 } appending;
 
-// Keys, or values: the rows, the cache and its scales, and what both should hold afterwards.
+// Keys or values: the rows, the cache and its scales, and the expected contents of both.
 typedef struct side {
     int64_t size;
     double *rows, *cache, *scales;
@@ -73,7 +73,7 @@ static void turn_row(const appending *a, int64_t b, int64_t r, double *row) {
     reference_rope(&a->rope, row, SIZE, position);
 }
 
-// One row as the cache should hold it, and its scale.
+// One row as the cache should store it, and its scale.
 static void store_row(const appending *a, const double *row, int64_t size, double *to, double *scale) {
     double largest = 0;
     for (int64_t d = 0; d < size; d++) largest = fmax(largest, fabs(row[d]));
@@ -86,7 +86,7 @@ static void store_row(const appending *a, const double *row, int64_t size, doubl
     if (clattn_type_numbers(a->kept) > 1) storage_round_blocks(a->kept, to, size);
 }
 
-// What the cache should hold, in s->cache and s->scales.
+// Compute the expected contents of the cache, in s->cache and s->scales.
 static void append_rows(const appending *a, side *s, bool keys) {
     double row[WIDE];
     for (int64_t n = 0; n < BATCH * HEADS * ROWS; n++) {
@@ -100,8 +100,9 @@ static void append_rows(const appending *a, side *s, bool keys) {
     }
 }
 
-// With RoPE the device's cosines are float32, and so are a rotation's sums: a step of the type may be off, which of int8 is an integer, of
-// float8 part of the number, and of blocks of numbers up to 3, rotated up to 8, the range over what n can be.
+// The device's cosines and the sums of a Hadamard transform are float32, so a result may differ by
+// one step of the type. The step is an integer for int8, and a part of the number for float8. For
+// blocks of numbers up to 3 (8 when transformed) it is the range divided by the number of codes.
 static void check_side(const appending *a, side *s, bool rotated, const char *what) {
     const int64_t rows = BATCH * HEADS * CAPACITY, count = rows * s->size;
     const double most = rotated ? 8 : 3.1;
@@ -180,7 +181,7 @@ START_TEST(storage_types) {
 }
 END_TEST
 
-// Each item its own start and number of rows, and around the end.
+// Each item has its own start and number of rows, also around the end of the ring.
 START_TEST(starts) {
     for (int n = 0; n < 16; n++) {
         appending a = {.layout = (enum layout)(n % LAYOUT_COUNT),
@@ -233,8 +234,8 @@ START_TEST(turned) {
 }
 END_TEST
 
-// Into every type, keys behind RoPE or not, values alone or neither; values of 64 numbers where they are in blocks, else of 17, which no
-// block divides.
+// Every type, with keys after RoPE or without, with transformed values or without. Values have 64
+// numbers with blocks, and else 17, which no block divides.
 START_TEST(rotated) {
     static const clattn_type types[] = {CLATTN_TYPE_F32,    CLATTN_TYPE_BF16, CLATTN_TYPE_I8,
                                         CLATTN_TYPE_F8E4M3, CLATTN_TYPE_Q8_0, CLATTN_TYPE_Q4_1};
@@ -256,7 +257,8 @@ START_TEST(rotated) {
 }
 END_TEST
 
-// Keys are rotated and values are not. Rows of values are wider than the local memory of a rotated row.
+// Keys are Hadamard-transformed, values are not. Rows of values are wider than the local memory of
+// a transformed row.
 START_TEST(rotated_beside_wide) {
     static const clattn_type types[] = {CLATTN_TYPE_F32,    CLATTN_TYPE_BF16, CLATTN_TYPE_I8,
                                         CLATTN_TYPE_F8E4M3, CLATTN_TYPE_Q8_0, CLATTN_TYPE_Q4_1};
@@ -266,7 +268,7 @@ START_TEST(rotated_beside_wide) {
 }
 END_TEST
 
-// Rows of zeros, and rows that hold what a byte cannot.
+// Rows of zeros, and rows with numbers that a byte cannot store.
 START_TEST(hostile_rows) {
     static const clattn_type types[] = {CLATTN_TYPE_I8, CLATTN_TYPE_F8E4M3, CLATTN_TYPE_F8E5M2};
     const clattn_type type = types[_i];
@@ -296,7 +298,8 @@ START_TEST(hostile_rows) {
 }
 END_TEST
 
-// Of blocks: one of zeros, one each with a NaN and an infinity, which no other block has a part of, and one of numbers.
+// One block of zeros, one with a NaN, one with an infinity, and one of numbers. A NaN or infinity
+// must not affect other blocks.
 START_TEST(hostile_blocks) {
     enum { BLOCKS = 4, COUNT = BLOCKS * 32 };
     const clattn_type type = (clattn_type)(CLATTN_TYPE_Q8_0 + _i);
@@ -319,8 +322,9 @@ START_TEST(hostile_blocks) {
 }
 END_TEST
 
-// Rows of 64 numbers in groups with scales of their own, and zero points. Each number is what the scale and the zero point that were
-// written make of it, and these follow from the group; one group has a NaN. Rows that are not appended keep what they have.
+// Rows of 64 numbers in groups with scales and zero points. Each stored number must match the
+// written scale and zero point, which follow from the group. One group has a NaN. Rows that are not
+// appended stay.
 enum { GROUPED = 64, GROUPED_ROWS = 3 };
 
 static void check_group(const double *x, int group, clattn_type type, clattn_type scale_type, bool zeros,
@@ -342,7 +346,8 @@ static void check_group(const double *x, int group, clattn_type type, clattn_typ
     }
     if (is_nan) return;
     ck_assert_msg(fabs(scale - want) <= rounding * want, "scale %g, should be %g", scale, want);
-    // By the scale as it was rounded: by the one before, most of 16 bits would be another number, however near.
+    // The zero point uses the rounded scale. With the unrounded scale, most zero points of 16 bits
+    // would differ slightly.
     const double of_zero = scale > 0 && zeros ? low - least / scale : 0,
                  division = scale > 0 ? 0x1p-22 * fabs(least / scale) : 0;
     ck_assert_msg(zero >= storage_round(scale_type, of_zero - division) &&
@@ -364,7 +369,8 @@ START_TEST(groups) {
                                                                          before[2 * GROUPED_ROWS * GROUPED];
         struct random random = {(uint64_t)_i + 7};
         for (int d = 0; d < 2 * 2 * GROUPED; d++) x[d] = (double)(float)random_uniform(&random, -1, 3);
-        for (int d = 0; d < group; d++) x[d] = 0, x[GROUPED + d] = -2.5; // of zeros, and of equal numbers
+        // groups of zeros and of equal numbers
+        for (int d = 0; d < group; d++) x[d] = 0, x[GROUPED + d] = -2.5;
         x[2 * GROUPED + 5] = (double)NAN;
         for (int d = 0; d < 2 * GROUPED_ROWS * GROUPED; d++) before[d] = d % 3;
         for (int d = 0; d < 12; d++) s[d] = 7;
@@ -397,8 +403,8 @@ START_TEST(groups) {
 }
 END_TEST
 
-// Every byte of float8 as a value, by the definition of OFP8: of one key, which has all of the weight. Dv is one of whole vectors, and
-// one that leaves parts of them.
+// Every byte of float8 as a value, by the definition of OFP8: one key has the whole weight. One Dv
+// is whole vectors, another is not.
 START_TEST(every_float8) {
     const bool e4m3 = _i % 2 == 0;
     const int size = _i / 2 ? 241 : 256, mantissa = e4m3 ? 3 : 2, bias = e4m3 ? 7 : 15;
@@ -452,7 +458,7 @@ START_TEST(sizes_of_zero) {
         ck_assert_msg(clattn_append_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL) ==
                           CLATTN_OK,
                       "%s", harness_log_text());
-        p.k_new.buffer = NULL; // which has no elements
+        p.k_new.buffer = NULL; // it has no elements
         ck_assert_msg(clattn_append_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL) ==
                           CLATTN_OK,
                       "%s", harness_log_text());

@@ -1,6 +1,6 @@
-// test_append_attention.c: attention that appends its last keys and values to a cache first: every kernel, lengths, int8,
-// RoPE of new rows alone; as the case without it. Leaves out the append alone (test_append.c).
-// Cases: tests/cases/append_attention.txt.
+// test_append_attention.c: attention that first appends its last keys and values to a cache: every
+// kernel, lengths, int8, RoPE of only the new rows. The results equal those of the case without
+// appending. The append call alone is in test_append.c. Cases: tests/cases/append_attention.txt.
 #include "support/case_list.h"
 #include "support/harness.h"
 
@@ -18,7 +18,8 @@ static struct test_case base(const char *name) {
                               .score = {.causal = true, .alignment = CLATTN_ALIGN_BOTTOM_RIGHT}};
 }
 
-// What the caches of a case hold after the call, with or without its query rows; the caller frees them.
+// The contents of a case's caches after the call, with or without its query rows. The caller frees
+// them.
 static void fill_caches(const struct case_data *data, bool rows, double *caches[2]) {
     struct case_arrays a;
     case_bind(data, harness_place(), &a);
@@ -36,7 +37,7 @@ static void fill_caches(const struct case_data *data, bool rows, double *caches[
     case_unbind(&a);
 }
 
-// New rows are written where no query row is there to look at them, too.
+// New rows are written even if the call has no query rows.
 START_TEST(without_query_rows) {
     static const int32_t kv_lengths[] = {31, 30};
     for (int n = 0; n < 5; n++) {
@@ -57,7 +58,7 @@ START_TEST(without_query_rows) {
 }
 END_TEST
 
-// Lengths that would put a new row into the past.
+// Lengths that would put a new row into the past are refused.
 START_TEST(not_into_a_past) {
     static const int32_t too_few[] = {41, 26};
     struct test_case test = base("short");
@@ -78,7 +79,7 @@ START_TEST(not_into_a_past) {
 }
 END_TEST
 
-// Values of another tensor, and keys that the call turns, are none of a latent's cache.
+// A latent cache cannot have values of another tensor, or keys to which the call applies RoPE.
 START_TEST(no_latent) {
     struct test_case test = base("latent");
     struct case_arrays arrays;

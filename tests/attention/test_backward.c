@@ -1,5 +1,6 @@
-// test_backward.c: the gradients of attention on the device: the hard cases, the same bits many times, the plan beside the call,
-// scratch memory of the caller's, a wait list, sizes of zero. Leaves out what is refused (test_errors_backward.c).
+// test_backward.c: gradients of attention on the device: the hard cases, equal bits in repeated
+// calls, the plan compared with the call, the caller's workspace, a wait list, sizes of zero.
+// Refusals are in test_errors_backward.c.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 
 #define MOST_HARD 200
 
-static int hard[MOST_HARD], hard_count; // those that are gradients
+static int hard[MOST_HARD], hard_count; // the hard cases of gradients
 
 START_TEST(hard_cases_agree) {
     const struct test_case test = hard_case(hard[_i]);
@@ -17,7 +18,7 @@ START_TEST(hard_cases_agree) {
 }
 END_TEST
 
-// Options that kernels have on ways of their own.
+// Options that kernels implement in their own ways.
 static const char *const again[] = {
     "backward-f32-b2-h4-hkv2-n65-nkv127-d64-causal-dlse-alibi-sinks-headscales",
     "backward-bf16-b2-h6-hkv2-n40-nkv300-d80-full-dlse-biasqk-dropout0.3:7",
@@ -30,7 +31,7 @@ static size_t bytes_of(const struct case_data *data, int gradient) {
     return (size_t)guarded_shape_count(&shape) * sizeof(double);
 }
 
-// Every fourth time on the queue without an order; a share of the suite asks six times.
+// Every fourth time uses the out-of-order queue. A shortened run repeats six times.
 START_TEST(same_bits_many_times) {
     struct case_arrays arrays;
     const int times = harness_every() > 1 ? 6 : 20;
@@ -52,7 +53,8 @@ START_TEST(same_bits_many_times) {
 }
 END_TEST
 
-// Plan, prepare and workspace take it without buffers, and scratch memory of the caller's of just that size does.
+// Plan, prepare and workspace accept the call without buffers, and a workspace of exactly the
+// planned size is enough.
 START_TEST(plans_and_scratch_memory) {
     struct case_arrays arrays;
     clattn_context *context = harness()->context;
@@ -85,8 +87,8 @@ START_TEST(plans_and_scratch_memory) {
 }
 END_TEST
 
-// An expression that changes no score of a row that is there and is a NaN of the one behind: a product that takes whole vectors or tiles
-// of rows must not add it.
+// The expression changes no score of an existing row, and returns NaN for the row behind the last.
+// A kernel that multiplies whole vectors or tiles of rows must not add it.
 START_TEST(rows_that_are_not_there) {
     struct case_arrays arrays;
     char why[512] = "";
@@ -117,7 +119,7 @@ START_TEST(waits_for_its_list) {
 }
 END_TEST
 
-// Sizes of zero: of each letter what becomes of the results.
+// Sizes of zero: the expected results for each letter.
 enum { B, H, NQ, NKV, D, DV, LETTERS };
 enum zero { NOTHING, NO_ROWS, NO_KEYS, REFUSED };
 static const struct {
@@ -140,7 +142,7 @@ static cl_mem floats(float value) {
     return buffer;
 }
 
-// The first `count` floats have this value, and the rest is as it was.
+// The first `count` floats have this value, and the rest is unchanged.
 static void assert_floats(cl_mem buffer, int64_t count, double value, const char *name, int result) {
     float got[ROOM];
     harness_finish(harness()->queue);
@@ -155,7 +157,8 @@ static clattn_tensor dense(cl_mem buffer, int rank, const int64_t *shape) {
     return clattn_tensor_dense(buffer, CLATTN_TYPE_F32, rank, shape);
 }
 
-// Results lie in `to`, in the order of GRADIENT_Q; rows of no keys have an out of 0, and their sink as lse.
+// The results are in `to`, in the order of GRADIENT_Q. A row without keys has an out of 0, and its
+// lse is its sink.
 struct values {
     cl_mem halves, zeros, ones, to[GRADIENTS];
 };
@@ -202,7 +205,7 @@ START_TEST(sizes_of_zero) {
         &p.dq, &p.dk, &p.dv, &p.dbias, &p.dsinks, &p.dalibi_slopes, &p.dhead_scales};
     for (int g = 0; g < GRADIENTS; g++) {
         const bool made = becomes == NO_ROWS || becomes == NO_KEYS;
-        // All of a sink's weight is dlse's.
+        // The gradient of a sink that has the whole weight is dlse.
         const double value = becomes == NO_KEYS && g == GRADIENT_SINKS ? 0.5 * (double)(n[B] * n[NQ]) : 0;
         assert_floats(x.to[g], made ? guarded_count(results[g]) : 0, value, zeros[_i].name, g);
         clReleaseMemObject(x.to[g]);

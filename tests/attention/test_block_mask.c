@@ -1,6 +1,6 @@
-// test_block_mask.c: block masks: what the device writes, that kernels pass over what is empty and are right with the rest, and
-// what is refused. Leaves out the masks and expressions they are made of (test_masks.c, test_mods.c).
-// Cases: tests/cases/block_mask.txt.
+// test_block_mask.c: block masks: the blocks that the device writes, kernels that skip empty blocks
+// and compute the others right, and refusals. The masks and expressions themselves are in
+// test_masks.c and test_mods.c. Cases: tests/cases/block_mask.txt.
 #include "support/case_list.h"
 #include "support/harness.h"
 
@@ -12,7 +12,8 @@ static struct test_case base(const char *name) {
         .name = name, .batch = 2, .heads = 4, .kv_heads = 2, .n_q = 150, .n_kv = 333, .head_dim = 32};
 }
 
-// The same blocks beside a text that hides nothing: what they call empty is passed over.
+// With an expression that hides nothing, a kernel must still skip the blocks that the block mask
+// calls empty.
 static void assert_passes_over(struct case_arrays *a, const clattn_tensor *blocks, clattn_kernel kernel,
                                int32_t splits) {
     struct case_result with, without;
@@ -24,14 +25,14 @@ static void assert_passes_over(struct case_arrays *a, const clattn_tensor *block
     a->params.score.block_mask = (clattn_tensor){0};
     ck_assert_int_eq(case_enqueue(harness()->context, harness()->queue, a, NULL), CLATTN_OK);
     without = case_collect(a, harness()->queue, NULL);
-    // Row 0 has the keys of one block, without it all.
+    // Row 0 sees the keys of one block with the block mask, and all keys without it.
     ck_assert_msg(with.lse[0] < without.lse[0] - 0.1, "kernel %d: %g, without blocks %g", (int)kernel,
                   with.lse[0], without.lse[0]);
     case_result_free(&with);
     case_result_free(&without);
 }
 
-// What the device writes, and that kernels believe it.
+// The block mask that the device writes, and that kernels follow it.
 START_TEST(block_masks_themselves) {
     struct test_case test = base("blocks");
     test.n_q = 130, test.n_kv = 200, test.heads = test.kv_heads = 2, test.batch = 1;
@@ -44,9 +45,11 @@ START_TEST(block_masks_themselves) {
     double got[12];
     a.params.score.mask_mod = "j <= i";
     a.params.score.block_mask = blocks.view;
-    clattn_attention_params sizes = a.params; // without buffers, and scales of a type that has them
+    // without buffers, and with the scales of types that have them
+    clattn_attention_params sizes = a.params;
     sizes.q.buffer = sizes.kv.k.buffer = sizes.kv.v.buffer = sizes.out.buffer = sizes.lse.buffer = NULL;
-    for (int n = 0; n < 2 * CLATTN_TYPE_COUNT; n++) { // keys alone, and values, too, of every type
+    // every type for keys alone, and for keys and values
+    for (int n = 0; n < 2 * CLATTN_TYPE_COUNT; n++) {
         const clattn_type type = (clattn_type)(n / 2);
         const int64_t elements = test.head_dim / clattn_type_numbers(type);
         sizes.kv.k.type = type, sizes.kv.k.shape[3] = elements;
@@ -91,7 +94,7 @@ START_TEST(decode_passes_over) {
 }
 END_TEST
 
-// Rows of a pass whose heads see different blocks.
+// The heads of one pass see different blocks.
 START_TEST(decode_of_heads_that_differ) {
     struct test_case test = base("blocks of heads");
     test.n_q = 2, test.n_kv = 300, test.heads = 8, test.kv_heads = 2, test.batch = 1;

@@ -1,6 +1,7 @@
-// test_cascade.c: a past that all batch items share, read once for all of them, against the double reference: sizes, layouts,
-// types, and options that are folded with the rows; hostile numbers; when it is not done, and what is said then; three levels
-// by clattn's merge. The rule that decides is test_plan_cascade.c's. Rows that no item has hold NaN in every case.
+// test_cascade.c: a past that all batch items share, read once for all, compared with the float64
+// reference. It covers sizes, layouts, types, options that must follow their rows, hostile numbers,
+// refusals, and three levels with clattn's merge. The rule that decides is in test_plan_cascade.c.
+// Unused rows are NaN in every case.
 #include "support/case_assert.h"
 #include "support/harness.h"
 
@@ -19,7 +20,7 @@ static struct test_case base(const char *tokens) {
     return test;
 }
 
-// By the planner's choice, by flash, and by decode where there are few rows.
+// With the planner's choice, with flash, and with decode for few rows.
 static void check(const char *tokens) {
     struct test_case test = base(tokens);
     for (int n = 0; n < 3; n++) {
@@ -34,12 +35,14 @@ static void check(const char *tokens) {
             ck_assert_msg(status == CLATTN_OK, "%s: %s", tokens, harness_log_text());
             ck_assert_int_gt(plan.prefix_keys, 0);
         }
-        if (status == CLATTN_OK) case_assert_data(data); // decode has no kernel for all rows at once
+        // decode has no kernel for all rows at once
+        if (status == CLATTN_OK) case_assert_data(data);
         case_free(data);
     }
 }
 
-// One row and several, one head a group and all, own keys that are few, many, or none; both dense layouts.
+// One row and several, one query head a key/value head and more, few, many and no own keys, both
+// dense layouts.
 START_TEST(sizes) {
     static const char *const cases[] = {
         "f32-b3-h4-hkv2-n1-nkv100-d32-causal-lse-past70-sinks",
@@ -55,7 +58,7 @@ START_TEST(sizes) {
 }
 END_TEST
 
-// Mask and bias go with their rows, whatever axes they repeat.
+// Mask and bias stay with their rows, with any repeated axes.
 START_TEST(options) {
     static const char *const cases[] = {
         "f32-b3-h4-hkv2-n1-nkv100-d32-causal-lse-softcap5-past70-maskbhqk-biasbhqk-sinks",
@@ -75,7 +78,8 @@ START_TEST(types) {
 }
 END_TEST
 
-// A NaN in one row, a NaN in a key that all see, far and huge scores, which partial results must not round away.
+// A NaN in one row, a NaN in a key that all rows see, and distant or huge scores, which partial
+// results must not round away.
 START_TEST(hostile) {
     static const char *const contents[] = {"rownan", "seennan", "huge", "hugeneg", "dominant"};
     for (size_t n = 0; n < sizeof contents / sizeof contents[0]; n++) {
@@ -87,7 +91,7 @@ START_TEST(hostile) {
 }
 END_TEST
 
-// A key of the past that is NaN reaches the item that sees it, and no other.
+// A NaN in a key of the past reaches only the item that sees that key.
 START_TEST(nan_of_one_item) {
     struct test_case test = base("f32-b3-h4-hkv2-n1-nkv100-d32-causal-lse-past70-maskb11k");
     struct case_data *data = case_make(&test);
@@ -103,8 +107,9 @@ START_TEST(nan_of_one_item) {
 }
 END_TEST
 
-// What cannot be folded: the reason, as an error where it is asked for, and else in the plan of a call that goes on, and is right;
-// of the options that have kernels of their own the covering arrays (test_pairs.c) say that.
+// Options that prevent the cascade. With CLATTN_CASCADE_ALWAYS the reason is an error. Otherwise
+// the plan has the reason, and the call is right. For options with kernels of their own, the
+// covering arrays (test_pairs.c) test that.
 #define RIGHT_FROM 7
 static const char *const refused[][2] = {
     {"f32-b3-h4-n1-nkv100-d32-causal-lse-past70-alibi", "ALiBi"},
@@ -146,7 +151,7 @@ START_TEST(reasons) {
 }
 END_TEST
 
-// Not a past of all, one item, and a number that is none.
+// A past for each item, a batch of one item, and an invalid number.
 START_TEST(no_shared_past) {
     struct test_case test = base("f32-b3-h4-n1-nkv100-d32-causal-lse-past70");
     struct case_arrays arrays;
@@ -167,7 +172,8 @@ START_TEST(no_shared_past) {
 }
 END_TEST
 
-// The planner takes it where it is worth it, and never when told so; both are right.
+// The planner uses the cascade if it pays, and never with CLATTN_CASCADE_NEVER. The results are
+// right with and without it.
 START_TEST(planned) {
     struct test_case test = base("f32-b8-h4-n1-nkv1100-d32-causal-lse-past1000");
     for (int n = 0; n < 3; n++) {
@@ -188,8 +194,9 @@ START_TEST(planned) {
 }
 END_TEST
 
-// ------------------------------------------------------------------------------------ three levels ---
-// Four items: a prefix of all, one of each pair of items, and own keys. Two calls with cascades, one for each pair, and merges.
+// ------------------------------------------------------------------------------- three levels ---
+// Four items: a prefix for all, one for each pair of items, and own keys. Two calls with a cascade,
+// one for each pair, and merges.
 enum { BATCH = 4, GROUPS = 2, HEADS = 4, KV_HEADS = 2, ROWS = 3, SIZE = 32, ALL = 50, PAIR = 21, OWN = 13 };
 
 // Rows [from, from + count) of items [first, first + items) of k or v.
@@ -217,7 +224,7 @@ static void enqueue(const clattn_attention_params *p) {
                   "%s", harness_log_text());
 }
 
-// Keys that items share are alike in each of them.
+// Keys that items share are equal in each of them.
 static void share(double *x, int from, int count, int items) {
     const int keys = ALL + PAIR + OWN;
     for (int b = 0; b < BATCH; b++)
@@ -248,7 +255,8 @@ START_TEST(three_levels) {
                    lse = guarded_output(harness_place(), &lse_shape);
 
     arrays.params.cascade = CLATTN_CASCADE_ALWAYS;
-    clattn_attention_params p = arrays.params; // the first level and the last: causality and sinks are here
+    // the first and the last level; causality and sinks belong to the last
+    clattn_attention_params p = arrays.params;
     p.kv = (clattn_kv){.k = own[0].view, .v = own[1].view, .past_k = all[0].view, .past_v = all[1].view};
     enqueue(&p);
     for (int g = 0; g < GROUPS; g++) {

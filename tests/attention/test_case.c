@@ -1,7 +1,9 @@
-// test_case.c: the hard cases (verification/sets/hard_cases.h) with every kernel: a row that is added there is run here, by
-// verify and by its name. Leaves out vectors of other widths, which verify forces.
+// test_case.c: the hard cases (verification/sets/hard_cases.h) with every kernel. A new row there
+// is run by this suite, by verify, and by its name. Vectors of other widths are forced by verify
+// only.
 //
-//   build/tests/test_case attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3      runs one case, as does CLATTN_TEST_CASE
+//   build/tests/test_case attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3    runs one case, as
+//                                                                            CLATTN_TEST_CASE does
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,16 +13,16 @@
 
 static struct test_case named;
 
-// With CLATTN_TEST_CASES=share a case is run by the planner's choice and by one kernel of the others, which they take in turns: by all
-// of them it is compiled for minutes.
+// With CLATTN_TEST_CASES=share a case runs with the planner's choice and with one other kernel,
+// which changes from case to case. With all kernels the compilation needs minutes.
 static bool in_share(int index, int kernel) {
     const char *wanted = getenv("CLATTN_TEST_CASES");
     return wanted == NULL || strcmp(wanted, "share") != 0 || kernel == CLATTN_KERNEL_AUTO ||
            kernel == 1 + index % (CLATTN_KERNEL_COUNT - 1);
 }
 
-// Unfused and the planner's choice take every case, but that unfused reads a shared past for each item; flash and decode may
-// refuse what they cannot do.
+// Unfused and the planner's choice support every case, except that unfused cannot read a shared
+// past once. Flash and decode may refuse cases that they do not support.
 START_TEST(with_every_kernel) {
     const struct test_case test = hard_case(_i);
     for (int kernel = 0; kernel < CLATTN_KERNEL_COUNT; kernel++) {

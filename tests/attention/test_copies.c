@@ -1,14 +1,14 @@
-// test_copies.c: an enqueue keeps nothing of the caller's host memory: while a user event holds the queue back, the
-// parameters and every host array are overwritten and freed, and the result is still right. Nor does it look at them
-// again once they are checked, whatever another thread writes. Leaves out buffers, which must live until the commands are
-// done.
+// test_copies.c: an enqueue keeps no pointer to the caller's host memory. A user event holds the
+// queue while the parameters and every host array are overwritten and freed; the result must still
+// be right. The library also must not read them again after the check, whatever another thread
+// writes. Buffers must live until the commands end.
 #include "support/case_assert.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-// The caller's memory: copies that are filled with ones when the call has returned.
+// The caller's memory: copies that are filled with ones after the call has returned.
 struct lent {
     void *memory[CASE_HOSTS + 1];
     size_t bytes[CASE_HOSTS + 1];
@@ -32,7 +32,8 @@ static void take_back(struct lent *lent) {
     *lent = (struct lent){0};
 }
 
-// What is overwritten as soon as the library has checked it and builds its first kernel; NULL: nothing.
+// Memory to overwrite after the library has checked it, while it builds its first kernel; NULL:
+// none.
 static struct lent *watched;
 
 static void on_log(void *user, clattn_log_level level, const char *message) {
@@ -57,7 +58,7 @@ static int lend_arrays(struct lent *lent, const struct test_case *test, clattn_s
     return given;
 }
 
-// Where a context is given that has built nothing, the memory is overwritten within the call, too.
+// With a fresh context, which has built no kernel, the memory is also overwritten during the call.
 static clattn_status enqueue_lent(clattn_context *fresh, const struct case_arrays *a,
                                   const struct test_case *test, cl_command_queue queue, cl_event *gate,
                                   cl_event *done) {

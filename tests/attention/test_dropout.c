@@ -1,6 +1,7 @@
-// test_dropout.c: dropout: the mask that the device writes, and the one that every kernel uses, bit for bit those of the host
-// (verification/reference/random.h); results beside the reference with other options; what a NaN in a value does; refusals. Leaves
-// out the words themselves (test_philox.c) and rows that are launched apart (test_slices.c). Cases: tests/cases/dropout.txt.
+// test_dropout.c: dropout. The mask that the device writes, and the mask that every kernel uses,
+// must have the bits of the host (verification/reference/random.h). Also results with other
+// options, a NaN in a value, and refusals. Elsewhere: the random words (test_philox.c) and rows in
+// separate launches (test_slices.c). Cases: tests/cases/dropout.txt.
 #include "support/case_list.h"
 #include "verification/reference/random.h"
 #include "verification/reference/reference.h"
@@ -14,7 +15,7 @@
 
 static const float shares[] = {0.1f, 0.5f, 0.875f, 0x1.fffffep-1f, 1e-12f};
 
-// Of any sizes and layout.
+// Masks of any size and layout.
 START_TEST(written_masks) {
     static const int64_t sizes[][4] = {{1, 1, 1, 1}, {2, 3, 5, 77}, {3, 2, 33, 130}, {1, 2, 200, 3}};
     for (int n = 0; n < 4 * 5; n++) {
@@ -46,7 +47,7 @@ END_TEST
 static const int kernels[] = {CLATTN_KERNEL_AUTO, CLATTN_KERNEL_UNFUSED, CLATTN_KERNEL_FLASH,
                               CLATTN_KERNEL_DECODE};
 
-// One shape of heads for most: each other one is another kernel to compile.
+// Most cases share one shape of heads, because each shape is another kernel to compile.
 static struct test_case base(const char *name) {
     struct test_case test = {.name = name, .batch = 2, .heads = 4, .kv_heads = 2, .n_q = 13, .n_kv = 77};
     test.head_dim = 32, test.head_dim_v = 96;
@@ -54,7 +55,8 @@ static struct test_case base(const char *name) {
     return test;
 }
 
-// Weights that are all equal, and values of which each key has a column of its own: what is 0 was dropped.
+// All weights are equal, and each key's value is 1 in a column of its own. A 0 in the result is a
+// dropped key.
 static void assert_mask(struct case_data *data, const char *name) {
     const struct test_case *t = &data->test;
     struct case_result got = case_run(data, harness()->queue);
@@ -72,7 +74,7 @@ static void assert_mask(struct case_data *data, const char *name) {
     case_result_free(&got);
 }
 
-// Query rows and keys of no whole tile; with a window tiles of keys begin anywhere.
+// Query rows and keys that are no whole tiles; with a window, tiles of keys begin anywhere.
 START_TEST(masks_of_kernels) {
     struct test_case test = base("masks");
     test.n_q = _i % 2 ? 13 : 37, test.score.dropout_seed = LONG_SEED;
@@ -88,7 +90,7 @@ START_TEST(masks_of_kernels) {
     for (int k = 0; k < 4; k++) {
         if (kernels[k] == CLATTN_KERNEL_DECODE && test.n_q > 16) continue;
         data->test.kernel = (clattn_kernel)kernels[k];
-        // Ranges of 26 keys begin within fours.
+        // Ranges of 26 keys begin inside a group of four keys.
         data->test.splits = kernels[k] == CLATTN_KERNEL_DECODE && _i == 1 ? 3 : 0;
         assert_mask(data, clattn_kernel_name(data->test.kernel));
     }
@@ -96,7 +98,7 @@ START_TEST(masks_of_kernels) {
 }
 END_TEST
 
-// A NaN in a value reaches every row that sees its key, dropped or not, and no other.
+// A NaN in a value reaches every row that sees its key, dropped or not, and no other row.
 START_TEST(nan_in_a_value) {
     struct test_case test = base("NaN");
     test.score.causal = true, test.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
@@ -107,7 +109,8 @@ START_TEST(nan_in_a_value) {
 }
 END_TEST
 
-// A seed without dropout changes nothing; the same call gives the same bits; another seed another result.
+// A seed without dropout changes nothing. The same call returns the same bits, another seed another
+// result.
 START_TEST(seeds) {
     const struct test_case test = base("seeds");
     struct case_data *data = case_make(&test);

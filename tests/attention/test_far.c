@@ -1,6 +1,6 @@
-// test_far.c: tensors whose rows and heads lie further apart than 32 bits count elements, in memory of which only the pages
-// that are touched exist: every kernel gives the bits that it gives where they lie close together. What the device's largest
-// buffer does not hold is left near. POSIX only.
+// test_far.c: tensors whose rows and heads are further apart than 32 bits can count, in sparse
+// memory. Every kernel must return the same bits as for dense tensors. If the device has no buffer
+// that large, the tensor stays dense. POSIX only.
 #define _GNU_SOURCE
 #include "support/harness.h"
 
@@ -12,7 +12,7 @@
 
 enum { MOST_TENSORS = 12 };
 
-// A tensor twice: close together, and far apart.
+// A tensor twice: dense, and with a huge distance.
 typedef struct pair {
     clattn_tensor near, far;
     size_t near_bytes, far_bytes;
@@ -61,7 +61,8 @@ static void put(unsigned char *to, clattn_type type) {
     if (type == CLATTN_TYPE_BOOL) *to = x != 3;
 }
 
-// How far apart the first and the last element of a tensor shall lie: past 2^32 elements, or 2^31; 0: no buffer holds that.
+// The distance between the first and the last element: past 2^32 elements, or 2^31. 0: no buffer is
+// large enough.
 static int64_t reach_of(clattn_type type) {
     const uint64_t most = clattn_context_capabilities(harness()->context)->max_allocation_bytes;
     for (int power = 32; power >= 31; power--) {
@@ -126,7 +127,7 @@ static const char *const rows[] = {NULL,
                                    "decode_groups : SUBGROUP=1"};
 #define ROWS 6
 
-// What stands far apart: the heads, or the rows of a head (keys, too).
+// The huge distance is between heads, or between the rows of a head (also keys).
 static void attend(const char *row, int n_q, clattn_type kv, int axis, clattn_kernel kernel) {
     enum { H = 4, KV_HEADS = 2, KEYS = 40, SIZE = 64 };
     const int64_t sq[4] = {1, H, n_q, SIZE}, sk[4] = {1, KV_HEADS, KEYS, SIZE}, sm[4] = {1, 1, n_q, KEYS};
@@ -196,7 +197,7 @@ int main(void) {
     harness_start();
     const bool held = reach_of(CLATTN_TYPE_F16) != 0;
     harness_stop();
-    if (!held) { // and no tensor would be any further apart than its neighbours
+    if (!held) { // no tensor would have a larger distance than dense ones have
         printf("skipped: rows that lie 2^31 elements apart need buffers of more than 4 GiB, which this "
                "device has not\n");
         return HARNESS_SKIP;

@@ -1,8 +1,10 @@
-// test_grids.c: the grids of other libraries' tests (verification/sets/grids.h) on the device. A share of each, unless all are asked for.
+// test_grids.c: the sizes of other libraries' tests (verification/sets/grids.h) on the device. By
+// default a share of each grid.
 //
-// Environment: CLATTN_TEST_GRIDS  auto, unfused, flash or decode: which path, with the tuned row of CLATTN_TEST_ROWS, and all of
-//                                 the cases that it takes, or with "PATH 3/10" every tenth of them from the fourth on;
-//                                 unset: a share, by the planner's choice
+// Environment:
+//   CLATTN_TEST_GRIDS  auto, unfused, flash or decode: all cases that this path supports, with the
+//                      tuned row of CLATTN_TEST_ROWS; "PATH 3/10": every tenth from the fourth on;
+//                      unset: a share, with the planner's choice
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,12 +12,12 @@
 #include "support/case_assert.h"
 #include "verification/sets/grids.h"
 
-#define SHARE 4             // cases of each grid, evenly apart
-#define MOST_DECODE_ROWS 16 // of a call that the decode path takes
+#define SHARE 4             // cases of each grid, evenly distributed
+#define MOST_DECODE_ROWS 16 // of a call that the decode path supports
 
 static clattn_kernel kernel;
 static int chosen[4096][2], count;
-static int first_wanted, step_wanted = 1; // of those that all are asked for
+static int first_wanted, step_wanted = 1; // if all cases are requested
 
 START_TEST(cases_agree) {
     struct test_case test = grid_case(chosen[_i][0], chosen[_i][1]);

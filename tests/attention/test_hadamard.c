@@ -1,7 +1,8 @@
-// test_hadamard.c: clattn_hadamard_enqueue beside the matrix in double precision, element by element of its definition: storage types,
-// layouts, sizes of blocks, in place and out of place, and as a device that is no CPU, whose blocks have work-groups; and attention over a
-// cache that says it is rotated beside these calls around one. Leaves out what is refused (test_errors_hadamard.c), waiting, threads and
-// empty calls (small_calls.h), and what cases of rotated caches compare with the reference.
+// test_hadamard.c: clattn_hadamard_enqueue compared with the matrix in float64, by its definition:
+// storage types, layouts, block sizes, in place and out of place, also as a device whose blocks
+// have work-groups. Attention over a Hadamard-transformed cache must equal attention between
+// separate transforms. Elsewhere: refusals (test_errors_hadamard.c), events and threads
+// (small_calls.h), cases with such caches.
 #define _GNU_SOURCE
 #include "support/case_assert.h"
 #include "support/harness.h"
@@ -19,10 +20,10 @@ typedef struct turning {
     clattn_type x, y;
     enum layout layout;
     bool in_place;
-    int size, block, means; // columns, the block that is asked for, and what it means
+    int size, block, means; // columns, the requested block, and its meaning
 } turning;
 
-// y = x H / sqrt(n), of one block.
+// y = x H / sqrt(n), for one block.
 static void multiply(const double *x, int n, double *y) {
     for (int j = 0; j < n; j++) {
         y[j] = 0;
@@ -86,7 +87,7 @@ START_TEST(blocks) {
 }
 END_TEST
 
-// A large number in each row is spread over its block, which is what rotated caches are for.
+// A large number in each row is spread over its block: the purpose of the transform.
 START_TEST(spreads) {
     const struct guarded_shape shape = {CLATTN_TYPE_F32, 4, {1, 1, 1, 64}, LAYOUT_DENSE};
     double values[64] = {[17] = 80}, got[64];
@@ -117,7 +118,7 @@ static void attend(const clattn_attention_params *p) {
                   "%s", harness_log_text());
 }
 
-// The same by the calls above: q, and of the result the rows that were written.
+// The same by separate calls: q before attention, and the written rows of the result after it.
 static void attend_between(clattn_attention_params p, clattn_tensor turned, clattn_tensor out) {
     multiply_rows(p.q, turned, p.kv.k_rotation);
     const int32_t back = p.kv.v_rotation;
@@ -130,7 +131,7 @@ static void attend_between(clattn_attention_params p, clattn_tensor turned, clat
     }
 }
 
-// Rows past a length keep what they hold.
+// Rows past a length keep their contents.
 START_TEST(around_attention) {
     static const int32_t keys[] = {KEYS, KEYS - 4};
     const clattn_type type = _i == 2 ? CLATTN_TYPE_BF16 : CLATTN_TYPE_F32;

@@ -1,5 +1,5 @@
-// test_hostile.c: NaN and infinity, seen and hidden, huge and tiny values, and identities that need no
-// reference. Leaves out ordinary numbers (tests/cases).
+// test_hostile.c: NaN and infinity, visible and hidden, huge and tiny values, and identities that
+// need no reference. Ordinary numbers are in tests/cases.
 #include "support/case_assert.h"
 #include "verification/case/case_kv.h"
 #include "verification/reference/storage.h"
@@ -77,7 +77,7 @@ START_TEST(nan_in_hidden_keys) {
 }
 END_TEST
 
-// NaN that is seen is not hidden; rows that do not see it are right.
+// A visible NaN reaches its rows; rows that do not see it are right.
 START_TEST(nan_in_seen_keys) {
     struct case_data *data = make("NaN in a key that later rows see");
     data->test.score.causal = true;
@@ -104,7 +104,7 @@ START_TEST(huge_equal_scores) {
 }
 END_TEST
 
-// One key so far ahead that the others underflow to nothing.
+// One key has such a high score that all other weights underflow to 0.
 START_TEST(one_dominant_key) {
     struct case_data *data = make("one dominant key");
     fill(data->q, 4 * ROWS * SIZE, 50);
@@ -114,7 +114,8 @@ START_TEST(one_dominant_key) {
 }
 END_TEST
 
-// Maxima that grow or fall from block to block of keys, so that what was summed is rescaled time and again, or never.
+// Maxima that rise or fall from block to block of keys, so that sums are rescaled in each block, or
+// never.
 START_TEST(rising_scores) {
     for (int sign = -1; sign <= 1; sign += 2) {
         struct test_case test = {.name = sign > 0 ? "rising scores" : "falling scores", .heads = 2};
@@ -154,7 +155,8 @@ START_TEST(huge_sinks) {
 }
 END_TEST
 
-// A device may flush float32 denormals to 0, so the result is right within the smallest normal number.
+// A device may flush float32 subnormal numbers to 0, so the tolerance is the smallest normal
+// number.
 START_TEST(denormals) {
     for (int n = 0; n < 3; n++) {
         struct case_data *data = make("denormals");
@@ -173,7 +175,7 @@ START_TEST(denormals) {
 }
 END_TEST
 
-// Denormals of f16 are ordinary numbers once loaded as float32.
+// Subnormal f16 numbers are ordinary numbers in float32.
 START_TEST(half_denormals) {
     struct test_case test = {
         .name = "f16 denormals", .heads = 2, .n_q = ROWS, .n_kv = KEYS, .head_dim = SIZE};
@@ -198,8 +200,8 @@ START_TEST(ones_give_one) {
 }
 END_TEST
 
-// A scale of a key or a value that is infinite: what becomes of its numbers is the same in every kernel, also in those that multiply
-// integers.
+// An infinite scale of a key or a value has the same effect in every kernel, also in integer
+// products.
 START_TEST(infinite_scales) {
     struct test_case test;
     struct case_arrays arrays;
@@ -234,8 +236,8 @@ START_TEST(infinite_scales) {
 }
 END_TEST
 
-// Scales and zero points as no cache is written: of nothing, not finite, far larger than what they scale, or far from all numbers that the
-// type has. All kernels make the same of them, also those that multiply integers.
+// Scales and zero points that no cache would contain: zero, not finite, far larger than the
+// numbers, or far from all codes of the type. All kernels compute the same, also integer products.
 static const struct {
     float scale, zero;
 } hostile_groups[] = {
@@ -259,8 +261,9 @@ static void run_beside_unfused(struct case_arrays *arrays, clattn_kernel kernel,
     }
 }
 
-// The second of a row's two groups, of a key or of a value; beside it one whose scale is large, which weights are rounded for. Beside a
-// value's of 1e30 no other weight is anything in integers.
+// The second of a row's two groups, of a key or a value, is hostile. Another group has a large
+// scale, for which weights are rounded. Beside a value's scale of 1e30, all other weights are 0 as
+// integers.
 static void check_hostile_group(int hostile, const char *name, bool value) {
     const float scale = hostile_groups[hostile].scale, zero = hostile_groups[hostile].zero;
     struct test_case test;
@@ -297,7 +300,8 @@ START_TEST(hostile_scales_of_groups) {
 }
 END_TEST
 
-// One column is large, and the others lie near their zero point: what rounding the weights adds is of their distance from that.
+// One column is large, and the others are near their zero point. The error of rounded weights must
+// be relative to the distance from the zero point.
 START_TEST(values_near_their_zero_point) {
     struct test_case test;
     struct case_arrays arrays;
@@ -321,8 +325,9 @@ START_TEST(values_near_their_zero_point) {
 }
 END_TEST
 
-// A first key takes nearly all of every row's weight, and its value is nothing, as the first tokens of language models have it: the result
-// is what all others together add, though each of their weights is less than a sixteen-bit part of the largest.
+// The first key has nearly the whole weight of every row, and its value is 0, like the first tokens
+// of language models. The result is the sum of all other values, whose weights are each below a
+// 16-bit part of the largest.
 START_TEST(first_key_takes_all) {
     struct test_case test;
     char why[256];
@@ -339,8 +344,8 @@ START_TEST(first_key_takes_all) {
 }
 END_TEST
 
-// Scores of which float32 has no digit behind the point: what a kernel subtracts of them is some whole number away from the largest, and
-// a weight above 65504, rounded to float16, would be infinite.
+// Scores so large that float32 has no digits behind the point. A kernel that subtracts a number
+// other than the largest score can have weights above 65504, which are infinite in float16.
 START_TEST(huge_equal_halves) {
     struct test_case test;
     char why[256];
@@ -374,7 +379,7 @@ START_TEST(permuted_keys) {
 }
 END_TEST
 
-// A kernel that is forced, as written, takes its time: a share asks it ten times.
+// A forced, unoptimised kernel is slow, so a shortened run repeats it ten times.
 START_TEST(same_bits_many_times) {
     const int times = harness_every() > 1 ? 10 : 50;
     for (int n = 0; n < 4; n++) {

@@ -1,6 +1,6 @@
-// test_huge.c: sizes up to 2^31 in every place, planned at random: the scratch memory is what arithmetic in 128 bits says,
-// and what kernels count fits their counters, or the call is refused. Under UBSan every product on the way counts, too.
-// Leaves out running what is planned. Uses the planner's own functions, from the static library.
+// test_huge.c: random sizes up to 2^31 in every place, only planned. The workspace must equal
+// arithmetic in 128 bits, and the counters of kernels must not overflow, or the call is refused.
+// UBSan also checks every product. Uses the planner's own functions from the static library.
 #include "verification/reference/random.h"
 #include "support/harness.h"
 #include "plan/families/family.h"
@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
-__extension__ typedef unsigned __int128 wide; // what nothing here overflows
+__extension__ typedef unsigned __int128 wide; // cannot overflow here
 
 enum { TRIALS = 40000 };
 
-// Near a power of two, of which all are as likely; now and then 0.
+// Near a power of two, each equally likely; sometimes 0.
 static int64_t size(struct random *r) {
     const int power = (int)random_uniform(r, 0, 32);
     const int64_t x = ((int64_t)1 << power) + (int64_t)random_uniform(r, -2, 3);
@@ -25,7 +25,7 @@ static clattn_type float_type(struct random *r) {
     return (clattn_type)pick(r, 3);
 }
 
-// An input repeats along some axes, so that sizes which no buffer holds are legal.
+// An input repeats along some axes, so sizes that no buffer holds are legal.
 static clattn_tensor input(struct random *r, clattn_type type, int rank, const int64_t *shape) {
     clattn_tensor t = clattn_tensor_dense(NULL, type, rank, shape);
     for (int i = 0; i < rank - 1; i++)
@@ -49,9 +49,10 @@ static wide rounded(wide bytes) {
     return rounded_to(bytes, 256);
 }
 
-// What kernels of a matrix engine read in place of v, and of w: pairs of bfloat16 in whole blocks of 32 by 32 numbers, and in front of
-// them two words for each 32 columns of w. By hand: v of [258, 1, 4098, 129] takes 258 * 129 * 160 * 32 * 2 = 340,807,680 bytes, a quarter
-// more than v itself; w of [34, 18] takes 4 * (16 + 2 * 512) = 4,160, which is 4,352 in steps of 256.
+// The packed copies of v and w for a matrix engine: pairs of bfloat16 in blocks of 32 x 32 numbers.
+// Before them are two words for each 32 columns of w. By hand:
+//   v [258, 1, 4098, 129]  258 * 129 * 160 * 32 * 2 = 340,807,680 bytes, a quarter more than v
+//   w [34, 18]             4 * (16 + 2 * 512) = 4,160 bytes, rounded up to 4,352 in steps of 256
 static wide packed_values(const int64_t *v) {
     return product(v, 2) * rounded_to(v[2], 32) * rounded_to(v[3], 32) * 2;
 }
@@ -60,9 +61,9 @@ static wide packed_weights(const clattn_tensor *w) {
     return rounded(4 * (rounded_to(2 * blocks, 16) + blocks * steps * 32 * 32 / 2));
 }
 
-static cl_mem tiny; // a workspace, which planning takes as large enough
+static cl_mem tiny; // a workspace, which planning assumes to be large enough
 
-// What a context said besides its status: a refusal has a line, and "-" begins no number in it.
+// A refusal has an error line, and no number in the line is negative.
 static void check_refusal(clattn_status status, const char *name, int trial) {
     char why[256];
     clattn_context_last_error(harness()->context, why, sizeof why);
@@ -72,7 +73,7 @@ static void check_refusal(clattn_status status, const char *name, int trial) {
     ck_assert_msg(!strstr(why, " -"), "%s %d: %s", name, trial, why);
 }
 
-// Scratch memory of an attention call on its own, from its plan.
+// The workspace of an attention call by itself, from its plan.
 static wide attention_bytes(const clattn_attention_params *p, const clattn_plan *plan, bool turned) {
     const int64_t *q = p->q.shape, *k = p->kv.k.shape, *v = p->kv.v.shape;
     const size_t q_size = clattn_type_size(p->q.type), kv_size = clattn_type_size(p->kv.k.type);
@@ -133,14 +134,15 @@ START_TEST(attention) {
 }
 END_TEST
 
-// q, k, v and the heads' result; what attention needs besides is not looked into, but known to be at most this.
+// q, k, v and the heads' result are counted exactly. The rest of the attention's workspace is only
+// bounded.
 static void make_layer(struct random *r, clattn_layer_params *p) {
     const int64_t kv_heads = 1 + pick(r, 4), heads = kv_heads * (1 + pick(r, 3));
     int64_t b = size(r), nq = size(r), nkv = size(r), m = pick(r, 2) ? 1 + pick(r, 64) : size(r),
             d = pick(r, 2) ? 2 : size(r) / heads, dv = pick(r, 2) ? 2 : size(r) / heads,
             mo = pick(r, 2) ? 1 : size(r);
     const bool self = pick(r, 2);
-    if (pick(r, 8) == 0) { // parts of the workspace near what 64 bits count
+    if (pick(r, 8) == 0) { // parts of the workspace near the range of 64 bits
         b = 1, m = 1, mo = 1, nq = (int64_t)1 << (20 + pick(r, 10)), nkv = (int64_t)1 << (20 + pick(r, 10));
         d = dv = ((int64_t)1 << (26 + pick(r, 4))) / heads * 2;
     }
@@ -183,14 +185,15 @@ START_TEST(layers) {
         for (int n = 0; n < 4; n++) parts += rounded(product(all[n], 4) * clattn_type_size(type));
         const wide plain = parts + rounded(attention_bytes(&a, &plan, false)),
                    turned = parts + rounded(attention_bytes(&a, &plan, true)), got = plan.workspace_bytes;
-        // One projection runs after the other, so that the largest of their packed weights counts.
+        // Projections run one after another, so only the largest packed weights count.
         const clattn_tensor *const w[] = {&p.wq, &p.wk, &p.wv, &p.wo};
         bool as_counted = false;
         for (int n = 0; n < 5; n++) {
             const wide packed = n < 4 ? packed_weights(w[n]) : 0;
             as_counted |= got == plain + packed || (p.rope.layout && got == turned + packed);
         }
-        // RoPE may be the projections'; CLBlast converts in more memory, all of it within its 2^31 elements.
+        // Projections may apply RoPE. CLBlast converts in more memory, all within its 2^31
+        // elements.
         ck_assert_msg(native ? as_counted : got >= plain && got <= ((wide)1 << 34),
                       "layer %d: %zu bytes planned (%s)", i, plan.workspace_bytes, plan.why);
         good++, past_32 += got >> 32 != 0;
@@ -200,7 +203,7 @@ START_TEST(layers) {
 }
 END_TEST
 
-// Of devices without vector lanes: `rows` of few and many.
+// Devices without vector lanes, with few and many `rows`.
 static void check_other_kernels(clattn_context *context, const clattn_linear_params *p, int trial) {
     clattn_linear_choice choice;
     ck_assert_msg(clattn_linear_plan(context, p, &choice) == CLATTN_OK, "linear %d: %s", trial,
@@ -241,7 +244,7 @@ START_TEST(projections) {
 }
 END_TEST
 
-// A merge has no plan; with huge sizes and a small buffer it is refused.
+// A merge has no plan. With huge sizes and a small buffer it is refused.
 START_TEST(merges) {
     struct random r = {.state = 34};
     cl_event event = NULL;
@@ -261,7 +264,8 @@ START_TEST(merges) {
 }
 END_TEST
 
-// On made-up devices, from the smallest local memory to none that lacks anything: what kernels count in 32 bits.
+// Made-up devices, from the smallest local memory up to one that has everything: the 32-bit
+// counters of kernels.
 static void check_counters(const problem *p, const variant *v, int trial) {
     const bool lanes = v->family->id == KERNEL_DECODE_LANES;
     const wide group = (wide)(p->heads / p->kv_heads), tiles = (wide)v->groups[0] * (wide)v->work_group;
@@ -317,7 +321,7 @@ START_TEST(planner) {
         p.kernel = (clattn_kernel)pick(&r, CLATTN_KERNEL_COUNT);
         if (pick(&r, 3) == 0) p.type_q = p.type_kv = CLATTN_TYPE_BF16;
         if (pick(&r, 3) == 0) p.splits = (int)size(&r), p.kernel = CLATTN_KERNEL_DECODE;
-        if (p.splits && pick(&r, 2)) p.n_kv = INT32_MAX - 65536; // so many ranges there are
+        if (p.splits && pick(&r, 2)) p.n_kv = INT32_MAX - 65536; // the number of ranges
         variant v;
         if (cla_variant_choose(&in, &p, &v) != CLATTN_OK) {
             ck_assert_ptr_nonnull(v.refusal);
@@ -331,7 +335,8 @@ START_TEST(planner) {
 }
 END_TEST
 
-// By hand: what a random size seldom meets. 2^28 heads that share one key/value head, eight rows each.
+// By hand, because random sizes seldom reach it: 2^28 heads with eight rows each share one
+// key/value head.
 START_TEST(shared_rows_past_32_bits) {
     clattn_attention_params p = {.kernel = CLATTN_KERNEL_DECODE};
     clattn_plan plan;

@@ -1,6 +1,6 @@
-// test_limits.c: the ends of the ranges: biases of -FLT_MAX, a billion keys, more batch items than a GPU's
-// grid, offsets past 2^31, positions past 2^24, keys past a length in the score taps, tuned rows that would
-// lie about the data.
+// test_limits.c: the ends of ranges: biases of -FLT_MAX, a billion keys, more batch items than a
+// GPU's grid, offsets past 2^31, positions past 2^24. Also keys past a length in the score taps,
+// and tuned rows that contradict the data.
 #include "support/harness.h"
 
 #include <float.h>
@@ -47,7 +47,8 @@ static void read_back(cl_mem buffer, float *x, size_t count) {
         "read");
 }
 
-// Rows whose every key has the lowest finite bias are uniform, not empty: a frequent way to mask padding.
+// Rows whose keys all have the lowest finite bias are uniform, not empty. Padding is often masked
+// in this way.
 START_TEST(lowest_bias) {
     enum { N = 8 };
     cl_mem k = filled(N * D, one), v = filled(N * D, counted), bias = filled(N, lowest);
@@ -81,7 +82,7 @@ START_TEST(lowest_bias) {
 }
 END_TEST
 
-// One key repeated a billion times and more by a stride of 0; a window keeps the work small.
+// One key repeated more than a billion times by a stride of 0. A window keeps the work small.
 START_TEST(a_billion_keys) {
     cl_mem x = filled(D, one), o = filled(D, nothing);
     static const int64_t sizes[] = {536870913, 1073741825, 1500000000};
@@ -108,7 +109,7 @@ START_TEST(a_billion_keys) {
 }
 END_TEST
 
-// 70,000 batch items of one row: grids are enqueued in parts.
+// 70,000 batch items of one row: the launch is split into several grids.
 START_TEST(more_items_than_a_grid) {
     enum { B = 70000 };
     const size_t count = (size_t)B * D;
@@ -136,7 +137,7 @@ START_TEST(offset_past_32_bits) {
     const unsigned char keep[2] = {0, 1};
     cl_int code;
     cl_mem mask = clCreateBuffer(harness()->opencl, CL_MEM_READ_WRITE, start + 2, NULL, &code);
-    if (code != CL_SUCCESS) return; // a device without so large a buffer
+    if (code != CL_SUCCESS) return; // a device without such a large buffer
     cl_mem x = filled(2 * D, counted), o = filled(D, nothing);
     harness_expect(clEnqueueWriteBuffer(harness()->queue, mask, CL_TRUE, start, 2, keep, 0, NULL, NULL),
                    "write");
@@ -152,7 +153,8 @@ START_TEST(offset_past_32_bits) {
         p.score.mask.offset = (int64_t)start;
         run(&p);
         read_back(o, out, D);
-        for (int d = 0; d < D; d++) ck_assert_float_eq(out[d], counted((size_t)(D + d))); // key 1 alone
+        // key 1 alone
+        for (int d = 0; d < D; d++) ck_assert_float_eq(out[d], counted((size_t)(D + d)));
     }
     clReleaseMemObject(mask), clReleaseMemObject(x), clReleaseMemObject(o);
 }
@@ -183,7 +185,7 @@ START_TEST(taps_past_a_length) {
 }
 END_TEST
 
-// CLBlast counts elements in 32 bits: what lies beyond goes to the native kernel or is refused.
+// CLBlast counts elements in 32 bits: larger projections use the native kernel or are refused.
 START_TEST(projection_past_32_bits) {
     const int64_t x[] = {1 << 20, 32, 64}, w[] = {64, 64};
     clattn_linear_params p = {.projection = CLATTN_PROJECTION_CLBLAST};
@@ -201,13 +203,13 @@ START_TEST(projection_past_32_bits) {
                            "2^31");
     p.projection = l.projection = CLATTN_PROJECTION_NATIVE;
     ck_assert_int_eq(clattn_linear_plan(harness()->context, &p, &choice), CLATTN_OK);
-    // Its scratch memory is 32 GiB: where no buffer is so large, the plan says so already.
+    // Its workspace is 32 GiB. If no buffer is that large, the plan says so.
     const clattn_status planned = clattn_layer_plan(harness()->context, &l, &plan);
     ck_assert(planned == CLATTN_OK || planned == CLATTN_OUT_OF_MEMORY);
     p.x.shape[0] = p.out.shape[0] = (1 << 20) - 1; // the last element is below 2^31
     p.projection = CLATTN_PROJECTION_CLBLAST;
     ck_assert_int_eq(clattn_linear_plan(harness()->context, &p, &choice), CLATTN_OK);
-    // Kernels step past the last column by a tile.
+    // Kernels advance past the last column by a tile.
     p.x.shape[0] = p.x.shape[1] = p.out.shape[0] = p.out.shape[1] = 1;
     p.w.shape[0] = p.out.shape[2] = INT32_MAX - 10;
     p.projection = CLATTN_PROJECTION_NATIVE;
@@ -217,7 +219,7 @@ START_TEST(projection_past_32_bits) {
 }
 END_TEST
 
-// The layer's own q, k and v count more elements than x and the matrices.
+// The layer's own q, k and v have more elements than x and the matrices.
 START_TEST(layer_past_64_bits) {
     const int64_t x[] = {1 << 30, 1 << 28, 1}, w[] = {1 << 30, 1}, wo[] = {1, 1 << 30};
     clattn_layer_params l = {.heads = 1, .projection = CLATTN_PROJECTION_NATIVE};

@@ -1,5 +1,6 @@
-// test_masks.c: rows that see no key, with a sink and without, sums of weights, and the list of every option that changes or hides a score
-// (tests/cases/masks.txt). Leaves out hostile values (test_hostile.c) and rotary embedding (test_rope.c).
+// test_masks.c: rows without visible keys, with a sink and without, sums of weights, and the list
+// of every option that changes or hides a score (tests/cases/masks.txt). Elsewhere: hostile values
+// (test_hostile.c) and RoPE (test_rope.c).
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,15 +27,16 @@ START_TEST(empty_rows) {
 }
 END_TEST
 
-// Weights that are summed over rows are the sums of those that are returned whole, whose numbers the list has. More rows than a
-// chunk of scores has, rows that an item does not have, and options that come between scores and weights.
+// Summed weights equal the sums of complete weights, which the list tests. The cases have more rows
+// than a chunk of scores, rows past an item's length, and options between scores and weights.
 static const char *const summed[] = {
     "attend-f32-b2-h4-hkv2-n70-nkv33-d32-causal-lse-weights",
     "attend-f32-b3-h4-hkv2-n70-nkv133-d32-causal-padded-lse-weights-maskqk-alibi-sinks-qlen70:0:17-kvlen133:"
     "60:0",
     "attend-f16-b2-h2-n20-nkv150-d64-causal-kvq8_0-lse-weights-past41-dropout0.3:7",
     "attend-f32-b3-h2-n20-nkv33-d32-causal-lse-weights-qlen20:0:7-kvlen33:20:9-raggedhost",
-    "attend-f32-b1-h1-n700-nkv30000-d8-causal-weights", // ten seconds, which a share of the suite leaves out
+    // needs ten seconds: left out of a shortened run
+    "attend-f32-b1-h1-n700-nkv30000-d8-causal-weights",
 };
 START_TEST(sums_of_weights) {
     struct test_case test;

@@ -1,5 +1,5 @@
-// test_merge.c: partial results over disjoint keys merge to the whole, in any order, and an empty part
-// changes nothing. Leaves out refused merges (test_errors.c).
+// test_merge.c: partial results of disjoint keys merge to the whole result in any order, and an
+// empty part changes nothing. Refused merges are in test_errors.c.
 #include "verification/device/budget.h"
 #include "verification/reference/reference.h"
 #include "support/case_assert.h"
@@ -34,7 +34,7 @@ static void make_parts(struct parts *parts, clattn_type type, enum layout layout
             parts->lse[n][c] = storage_round(CLATTN_TYPE_F32, random_uniform(&random, -5, 5));
         parts->lse[n][4 + n] = -(double)INFINITY;
     }
-    // Both empty; then a difference in which the smaller part vanishes.
+    // Both parts are empty; then the smaller part vanishes beside the larger.
     parts->lse[0][8] = parts->lse[1][8] = -(double)INFINITY;
     for (int n = 0; n < 2; n++) memset(parts->out[n] + 8 * SIZE, 0, SIZE * sizeof(double));
     parts->lse[0][9] = 50;
@@ -94,7 +94,7 @@ START_TEST(both_orders) {
 }
 END_TEST
 
-// The out of a part that saw no key may hold anything.
+// The out of a part without visible keys may contain anything.
 START_TEST(empty_part_is_neutral) {
     struct parts parts;
     make_parts(&parts, CLATTN_TYPE_F32, LAYOUT_PADDED);
@@ -119,7 +119,7 @@ static void attend(const clattn_attention_params *params) {
     ck_assert_msg(status == CLATTN_OK, "%s", harness_log_text());
 }
 
-// Keys [from, to) of a call whose K and V are dense.
+// Keys [from, to) of a call with dense K and V.
 static clattn_attention_params part_of(const clattn_attention_params *whole, int64_t from, int64_t to) {
     clattn_attention_params part = *whole;
     part.kv.k.offset += from * part.kv.k.stride[2];
@@ -128,7 +128,8 @@ static clattn_attention_params part_of(const clattn_attention_params *whole, int
     return part;
 }
 
-// Split the keys at `at`, merge the parts in one order or the other, compare with the reference of the whole.
+// Split the keys at `at`, merge the parts in one order or the other, and compare with the reference
+// of the whole call.
 static void split_and_merge(const struct test_case *test, int64_t at, bool swap) {
     char why[512] = "";
     struct case_arrays first, second;

@@ -1,7 +1,8 @@
-// test_mla.c: multi-head latent attention (DeepSeek-V2): the plain form, whose heads have keys [c W_UK, k_rope] and values
-// c W_UV of their own, and the absorbed one, in which q_nope W_UK^T and q_rope meet the latents [c, k_rope] themselves, v is
-// a view of their first columns and W_UV follows. Both are the same layer, which the host computes in double precision. The
-// case token `latent` runs the view with every kernel and option: test_case.c, verify.
+// test_mla.c: multi-head latent attention (DeepSeek-V2) in two forms, compared with the float64
+// layer of the host. Plain form: each head has keys [c W_UK, k_rope] and values c W_UV. Absorbed
+// form: queries [q_nope W_UK^T, q_rope] meet the latents [c, k_rope], v is a view of their first
+// columns, and W_UV follows. Cases with the token `latent` run the view with every kernel
+// (test_case.c).
 #include "support/case_assert.h"
 #include "support/harness.h"
 
@@ -12,14 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Letters of the header, and the widths: c, k_rope, q_nope, v.
+// Letters of the header, and the widths of c, k_rope, q_nope and v.
 typedef struct mla {
     int64_t batch, heads, n_q, n_kv, latent, rope, nope, value;
     bool causal;
     clattn_type type;
 } mla;
 
-// The layer's numbers: q [B, H, Nq, nope + rope], rows [B, N, latent + rope], W_UK [H, latent, nope], W_UV [H, latent, value].
+// The layer's numbers: q [B, H, Nq, nope + rope], rows [B, N, latent + rope], W_UK [H, latent,
+// nope], W_UV [H, latent, value].
 typedef struct weights {
     double *q, *rows, *uk, *uv;
 } weights;
@@ -43,7 +45,7 @@ static void release(weights *w) {
     free(w->q), free(w->rows), free(w->uk), free(w->uv);
 }
 
-// y[columns] = x[rows] w, or of a transposed one.
+// y[columns] = x[rows] w, or with w transposed.
 static void times(const double *x, const double *w, int64_t rows, int64_t columns, double *y) {
     for (int64_t c = 0; c < columns; c++) y[c] = 0;
     for (int64_t r = 0; r < rows; r++)
@@ -76,14 +78,15 @@ static void absorbed_queries(const mla *m, const weights *w, double *to) {
     }
 }
 
-// What both forms' calls share: the scale is that of the plain heads, whose size the absorbed call does not have.
+// The common options of both forms. The scale is that of the plain heads, whose size the absorbed
+// call does not have.
 static clattn_score score_of(const mla *m) {
     return (clattn_score){.scale = (float)(1 / sqrt((double)(m->nope + m->rope))),
                           .causal = m->causal,
                           .alignment = CLATTN_ALIGN_BOTTOM_RIGHT};
 }
 
-// One call of the library; `value` is the width of v, which is a view of k where `values` is NULL.
+// One call of the library. `value` is the width of v; v is a view of k if `values` is NULL.
 static double *call(const mla *m, int64_t kv_heads, int64_t head, int64_t value, const double *queries,
                     const double *keys, const double *values, clattn_plan *plan) {
     struct place *place = harness_place();
@@ -144,7 +147,7 @@ static double *run_absorbed(const mla *m, const weights *w, clattn_plan *plan) {
     return out;
 }
 
-// The mean square of the difference, by that of what is right.
+// The mean square of the difference, divided by that of the right numbers.
 static double nmse(const double *got, const double *right, int64_t count) {
     double error = 0, all = 0;
     for (int64_t n = 0; n < count; n++)
@@ -185,13 +188,14 @@ START_TEST(forms_agree) {
 }
 END_TEST
 
-// DeepSeek-V3's widths, and 16 of its 128 heads.
+// DeepSeek-V3's widths, with 16 of its 128 heads.
 START_TEST(real_sizes) {
     clattn_plan plan;
     const mla m = {
         .batch = 1, .heads = 16, .n_q = 1, .n_kv = 33, .latent = 512, .rope = 64, .nope = 128, .value = 128};
     agree(&m, &plan);
-    // Who reads a latent's row for many heads at once says that its value is a part of it.
+    // The plan of a kernel that reads a latent once for many heads says that values are a part of
+    // keys.
     if (strcmp(plan.kernel_name, "decode_rows") == 0)
         ck_assert_msg(strstr(plan.why, "keys and values") != NULL, "%s", plan.why);
 }

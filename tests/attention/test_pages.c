@@ -1,7 +1,8 @@
-// test_pages.c: random cases of real sizes whose every buffer ends at a page that nobody may touch, or begins at one:
-// inputs, outputs, workspace. An element too far ends the program with the case's name. Every path and type must have
-// been run; then one small case of each option that those do not have, and the calls of small_calls.h. A share has half of the
-// random cases. Leaves out devices that do not work in the host's memory.
+// test_pages.c: random cases of real sizes. Every buffer (inputs, outputs, workspace) ends or
+// begins at an inaccessible page, so an element too far ends the program with the case's name.
+// Every path and type must occur. Then one small case of each remaining option, and the calls of
+// small_calls.h. A shortened run has half of the random cases. Devices that do not work in host
+// memory are skipped.
 #include "support/case_assert.h"
 #include "support/pages.h"
 #include "support/random_case.h"
@@ -19,12 +20,12 @@ static const char *name_at_work(void) {
     return at_work;
 }
 
-// What has been run, by path or projection and type of q, k and v.
+// The cases that ran, by path or projection, type of q, and type of k and v.
 static int ran[CLATTN_KERNEL_COUNT][CLATTN_TYPE_COUNT][CLATTN_TYPE_COUNT], longest;
 static int projected[CLATTN_TYPE_COUNT], layers;
 
-// Whether a kernel reads and writes where the host's memory is: the guard pages are then around what it works on. Elsewhere the suite
-// has nothing to show, and ends the program as skipped.
+// Returns whether kernels work in host memory, where the guard pages are. On other devices the
+// suite is skipped.
 static bool works_in_place(void) {
     cl_int code;
     int *memory = pages_memory(16), *seen = NULL;
@@ -80,7 +81,7 @@ static void note(const struct test_case *t, const struct case_arrays *a) {
     if (t->n_kv > longest) longest = (int)t->n_kv;
 }
 
-// The kernel of CLATTN_TEST_ROWS takes a case of its path, and the past is read once where that is asked for.
+// The kernel of CLATTN_TEST_ROWS runs the cases of its path, and a past is read once if requested.
 static void assert_planned(const struct test_case *t, const struct case_arrays *a) {
     const char *row = getenv("CLATTN_TEST_ROWS"), *path = clattn_kernel_name(t->kernel);
     const size_t length = row ? strcspn(row, " ") : 0;
@@ -103,7 +104,7 @@ static void assert_planned(const struct test_case *t, const struct case_arrays *
                       "%s: %d keys are read once", at_work, (int)plan.prefix_keys);
 }
 
-// UNSUPPORTED is an answer, too, unless the case `must` run: it is not counted.
+// UNSUPPORTED is allowed and not counted, unless the case `must` run.
 static void run(const struct test_case *test, int number, bool must) {
     struct place place = *harness_place();
     struct case_data *data = case_make(test);
@@ -172,7 +173,8 @@ START_TEST(all_were_seen) {
 }
 END_TEST
 
-// Where keys lie, who turns and drops what, what a caller's text reads; first those that any kernel of a forced family takes.
+// Places of keys, RoPE, dropout and expressions. The first options are supported by every kernel of
+// a forced family.
 static const char *const options[] = {
     "attend-f32-b2-h4-hkv2-n5-nkv37-d33-dv17-causal-lse-past30:30:7-kvlen37:9",
     "attend-f16-b3-h4-hkv2-n3-nkv37-d40-causal-kvi8-lse-past30-sharedpast",
@@ -193,7 +195,7 @@ static const char *const options[] = {
     "layer-bf16-b2-h4-hkv2-n9-nkv21-d16-m31-full-native-my40-normwidth-normplus-gateheads",
     "layer-f32-b2-h4-hkv2-n9-nkv21-d16-m48-causal-native-ready-sinks-ropehalf"};
 
-// Gradients: whole tiles, and rows and columns that end within one.
+// Gradients: whole tiles, and rows and columns that end within a tile.
 static const char *const gradients[] = {
     "backward-f32-b2-h4-hkv2-n33-nkv70-d33-dv17-causal-dlse",
     "backward-f16-b1-h4-hkv2-n37-nkv45-d40-dv24-full-dlse-maskqk-biasqk",
@@ -211,7 +213,8 @@ static void run_at_both_ends(const char *name, bool must) {
     if (!works_in_place()) return;
     ck_assert_msg(case_parse(name, &test, why), "%s: %s", name, why);
     for (int side = 0; side < 2; side++) run(&test, side * RANDOM_KINDS, must);
-    test.layout = LAYOUT_SCATTERED; // rows of items that lie somehow are not always those of one
+    // with scattered layouts, rows of several items are not always rows of one
+    test.layout = LAYOUT_SCATTERED;
     if (test.cascade == CLATTN_CASCADE_ALWAYS) test.cascade = CASE_CASCADE_TRY;
     for (int side = 0; side < 2; side++) test.seed += 77, run(&test, side * RANDOM_KINDS, must);
 }
@@ -221,8 +224,9 @@ START_TEST(options_at_both_ends) {
 }
 END_TEST
 
-// Pasts of which fewer rows are used than there are, an item its own and shared, read once and by every item, for the rows of a
-// decoder and of a prefill: the own keys are then far fewer than past and own rows together. Every family runs them.
+// Pasts with unused rows, for each item and shared, read once and by every item, for decode and
+// prefill. There are far fewer own keys than past and own rows together. Every family runs these
+// cases.
 static const char *const pasts[] = {
     "attend-bf16-b2-h4-hkv2-n5-nkv301-d64-full-flash-lse-past300:30:30-sharedpast-cascadealways",
     "attend-bf16-b2-h4-hkv2-n33-nkv333-d64-causal-flash-lse-past300:260:260-sharedpast-cascadealways",
@@ -267,7 +271,7 @@ START_TEST(small_calls) {
 }
 END_TEST
 
-// Every call with every tensor that it takes, each of which lies somehow.
+// Every call with all its tensors, in scattered layouts.
 START_TEST(scattered_calls) {
     struct place place = *harness_place();
     place.guard = 0, place.memory = pages_memory, place.release_memory = pages_release;
@@ -302,7 +306,7 @@ START_TEST(scattered_calls) {
 }
 END_TEST
 
-// Two partial results, at both ends.
+// Two partial results, at both ends of the memory.
 START_TEST(merges) {
     if (!works_in_place()) return;
     for (int n = 0; n < 6; n++) {
@@ -333,7 +337,7 @@ int main(void) {
     harness_add(suite, "after them", seen);
     TCase *used = harness_add(suite, "pasts", (const TTest *const[]){NULL});
     harness_add_loop(used, pasts_at_both_ends, (int)(sizeof pasts / sizeof pasts[0]));
-    // With a tuned row their kernels compile for a minute: CK_RUN_CASE then asks for them.
+    // With a tuned row their kernels need a minute to compile: then CK_RUN_CASE must name them.
     const char *rows = getenv("CLATTN_TEST_ROWS");
     if (rows && *rows && !getenv("CK_RUN_CASE")) return harness_run(suite);
     TCase *each = harness_add(suite, "options", (const TTest *const[]){NULL});

@@ -1,9 +1,10 @@
-// test_pairs.c: the cases of a covering array (verification/sets/pairs.h) on the device: every two values of every two options, with the
-// kernels of one family. A share of them, with few kernels, unless all are asked for.
+// test_pairs.c: the cases of a covering array (verification/sets/pairs.h) on the device: every two
+// values of every two options, with the kernels of one family. By default a share with few kernels.
 //
-// Environment: CLATTN_TEST_PAIRS  "FAMILY", one of pairs_families, with the tuned row of CLATTN_TEST_ROWS; "FAMILY all", or
-//                                 "FAMILY 3/10", those of every tenth configuration from the fourth on;
-//                                 unset: planner
+// Environment:
+//   CLATTN_TEST_PAIRS  "FAMILY", one of pairs_families, with the tuned row of CLATTN_TEST_ROWS;
+//                      "FAMILY all"; "FAMILY 3/10": every tenth configuration from the fourth on;
+//                      unset: planner
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +13,15 @@
 #include "verification/sets/pairs.h"
 
 #define SEED 1
-#define SHARE_STEP 16 // of the configurations a share takes every sixteenth,
+#define SHARE_STEP 16 // a share has every sixteenth configuration,
 #define SHARE_FIRST 4 // from this one on,
-#define SHARE_ROWS 4  // and so many of its rows, or fewer (CLATTN_TEST_EVERY), one at least
+// and at most this many of its rows (fewer with CLATTN_TEST_EVERY), at least one
+#define SHARE_ROWS 4
 
 static struct pairs array;
-static int *chosen, chosen_count; // rows of it
+static int *chosen, chosen_count; // rows of the array
 
-// Whether row n is one of the share.
+// Returns whether row n is in the share.
 static bool in_share(int n) {
     int before = 0;
     if (array.rows[n].configuration % SHARE_STEP != SHARE_FIRST) return false;
@@ -27,7 +29,7 @@ static bool in_share(int n) {
     return before < (harness_every() < SHARE_ROWS ? SHARE_ROWS / harness_every() : 1);
 }
 
-// What the family's path cannot do is in none of its cases, so that none is refused.
+// The array of a family has no cases that its path does not support, so no case may be refused.
 START_TEST(pairs_agree) {
     char why[512] = "", name[CASE_NAME_SIZE];
     const struct test_case test = pairs_case(&array, chosen[_i]);

@@ -1,6 +1,6 @@
-// test_past.c: keys that lie in past rows before the new ones, and in pages: sizes at the edges of both, lengths that differ
-// from item to item, a prefix that items share, numbers of pages that are none, and what is refused. Rows that nobody has hold NaN
-// in every case (case_kv.h). Leaves out speed. Cases: tests/cases/past.txt.
+// test_past.c: keys in past rows before the new ones, and in pages: sizes at the edges of both,
+// lengths that differ between items, a shared prefix, invalid page numbers, refusals. Unused rows
+// are NaN in every case (case_kv.h). Cases: tests/cases/past.txt.
 #define REFUSED_PARAMS clattn_attention_params
 #include "refusals/refused.h"
 #include "support/case_list.h"
@@ -15,7 +15,8 @@ static struct test_case base(const char *name, int64_t n_kv, int64_t past) {
     return test;
 }
 
-// Multi-head latent attention, whose values are the first columns of its keys: in pages, and of a past.
+// Multi-head latent attention, whose values are the first columns of its keys: in pages, and with a
+// past.
 static struct test_case latent(const char *name, int64_t past) {
     struct test_case test = base(name, 112, past);
     test.heads = 20, test.kv_heads = 1, test.n_q = 2;
@@ -24,7 +25,7 @@ static struct test_case latent(const char *name, int64_t past) {
     return test;
 }
 
-// The new values are a part of their keys, and those of the past are not.
+// The new values are a part of their keys, the past values are not.
 START_TEST(past_values_elsewhere) {
     const struct test_case test = latent("past values elsewhere", 71);
     struct case_arrays arrays;
@@ -48,7 +49,7 @@ START_TEST(past_values_elsewhere) {
 }
 END_TEST
 
-// A page's number outside the pool reads its first or last page.
+// A page number outside the pool reads the first or last page.
 START_TEST(pages_that_are_none) {
     static const int32_t wrong[] = {INT32_MIN, -1, INT32_MAX, 1 << 20};
     for (int kernel = 0; kernel < CLATTN_KERNEL_COUNT; kernel++)
@@ -58,7 +59,7 @@ START_TEST(pages_that_are_none) {
             char why[512];
             test.page_size = 16, test.kernel = (clattn_kernel)kernel;
             struct case_data *data = case_make(&test);
-            // The first page is nobody's else: there stand numbers, too.
+            // The first page belongs to no item, and also has numbers.
             const int32_t pages = (int32_t)(2 * 3 + 1), right = n < 2 ? 0 : pages - 1;
             const int64_t size = 2 * 16 * 32;
             for (int64_t i = 0; i < size; i++)
@@ -74,8 +75,9 @@ START_TEST(pages_that_are_none) {
 }
 END_TEST
 
-// Values that are the first numbers of their keys' rows, as in latent attention, beside past ones that are, too, and past ones
-// that are a tensor of their own: what is read once for both differs.
+// Values that are the first numbers of their keys' rows (latents), beside past values that are so
+// too, and past values in a tensor of their own. The kernel reads keys and values once in only one
+// of the two.
 START_TEST(latents_and_a_past) {
     for (int n = 0; n < 2; n++) {
         struct test_case test = base(n ? "latents" : "latents beside past values of their own", 100, 60);
@@ -99,7 +101,7 @@ START_TEST(latents_and_a_past) {
 }
 END_TEST
 
-// What must be refused, in one line that names it.
+// Refusals, each with one line that names the field.
 static const int32_t past_length[] = {5, 60}, too_long[] = {5, 61}, negative[] = {-1, 5},
                      beyond[] = {46, 100};
 #define INVALID_PAST(X)                                                                                      \

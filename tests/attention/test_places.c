@@ -1,6 +1,7 @@
-// test_places.c: where a context may lie: on parts of a device (clCreateSubDevices), in the caller's cl_context with
-// several devices, beside other contexts of the same device; and what the lists and descriptions of devices say. PoCL is
-// asked for two devices. Leaves out threads (test_threads.c). POSIX only.
+// test_places.c: places of a context: parts of a device (clCreateSubDevices), the caller's
+// cl_context with several devices, and several contexts on one device. Also the lists and
+// descriptions of devices. PoCL is configured with two devices. Threads are in test_threads.c.
+// POSIX only.
 #include "support/case_assert.h"
 #include "support/harness.h"
 
@@ -55,7 +56,7 @@ static void run_all(clattn_context *c, const char *where) {
     for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) run_case(c, names[n], where);
 }
 
-// Parts of a compute unit each; 0: the device cannot be divided.
+// Parts of one compute unit each; 0: the device cannot be divided.
 static cl_uint divide(cl_device_id parts[MOST]) {
     const cl_device_partition_property how[] = {CL_DEVICE_PARTITION_EQUALLY, 1, 0};
     cl_device_id all[256];
@@ -72,7 +73,7 @@ static cl_uint divide(cl_device_id parts[MOST]) {
     return count < MOST ? count : MOST;
 }
 
-// A context of clattn's own keeps the part alive.
+// A context that clattn created keeps the part alive.
 START_TEST(part_of_a_device) {
     cl_device_id parts[MOST];
     clattn_capabilities facts;
@@ -136,7 +137,8 @@ static void share_context(const cl_device_id devices[2], const char *where) {
     ck_assert_uint_gt(held, before); // clattn has references of its own
     for (int n = 0; n < 2; n++)
         ck_assert(clattn_context_opencl(on[n]) == both && clattn_context_device(on[n]) == devices[n]);
-    ck_assert_uint_eq(references(both), held); // what the functions hand out is not retained
+    // the functions return objects without retaining them
+    ck_assert_uint_eq(references(both), held);
     for (int n = 0; n < 2; n++) {
         cl_command_queue other = open_queue(both, devices[1 - n]);
         assert_other_queue_refused(on[n], other);
@@ -156,7 +158,7 @@ START_TEST(several_devices_in_one_context) {
 }
 END_TEST
 
-// A cl_context that does not hold the device is refused, and nothing of it is kept.
+// A cl_context without the device is refused, and no reference to it remains.
 START_TEST(a_context_without_the_device) {
     cl_device_id devices[MOST];
     cl_int code;
@@ -175,7 +177,7 @@ START_TEST(a_context_without_the_device) {
 }
 END_TEST
 
-// Contexts on one device know nothing of one another, in whatever order they go.
+// Contexts on one device are independent, in any order of destruction.
 START_TEST(contexts_side_by_side) {
     clattn_context *c[3];
     char text[64];
@@ -193,7 +195,8 @@ START_TEST(contexts_side_by_side) {
 }
 END_TEST
 
-// In the loader's order; the number is that of all, and no more than there is room for are written.
+// Devices are in the loader's order. The count is the number of all devices, and at most the given
+// number is written.
 START_TEST(device_lists) {
     clattn_device devices[64];
     cl_platform_id platforms[16];
@@ -238,7 +241,7 @@ static void text_is(const char *text, cl_device_info what) {
     ck_assert_str_eq(text, start);
 }
 
-// A description is what the driver reports, and a context's is the same.
+// A description contains what the driver reports, and a context has the same.
 START_TEST(capabilities) {
     clattn_capabilities c;
     memset(&c, 0, sizeof c);

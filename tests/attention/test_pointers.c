@@ -1,6 +1,6 @@
-// test_pointers.c: tensors that are addresses and no buffers (clattn_tensor.svm, .usm): the hard cases and one call of each
-// operation on them, with the results of buffers, bytes around every view intact; what is refused, and why.
-// Kinds of memory that the device has not are left out, and then UNSUPPORTED is what is tested.
+// test_pointers.c: tensors at addresses instead of buffers (clattn_tensor.svm, .usm): the hard
+// cases and one call of each operation. Results equal those of buffers, and bytes around every view
+// stay. Also refusals. If the device lacks a kind of memory, the expected result is UNSUPPORTED.
 #include "support/case_assert.h"
 #include "verification/sets/hard_cases.h"
 #include "support/layer_client.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEVICE_SYSTEM_CAPABILITIES 0x4194 // of cl_intel_unified_shared_memory: memory of the host's
+#define DEVICE_SYSTEM_CAPABILITIES 0x4194 // of cl_intel_unified_shared_memory: host memory
 
 static struct place place_of(enum pointers_kind kind) {
     struct place place = *harness_place();
@@ -38,7 +38,7 @@ static void run(const struct test_case *test, enum pointers_kind kind) {
     case_free(data);
 }
 
-// CLBlast takes buffers alone, so that what it is given is copied.
+// CLBlast accepts only buffers, so its operands are copied.
 static void run_clblast(enum pointers_kind kind) {
     static const char *const names[] = {"linear-f32-b2-h1-n9-d45-m67-full-clblast-biases",
                                         "layer-f32-b2-h4-n9-d16-m48-full-clblast"};
@@ -51,7 +51,7 @@ static void run_clblast(enum pointers_kind kind) {
     }
 }
 
-// Packed weights stay in buffers. Of the kinds each case takes the next one that is there.
+// Packed weights stay in buffers. Each case uses the next kind of memory that exists.
 START_TEST(cases) {
     const enum pointers_kind kind = (enum pointers_kind)_i;
     int ran = 0, turn = 0, kinds = 0;
@@ -75,7 +75,7 @@ static clattn_tensor *views_of(clattn_attention_params *p, int n) {
     return n == 0 ? &p->q : n == 1 ? &p->kv.k : n == 2 ? &p->kv.v : &p->out;
 }
 
-// Every call that takes tensors, with some of its views, or all, at addresses: what it writes is what it writes to buffers.
+// Every call with tensors, with some or all views at addresses: it writes the same as with buffers.
 static void *to_address(clattn_tensor *view, bool usm, unsigned char values[OPERAND_BYTES]) {
     void *memory = pointers_memory(OPERAND_BYTES);
     harness_expect(
@@ -164,7 +164,7 @@ START_TEST(small) {
 }
 END_TEST
 
-// Weights at an address are packed as those of a buffer are.
+// Weights at an address are packed like those of a buffer.
 START_TEST(packing) {
     const enum pointers_kind kind = (enum pointers_kind)_i;
     static unsigned char values[OPERAND_BYTES], all[2][OPERAND_BYTES];
@@ -202,10 +202,11 @@ END_TEST
 
 enum { H = 2, N = 37, D = 16, COUNT = H * N * D };
 
-static int failing; // the call of OpenCL's that fails in attend(); 0: none
+static int failing; // the OpenCL call that fails in attend(); 0: none
 static struct layer_armed armed;
 
-// Attention on one tensor, with `in` and `out` where `where` says, after `shift` elements; what it wrote.
+// Attention on one tensor, with `in` and `out` in the places of `where`, `shift` elements from the
+// start. Returns its result.
 static clattn_status attend(enum pointers_kind kind, int64_t shift, float got[COUNT]) {
     float values[COUNT + 8] = {0};
     const struct place place = place_of(kind);
@@ -228,7 +229,8 @@ static clattn_status attend(enum pointers_kind kind, int64_t shift, float got[CO
     return status;
 }
 
-// Addresses inside of an allocation, at every multiple of the element; one launch's arguments leave nothing in the next.
+// Addresses inside an allocation, at every multiple of the element. The arguments of one launch
+// have no effect on the next.
 START_TEST(inside) {
     const enum pointers_kind kind = (enum pointers_kind)_i;
     float first[COUNT], got[COUNT];
@@ -299,7 +301,8 @@ START_TEST(refusals) {
 }
 END_TEST
 
-// On a device whose USM is not all of the host's memory: the layer says so of one where it is.
+// A device whose USM is not all host memory: the OpenCL layer reports this for a device where it
+// is.
 START_TEST(foreign) {
     const enum pointers_kind kind = (enum pointers_kind)_i;
     static const cl_bitfield none = 0;
@@ -331,7 +334,8 @@ START_TEST(foreign) {
 }
 END_TEST
 
-// Handles whose lowest bits are set, which no driver gives, are none: they are not taken for addresses.
+// Handles with their lowest bits set, which no driver returns, are invalid. They must not be
+// treated as addresses.
 START_TEST(handles) {
     cl_mem buffer[2];
     for (int bit = 1; bit <= 3; bit++) {
@@ -347,7 +351,8 @@ START_TEST(handles) {
 }
 END_TEST
 
-// Each of a call's OpenCL calls fails in turn for want of memory, which no other kernel mends, those that take addresses among them.
+// Each OpenCL call of a call fails once for lack of memory, also the functions for addresses. No
+// fallback to other kernels is possible then.
 START_TEST(faults) {
     const enum pointers_kind kind = (enum pointers_kind)_i;
     const char *const set =
@@ -371,7 +376,7 @@ START_TEST(faults) {
 }
 END_TEST
 
-// Those of clattn_features and of the capabilities, which say what the suite found by itself.
+// clattn_features and the capabilities must agree with what the suite finds itself.
 START_TEST(features) {
     clattn_features f;
     ck_assert_int_eq(clattn_features_get(harness()->context, &f), CLATTN_OK);

@@ -1,7 +1,7 @@
-// test_ragged.c: ragged batches: sequences of different lengths, packed one behind the other, against the reference of a dense
-// batch of such lengths, on every path and option that knows where a row lies; arrays on the host and on the device; what is
-// refused; and that nothing is touched outside the tensors, whatever an array on the device says.
-// Cases: tests/cases/ragged.txt.
+// test_ragged.c: ragged batches: packed sequences of different lengths, compared with the reference
+// of a dense batch with such lengths, on every path and option that depends on a row's place.
+// Arrays on the host and on the device, refusals, and no access outside the tensors, whatever an
+// array on the device contains. Cases: tests/cases/ragged.txt.
 #include "support/case_list.h"
 #include "support/harness.h"
 
@@ -35,7 +35,7 @@ static struct test_case of_lengths(const char *name, int sequences, const int32_
     return test;
 }
 
-// Single rows among long sequences: each goes to the kernel that suits it, and the result is one.
+// Single rows among long sequences: each sequence uses the kernel that suits it, in one call.
 START_TEST(prefill_and_decode) {
     static const int32_t q[] = {1, 40, 1, 3, 17, 1}, kv[] = {130, 40, 77, 133, 90, 0};
     struct test_case test = of_lengths("prefill and decode", 6, q, kv);
@@ -55,7 +55,7 @@ START_TEST(prefill_and_decode) {
 }
 END_TEST
 
-// The same bits from arrays on the device.
+// Arrays on the device lead to the same bits.
 START_TEST(both_places_agree) {
     struct test_case test = base("places", CASE_RAGGED_GAPS);
     test.kernel = CLATTN_KERNEL_FLASH;
@@ -75,7 +75,7 @@ START_TEST(both_places_agree) {
 }
 END_TEST
 
-// Arrays on the device that no caller would write: nothing changes outside the results, and the context goes on.
+// Invalid arrays on the device: nothing outside the results changes, and the context still works.
 START_TEST(wild_arrays) {
     static const int32_t wild[][SEQUENCES + 1] = {{0, 1000000, 3, INT32_MAX, INT32_MIN, 40},
                                                   {-7, -100, 91, 20, 91, 20},
@@ -109,8 +109,8 @@ START_TEST(wild_arrays) {
 }
 END_TEST
 
-// What the header says of numbers that are none: a sequence begins at its number, held within 0 and T, and ends at the next one, not
-// before its own; rows that are nobody's are not written.
+// The header's rule for invalid numbers: a sequence begins at its number, clamped to 0 and T, and
+// ends at the next number, not before its own start. Rows of no sequence are not written.
 START_TEST(odd_arrays) {
     enum { ROWS = 6, SIZE = 16 };
     static const double odd[] = {4, 1, 99}, plain[] = {0, 0, 5};
@@ -141,7 +141,7 @@ END_TEST
 
 static const int32_t good_cu[] = {0, 5, 5, 9};
 
-// A call of three sequences, 9 rows in all.
+// A call of three sequences, 9 rows in total.
 static clattn_attention_params good(void) {
     clattn_attention_params p = {.q = clattn_tensor_bshd(NULL, CLATTN_TYPE_F32, 1, 2, 9, 16)};
     p.out = p.kv.k = p.kv.v = p.q;
@@ -179,12 +179,14 @@ START_TEST(arrays_are_refused) {
     p = good(), p.sequences = 0, refused("no sequences", &p, "sequences: is 0 beside cu_seqlens_q");
     p.max_q = 5, refused("no sequences, max_q", &p, "sequences: is 0");
     p.kv.cu_seqlens_kv = NULL, refused("no sequences, dense keys", &p, "sequences: is 0");
-    p = good(), p.sequences = 0, p.q.shape[2] = p.out.shape[2] = 0; // no rows, so none
+    // no rows, therefore no sequences
+    p = good(), p.sequences = 0, p.q.shape[2] = p.out.shape[2] = 0;
     ck_assert_int_eq(clattn_attention_plan(harness()->context, &p, &plan), CLATTN_OK);
 }
 END_TEST
 
-// The axes of a mask are those of the longest sequence, whatever of it lengths let be seen.
+// The axes of a mask have the length of the longest sequence, independent of q_lengths and
+// kv_lengths.
 START_TEST(masks_are_of_whole_sequences) {
     static const int32_t fewer[] = {4, 0, 3};
     static const int64_t shape[] = {5, 5};
@@ -211,7 +213,7 @@ START_TEST(device_arrays_are_refused) {
     clattn_plan plan;
     ck_assert_int_eq(clattn_attention_plan(harness()->context, &p, &plan), CLATTN_OK);
     clattn_attention_params none = p;
-    none.max_q = none.max_kv = none.sequences = 0; // rows that are nobody's
+    none.max_q = none.max_kv = none.sequences = 0; // rows of no sequence
     none.cu_seqlens_q_device.shape[0] = none.kv.cu_seqlens_kv_device.shape[0] = 1;
     ck_assert_int_eq(clattn_attention_plan(harness()->context, &none, &plan), CLATTN_OK);
     p.sequences = 4, refused("length", &p, "cu_seqlens_q_device: has 4 numbers");

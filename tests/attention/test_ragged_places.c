@@ -1,7 +1,8 @@
-// test_ragged_places.c: ragged batches whose keys lie as serving engines keep them: in pages, in a cache, behind a past, with
-// lengths on the host or on the device; rows that the call appends; explicit positions. Against the reference of a dense batch of
-// such lengths, on every path; what is refused; and that nothing is touched outside the tensors whatever arrays on the device
-// say. Sequences packed on both sides are test_ragged.c's. Cases: tests/cases/ragged_places.txt.
+// test_ragged_places.c: ragged batches with keys as serving engines store them: in pages, in a
+// cache or behind a past. Lengths are on the host or on the device; rows are appended; positions
+// are explicit. Compared with the reference of a dense batch, on every path. Also refusals, and no
+// access outside the tensors. Sequences that are packed on both sides are in test_ragged.c. Cases:
+// tests/cases/ragged_places.txt.
 #include "support/case_list.h"
 #include "support/harness.h"
 
@@ -24,7 +25,7 @@ static struct test_case base(const char *name, case_ragged ragged) {
     return test;
 }
 
-// Rows of each sequence of the same kernel in both places.
+// The same kernel computes the same rows of each sequence in both places.
 START_TEST(both_places_agree) {
     struct test_case test = base("places", CASE_RAGGED_CACHE);
     test.page_size = 15, test.kernel = CLATTN_KERNEL_FLASH;
@@ -47,8 +48,8 @@ static void write_words(const struct guarded *to, const int32_t *words, size_t b
                    "clEnqueueWriteBuffer");
 }
 
-// Whatever stands in cu_seqlens, lengths and the block table: nothing outside the tensors is read or written, no page that is
-// none, and the context goes on.
+// With any contents of cu_seqlens, lengths and the block table, nothing outside the tensors is read
+// or written, and the context still works.
 START_TEST(wild_arrays) {
     static const int32_t wild[][SEQUENCES + 1] = {
         {0, 1000000, 3, INT32_MAX, INT32_MIN, 40}, {-7, -100, 91, 20, 91, 20}, {91, 80, 60, 40, 20, 0}};
@@ -80,7 +81,7 @@ END_TEST
 
 static const int32_t good_cu[] = {0, 5, 5, 9}, good_lengths[] = {12, 30, 4};
 
-// Three sequences, 9 rows in all, on pages of 16.
+// Three sequences, 9 rows in total, on pages of 16.
 static clattn_attention_params good(void) {
     static const int64_t table[] = {3, 2};
     clattn_attention_params p = {.q = clattn_tensor_bshd(NULL, CLATTN_TYPE_F32, 1, 2, 9, 16)};
@@ -143,7 +144,7 @@ START_TEST(refusals) {
 }
 END_TEST
 
-// A batch of no sequences appends nothing to caches of none: what has no elements needs no buffer.
+// A batch of no sequences appends nothing, and needs no buffers for tensors without elements.
 START_TEST(no_sequences_append) {
     static const int32_t cu[] = {0};
     static const int64_t x[] = {1, 0, 8}, w[] = {8, 8};
@@ -165,9 +166,9 @@ START_TEST(no_sequences_append) {
 }
 END_TEST
 
-// The header's table of where keys lie: of each line, without and with new rows, the shapes that are taken, what Nkv is (by a mask),
-// and that lengths count all keys. That the numbers are right is what suites attention, rope, past (pages, too), ragged, this one and
-// append_attention say; the covering arrays (pairs) take each with RoPE.
+// The header's table of layouts of keys. For each line, without and with new rows: the accepted
+// shapes, Nkv (by a mask), and that lengths count all keys. Other suites test the numbers:
+// attention, rope, past, ragged, append_attention, and the covering arrays.
 enum { ITEMS = 3, NEW = 3, KEYS = 9, P = 8, PAGE_ROWS = 4, BLOCKS = 5 };
 
 static clattn_attention_params cell_of(int line, bool appends) {

@@ -1,7 +1,9 @@
-// test_random.c: cases at random (random_case.h), layers and projections among them, against the reference: what a list of cases
-// does not think of. A failure names its case; the seed of a run is printed.
+// test_random.c: random cases (random_case.h), also layers and projections, compared with the
+// reference: combinations that no list has. A failure names its case. The suite prints the seed of
+// a run.
 //
-// Environment: CLATTN_TEST_RANDOM  "SEED CASES"; unset: 1 and 120
+// Environment:
+//   CLATTN_TEST_RANDOM  "SEED CASES"; unset: 1 and 120
 #include <stdio.h>
 #include <stdlib.h>
 

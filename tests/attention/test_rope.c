@@ -1,5 +1,6 @@
-// test_rope.c: rotary embedding of q and k inside attention: both layouts, partial width, scaling, positions
-// up to 2^24, and that rows and keys count on one ruler. Leaves out the layer (test_layer.c). Cases: tests/cases/rope.txt.
+// test_rope.c: RoPE of q and k inside attention: both layouts, partial width, scaling, positions up
+// to 2^24, and equal counting of rows and keys. The layer is in test_layer.c. Cases:
+// tests/cases/rope.txt.
 #include "support/case_list.h"
 #include "support/harness.h"
 
@@ -27,7 +28,7 @@ static double largest_difference(const struct test_case *a, const struct test_ca
     return largest;
 }
 
-// Moving rows and keys together changes nothing; moving the rows alone does.
+// Moving rows and keys together changes nothing. Moving only the rows does.
 START_TEST(origin) {
     for (int n = 0; n < 4; n++) {
         struct test_case here = base("origin", n % 2 ? CLATTN_ROPE_HALF : CLATTN_ROPE_INTERLEAVED);

@@ -1,6 +1,7 @@
-// test_rope_alike.c: a key is turned alike by whoever turns it: every kernel of projections, CLBlast's way, a whole small layer in
-// one launch, and the steps of a decoder behind a prefill, against clattn_rope_enqueue on the same numbers, with every scaling
-// and a part of the head that is not turned. Weights are unit vectors, so that all projections make the same numbers before.
+// test_rope_alike.c: RoPE of a key is the same wherever it is applied. The places are every kernel
+// of projections, CLBlast's results, a small layer in one launch, and the steps of a decoder after
+// a prefill. Each is compared with clattn_rope_enqueue on the same numbers, with every scaling and
+// partial widths. The weights are unit vectors, so all projections compute the same numbers.
 #include "support/harness.h"
 
 #include <math.h>
@@ -16,7 +17,7 @@
 enum { HEADS = 2, SIZE = 32, WIDTH = HEADS * SIZE, ROWS = 45, PREFILL = 41, POSITION = 1000 };
 #define COUNT ((int64_t)WIDTH * ROWS)
 
-// A kernel, by tuned rows, and so many rows that it takes.
+// A kernel, forced by tuned rows, and a number of rows that it supports.
 static const struct {
     const char *name, *tuned;
     int64_t rows;
@@ -41,8 +42,8 @@ static const clattn_rope scalings[] = {
     {.scaling = CLATTN_ROPE_SCALING_PAIRS, .pair_factors = case_pair_factors, .attention_factor = 1.25}};
 enum { SCALINGS = sizeof scalings / sizeof scalings[0], WAYS = SCALINGS * 4 };
 
-// Types of 16 bits see every scaling and width, and not all of them together; float16 in one layout, as kernels load it alone
-// otherwise than bfloat16, of which there are both.
+// 16-bit types run every scaling and width, but not all combinations. float16 runs one layout: its
+// loads are the only difference to bfloat16, which runs both.
 static int step_of(clattn_type type) {
     return type == CLATTN_TYPE_F32 ? 1 : type == CLATTN_TYPE_BF16 ? 3 : 6;
 }
@@ -56,7 +57,7 @@ static clattn_rope rope_of(int way) {
     return rope;
 }
 
-// x, the matrix that leaves it as it is, and x turned, all [HEADS, ROWS, SIZE].
+// x, the matrix that leaves x unchanged, and x after RoPE, all [HEADS, ROWS, SIZE].
 typedef struct numbers {
     struct guarded x, w, turned;
     double *before, *after;
@@ -68,7 +69,7 @@ static void assert_ok(clattn_context *context, clattn_status status) {
     ck_assert_msg(status == CLATTN_OK, "%s: %s", clattn_status_name(status), why);
 }
 
-// A row of x is all heads of a row.
+// A row of x has all heads of that row.
 static clattn_tensor heads_of(const clattn_tensor *rows) {
     clattn_tensor t = clattn_tensor_bshd(rows->buffer, rows->type, 1, HEADS, rows->shape[1], SIZE);
     t.offset = rows->offset;
@@ -103,8 +104,9 @@ static void release(numbers *n) {
     free(n->before), free(n->after);
 }
 
-// Rows [first, first + rows) of k are those that were turned alone: to an ulp of the two numbers that a turned one is made of, and
-// of the type that it is stored in, and bit for bit where nothing turns. YaRN's factor is 1.14 where it is not given.
+// Rows [first, first + rows) of k equal the rows RoPE'd by themselves. The tolerance is one ulp of
+// the two numbers of a pair, and of the storage type; bits are equal where RoPE does nothing.
+// YaRN's factor is 1.14 by default.
 static void assert_alike(const char *name, const numbers *n, const double *k, int64_t first, int64_t rows,
                          const clattn_rope *rope) {
     const int width = rope->rotary_dim ? rope->rotary_dim : SIZE;
@@ -136,7 +138,7 @@ static clattn_tensor some_rows(clattn_tensor x, int64_t first, int64_t rows) {
     return x;
 }
 
-// clattn_layer_kv_enqueue by each kernel, of each type that it takes.
+// clattn_layer_kv_enqueue with each kernel and each type that it supports.
 START_TEST(projections) {
     const int kernel = _i % KERNELS;
     const clattn_type type = (clattn_type)(_i / KERNELS);
@@ -178,7 +180,8 @@ START_TEST(projections) {
 }
 END_TEST
 
-// A prefill and the steps of a decoder, by a layer that appends (0: native, 1: CLBlast), or by keys that are made before (2).
+// A prefill and the steps of a decoder, by a layer that appends (0: native, 1: CLBlast), or with
+// keys that are computed before (2).
 START_TEST(prefill_and_steps) {
     const int by = _i % 3;
     const clattn_type type = (clattn_type)(_i / 3);
@@ -220,8 +223,8 @@ START_TEST(prefill_and_steps) {
 }
 END_TEST
 
-// A layer of few rows, which one launch does where it can: of one key a batch item the log-sum-exp is the score of its row and
-// itself. Native, and by CLBlast, whose keys attention turns.
+// A layer of few rows, in one launch if possible. With one key an item, the log-sum-exp is the
+// score of its row and itself. Native, and with CLBlast, where attention applies RoPE to the keys.
 START_TEST(whole_layers) {
     if (_i == 1 && !harness_has_clblast()) return;
     for (int way = 0; way < WAYS; way++) {
@@ -245,7 +248,9 @@ START_TEST(whole_layers) {
         for (int64_t b = 0; b < p.x.shape[0]; b++)
             for (int64_t h = 0; h < HEADS; h++) {
                 double want =
-                    0; // the first row's place, whoever's row it is: turns keep lengths but for the factor
+                    // the place of the first row of any head: RoPE keeps lengths, except for the
+                    // factor
+                    0;
                 for (int d = 0; d < SIZE; d++) want += pow(n.after[(h * ROWS + b) * SIZE + d], 2);
                 ck_assert_msg(fabs(got[b * HEADS + h] - want) <= 1e-5 * want, "item %d, head %d: %g, not %g",
                               (int)b, (int)h, got[b * HEADS + h], want);

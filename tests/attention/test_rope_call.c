@@ -1,6 +1,7 @@
-// test_rope_call.c: clattn_rope_enqueue: out of place and in place, counted and explicit positions, M-RoPE's sections, cosines
-// and sines of the caller's, every storage type; how far the angles are off at position 1,000,000. Leaves out what is refused
-// (test_errors_rope.c), and RoPE inside attention and layers (test_rope.c, test_layer_rope.c).
+// test_rope_call.c: clattn_rope_enqueue in place and out of place. It covers counted and explicit
+// positions, M-RoPE's sections, the caller's cosines and sines, every storage type, and the error
+// of the angles at position 1,000,000. Elsewhere: refusals (test_errors_rope.c), RoPE inside
+// attention and layers (test_rope.c, test_layer_rope.c).
 #include "support/case_assert.h"
 #include "support/harness.h"
 
@@ -18,13 +19,14 @@ enum { BATCH = 2, HEADS = 3, ROWS = 9, SIZE = 40, CACHE = 50 };
 
 typedef enum cached { CACHED_NOT, CACHED_POSITIONS, CACHED_ROWS, CACHED_ONE_ITEM } cached;
 
-// A call, and what its expected result is made of.
+// A call, and the data of its expected result.
 typedef struct turning {
     clattn_type x, y;
     enum layout layout;
     bool in_place, shared; // shared: all batch items have one row of positions
     const double
-        *positions; // [1 or 3][BATCH][ROWS], of which the first items count where shared; NULL: counted
+        // [1 or 3][BATCH][ROWS], only the first item if shared; NULL: counted
+        *positions;
     cached cached;
     clattn_type cached_type;
     clattn_rope rope;
@@ -32,7 +34,7 @@ typedef struct turning {
     bool has_offsets;
 } turning;
 
-// Its tensors.
+// The call's tensors.
 typedef struct bound {
     struct guarded x, y, positions, cos, sin;
     double *values, *cos_values, *sin_values;
@@ -103,7 +105,8 @@ static void unbind(bound *b) {
     free(b->sin_values);
 }
 
-// Pair d of a row by the caller's cosine and sine. One axis of positions alone is tested with these.
+// Apply the caller's cosine and sine to pair d of a row. Tables are tested with one axis of
+// positions only.
 static void turn_by_cached(const turning *t, const bound *b, int64_t item, int64_t n, double position,
                            double *row) {
     const int pairs = pairs_of(t);
@@ -117,7 +120,7 @@ static void turn_by_cached(const turning *t, const bound *b, int64_t item, int64
     }
 }
 
-// b->values become what they should.
+// Replace b->values by the expected result.
 static void turn_values(const turning *t, bound *b) {
     for (int64_t r = 0; r < BATCH * HEADS * ROWS; r++) {
         const int64_t n = r % ROWS, item = r / ROWS / HEADS, from = t->shared ? 0 : item;
@@ -133,7 +136,7 @@ static void turn_values(const turning *t, bound *b) {
     }
 }
 
-// The largest error of all elements.
+// Returns the largest error of all elements.
 static double run(const turning *t, const char *what) {
     bound b;
     char why[256] = "";
@@ -195,7 +198,7 @@ START_TEST(storage_types) {
 }
 END_TEST
 
-// Where rows stand: before position 0, too.
+// Counted positions, also below 0.
 START_TEST(counted_positions) {
     for (int n = 0; n < 8; n++) {
         turning t = plain(n);
@@ -228,10 +231,10 @@ START_TEST(explicit_positions) {
 }
 END_TEST
 
-// ONNX's RotaryEmbedding. Numbers that are no cosines show who reads which.
+// ONNX's RotaryEmbedding. The tables have numbers that are no cosines, so that a wrong index shows.
 START_TEST(cached_rows) {
     double positions[3 * BATCH * ROWS];
-    make_positions(positions, -10, CACHE + 10); // those outside take the ends
+    make_positions(positions, -10, CACHE + 10); // indices outside read the ends of the tables
     for (int n = 0; n < 20; n++) {
         turning t = plain(n);
         t.cached = (cached)(1 + n / 4 % 3);
@@ -244,7 +247,8 @@ START_TEST(cached_rows) {
 }
 END_TEST
 
-// What one line each says: the error of the turned numbers against float64. An angle in plain float32 would be off by 0.03.
+// Prints one line each: the error of the RoPE'd numbers relative to float64. An angle computed in
+// plain float32 would be off by 0.03.
 START_TEST(one_million) {
     static const clattn_rope scalings[CLATTN_ROPE_SCALING_COUNT] = {
         {0},
@@ -274,7 +278,7 @@ START_TEST(one_million) {
 }
 END_TEST
 
-// No size, no work; B, H and N, each.
+// A size of 0 means no work, for each of B, H and N.
 START_TEST(sizes_of_zero) {
     for (int axis = 0; axis < 3; axis++) {
         const turning t = plain(axis);

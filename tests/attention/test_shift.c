@@ -1,8 +1,8 @@
-// test_shift.c: clattn_shift_enqueue: keys that RoPE turned at p and that a shift moves by delta are those that it turns at p + delta,
-// in every storage type; nothing else of the cache changes. Leaves out what is refused (test_errors_shift.c), and waiting, threads and
-// empty calls (small_calls.h). What a quantised row becomes is compared with what clattn_append_enqueue makes of its numbers, which
-// test_append.c compares with the host's. Rows have work-groups where a device is no CPU, which the suite's own clGetDeviceInfo makes
-// of it.
+// test_shift.c: clattn_shift_enqueue. Keys RoPE'd at p and shifted by delta equal keys RoPE'd at p
+// + delta, in every storage type. Nothing else of the cache changes. Quantised rows are compared
+// with clattn_append_enqueue, which test_append.c compares with the host. The suite's own
+// clGetDeviceInfo also makes the device one with work-groups. Elsewhere: refusals
+// (test_errors_shift.c), events and threads (small_calls.h).
 #define _GNU_SOURCE
 #include "support/case_assert.h"
 #include "support/harness.h"
@@ -28,7 +28,7 @@ typedef struct shifting {
     int32_t rotation;
 } shifting;
 
-// Keys before and after: as they were before RoPE, where each stands, and what the cache has.
+// Keys before RoPE, their positions, and the contents of the cache.
 typedef struct keys {
     double *plain, positions[BATCH * ROWS], *before, *after, scales_before[LINES], scales_after[LINES];
     struct guarded cache, scales;
@@ -40,7 +40,7 @@ static int64_t delta_of(const shifting *s, int64_t line) {
     return (s->recorded ? 2 : 1) * (int64_t)(s->has_deltas ? s->deltas[item] : s->delta);
 }
 
-// A cache that holds nothing yet.
+// An empty cache.
 static void bind_cache(const shifting *s, struct guarded *cache, struct guarded *scales) {
     double *zeros = reference_alloc(COUNT);
     const int64_t elements = SIZE / clattn_type_numbers(s->type);
@@ -52,7 +52,7 @@ static void bind_cache(const shifting *s, struct guarded *cache, struct guarded 
     free(zeros);
 }
 
-// Float32 rows at these positions [BATCH][ROWS] into the cache.
+// Append float32 rows at these positions [BATCH][ROWS].
 static void append(const clattn_rope *rope, int32_t rotation, const double *rows, const double *positions,
                    const struct guarded *cache, const struct guarded *scales) {
     const struct guarded_shape of_rows = {CLATTN_TYPE_F32, 4, {BATCH, HEADS, ROWS, SIZE}, LAYOUT_DENSE},
@@ -69,7 +69,7 @@ static void append(const clattn_rope *rope, int32_t rotation, const double *rows
     guarded_release(&at);
 }
 
-// What a cache has, as numbers, rounded as the device rounds them, and the scales.
+// The cache's numbers, rounded like on the device, and its scales.
 static void read_cache(const struct guarded *cache, const struct guarded *scales, double *numbers,
                        double *of_rows) {
     ck_assert_msg(guarded_read(cache, harness()->queue, numbers), "bytes around the cache changed");
@@ -105,7 +105,7 @@ static clattn_shift_params params_of(const shifting *s, const keys *k) {
     return p;
 }
 
-// The step of the type at the largest number that a turned pair can have, of numbers up to 2.
+// The step of the type at the largest number of a RoPE'd pair, for numbers up to 2.
 static double step_of(clattn_type type) {
     const double most = 2 * 1.4143;
     switch (type) {
@@ -125,8 +125,8 @@ static double step_of(clattn_type type) {
     }
 }
 
-// What was turned at p and rounded, turned by delta and rounded, is what is turned at p + delta. Rotated numbers are up to three times as
-// large.
+// Rows RoPE'd at p, rounded, shifted by delta and rounded equal rows RoPE'd at p + delta.
+// Hadamard-transformed numbers are up to three times as large.
 static void check_positions(const shifting *s, const keys *k, const char *what) {
     const double bound = (s->rotation ? 3 : 1) * ((s->recorded ? 3.5 : 2.5) * step_of(s->type) + 2e-6);
     for (int line = 0; line < LINES; line++) {
@@ -142,14 +142,14 @@ static void check_positions(const shifting *s, const keys *k, const char *what) 
     }
 }
 
-// Rows that are turned have the bits of rows that are appended; others, and blocks behind R, have those that they had.
+// Shifted rows have the bits of appended rows. Other rows, and blocks behind R, keep their bits.
 static void check_numbers(const shifting *s, const keys *k, const char *what) {
     const int width = s->rope.rotary_dim ? s->rope.rotary_dim : SIZE, of_block = clattn_type_numbers(s->type);
     double deltas[BATCH * ROWS], *want = reference_alloc(COUNT), of_rows[LINES];
     struct guarded cache, scales;
     clattn_rope rope = s->rope;
     if (rope.scaling == CLATTN_ROPE_SCALING_YARN || rope.scaling == CLATTN_ROPE_SCALING_PAIRS)
-        rope.attention_factor = 1; // which the keys have
+        rope.attention_factor = 1; // the keys already contain the factor
     for (int n = 0; n < BATCH * ROWS; n++)
         deltas[n] = (double)delta_of(s, n / ROWS * HEADS * ROWS + n % ROWS);
     bind_cache(s, &cache, &scales);
@@ -214,7 +214,8 @@ static shifting plain(clattn_type type, int n) {
                       .rope = {.layout = n % 2 ? CLATTN_ROPE_HALF : CLATTN_ROPE_INTERLEAVED}};
 }
 
-// Widths that end with a block, inside one, and whose halves meet inside one. Where a part of the cases is taken, each width in one layout.
+// Widths that end with a block, inside a block, and whose halves meet inside a block. A shortened
+// run has each width in one layout.
 START_TEST(storage_types) {
     static const int widths[] = {0, 64, 32, 40, 10};
     for (int n = 0; n < 10; n++) {
@@ -226,7 +227,8 @@ START_TEST(storage_types) {
 }
 END_TEST
 
-// Each item its own delta and number of rows. Those of a delta of 0, and those behind its rows, keep every bit.
+// Each item has its own delta and number of rows. Items with a delta of 0, and rows past the
+// number, keep every bit.
 START_TEST(items) {
     static const int32_t deltas[][BATCH] = {{-5, 17}, {0, -16777216}, {-4096, 0}},
                          lengths[][BATCH] = {{ROWS, 3}, {0, ROWS - 1}, {1, ROWS}};
@@ -242,7 +244,8 @@ START_TEST(items) {
 }
 END_TEST
 
-// Rows of a rotated cache are rotated back, turned and rotated again: whole ones, and a part that ends inside a block.
+// Rows of a Hadamard-transformed cache: whole rows, and a RoPE'd part that ends inside a block. The
+// shift must undo the transform, apply RoPE, and transform again.
 START_TEST(rotated) {
     static const int32_t rotations[] = {32, 2, 16, 8};
     for (int n = _i % 2; n < 4; n += 2) {
@@ -255,7 +258,7 @@ START_TEST(rotated) {
 }
 END_TEST
 
-// Byte `at` of the cache's buffer is part of what a shift turns.
+// Returns whether byte `at` of the cache's buffer is part of a shifted row.
 static bool is_turned(const shifting *s, const clattn_tensor *k, int64_t at) {
     const int64_t element = at / (int64_t)clattn_type_size(s->type), numbers = clattn_type_numbers(s->type);
     for (int line = 0; line < LINES; line++) {
@@ -277,8 +280,8 @@ static void fill(const struct guarded *tensor, uint8_t byte) {
     free(bytes);
 }
 
-// Bytes that the library would not have made, so that whoever quantises them anew changes them: all that is not turned keeps them, and
-// what is turned does not. The layout is one in which elements of rows lie apart.
+// Bytes that the library itself would never store, so that quantising them again changes them. All
+// bytes outside the shifted rows stay, the others change. The elements of rows are spaced apart.
 START_TEST(other_bytes) {
     static const int32_t deltas[][BATCH] = {{0, 0}, {0, -9}, {700, 0}};
     for (int n = 0; n < 4; n++) {
@@ -313,7 +316,7 @@ START_TEST(recorded) {
 }
 END_TEST
 
-// Every scaling, whose angles are linear in the position; YaRN's factor of cosines and sines is not applied twice.
+// Every scaling whose angles are linear in the position. YaRN's factor is not applied twice.
 START_TEST(scalings) {
     static const clattn_rope all[CLATTN_ROPE_SCALING_COUNT] = {
         {.base = 500000},
@@ -334,7 +337,7 @@ START_TEST(scalings) {
 }
 END_TEST
 
-// Rows of zeros stay zeros; one whose scale is no number is read as NaN, and its neighbours are not.
+// Rows of zeros stay zeros. A row whose scale is NaN is read as NaN, its neighbours are not.
 START_TEST(hostile_scales) {
     const clattn_type type = (clattn_type[]){CLATTN_TYPE_I8, CLATTN_TYPE_F8E4M3, CLATTN_TYPE_F8E5M2}[_i];
     const struct guarded_shape k = {type, 4, {1, 1, 4, 32}, LAYOUT_DENSE},
@@ -376,7 +379,7 @@ START_TEST(tells) {
 }
 END_TEST
 
-// With a work-item a row, and with work-groups.
+// With one work-item a row, and with work-groups.
 int main(void) {
     Suite *suite = suite_create("shift");
     TCase *group = harness_add(suite, "as the device is", (const TTest *const[]){scalings, tells, NULL}),

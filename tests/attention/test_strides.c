@@ -1,6 +1,7 @@
-// test_strides.c: where tensors may lie: every tensor of every call with each last stride, against the rule of tensor.h; axes of one,
-// whose stride is nobody's; and, drawn at random, the order of axes, gaps, offsets and repeated axes of all tensors of a call at
-// once, with bytes between and around that must stay. What is computed is other suites' affair: it must not depend on places.
+// test_strides.c: strides and offsets. Every tensor of every call with each last stride, compared
+// with the rule of tensor.h. Arbitrary strides of axes of one element. Random orders of axes, gaps,
+// offsets and repeated axes for all tensors of a call. Bytes between and around must stay. Results
+// must not depend on the layout; other suites check the numbers.
 #include "support/harness.h"
 #include "support/strided_calls.h"
 
@@ -17,7 +18,8 @@ static void lay_dense(clattn_tensor *view) {
     *view = clattn_tensor_dense(NULL, view->type, view->rank, view->shape);
 }
 
-// Status of the call, its tensors in new buffers where their views say. Nothing but what it writes has changed.
+// Run the call with its tensors in new buffers, by their views. Nothing but its outputs may change.
+// Returns its status.
 static clattn_status run(struct strided_call *c) {
     for (int n = 0; n < c->count; n++) {
         struct strided_tensor *t = &c->tensor[n];
@@ -31,7 +33,7 @@ static clattn_status run(struct strided_call *c) {
     return status;
 }
 
-// What the call wrote, one tensor after another; the caller frees it.
+// The call's outputs, one tensor after another. The caller frees them.
 static double *results(const struct strided_call *c, const char *where) {
     int64_t all = 0, at = 0;
     for (int n = 0; n < c->count; n++) all += guarded_count(c->tensor[n].view);
@@ -55,7 +57,7 @@ static void assert_ok(const struct strided_call *c, clattn_status status, const 
     ck_assert_msg(status == CLATTN_OK, "%s, %s: %s", c->name, where, harness_log_text());
 }
 
-// The results are those of dense tensors, which the caller gives back.
+// Compare with the results of dense tensors, which the caller passes.
 static void assert_same(const struct strided_call *c, const double *dense, const char *where) {
     double *got = results(c, where);
     int64_t at = 0;
@@ -75,7 +77,7 @@ static double *run_dense(struct strided_call *c) {
     return results(c, "dense");
 }
 
-// Each tensor alone with a last stride of 2, and of 0 where it is only read.
+// Each tensor in turn with a last stride of 2, and of 0 if it is only read.
 START_TEST(last_strides) {
     struct strided_call c;
     char where[96];
@@ -103,7 +105,7 @@ START_TEST(last_strides) {
 }
 END_TEST
 
-// The stride of an axis of one element is not looked at.
+// The stride of an axis of one element is ignored.
 START_TEST(axes_of_one) {
     struct strided_call c;
     strided_open(&c, _i, true, harness_place());
@@ -127,7 +129,7 @@ static int64_t pick(struct random *r, int64_t below) {
     return (int64_t)random_uniform(r, 0, (double)below);
 }
 
-// Numbers of a tensor that is read become alike along an axis.
+// Make the numbers of an input equal along an axis.
 static void repeat(struct strided_tensor *t, int axis) {
     int64_t inner = 1;
     for (int i = axis + 1; i < t->view->rank; i++) inner *= t->view->shape[i];
@@ -135,7 +137,8 @@ static void repeat(struct strided_tensor *t, int axis) {
     for (int64_t n = 0; n < count; n++) t->values[n] = t->values[n / span * span + n % inner];
 }
 
-// The axes in some order, the last innermost where it must be, with gaps between them; repeated ones stand still.
+// Choose an order of the axes, with the last innermost if required, and gaps between them. Repeated
+// axes have a stride of 0.
 static void lay_at_random(struct strided_tensor *t, struct random *r, unsigned repeated) {
     clattn_tensor *v = t->view;
     int order[CLATTN_MAX_RANK];
@@ -195,7 +198,7 @@ static bool is_named(const char *structure, const char *field, size_t length) {
     return named;
 }
 
-// Calls of several processes: mpi_strides.c lays their tensors.
+// Calls of several processes: mpi_strides.c has their tensors.
 static bool is_named_of_mpi(const char *structure, const char *field, size_t length) {
     static const char *const names[][2] = {
 #define STRIDED(name, any) {"clattn_mpi_attention_params", #name},
@@ -209,7 +212,8 @@ static bool is_named_of_mpi(const char *structure, const char *field, size_t len
     return named;
 }
 
-// Zero points have their scales' strides, so that no call lays them by themselves: cases with `zeros` do, in every layout.
+// Zero points have the strides of their scales, so no call varies them separately. Cases with
+// `zeros` do, in every layout.
 static bool lies_as_scales(const char *field, size_t length) {
     return length > strlen("_zero") &&
            strncmp(field + length - strlen("_zero"), "_zero", strlen("_zero")) == 0;

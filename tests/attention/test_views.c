@@ -1,5 +1,5 @@
-// test_views.c: where tensors lie: strides, offsets, BSHD, packed QKV, repeating strides, and the view
-// helpers of the header. Leaves out views that must be refused (test_errors.c). Cases: tests/cases/views.txt.
+// test_views.c: views: strides, offsets, BSHD, packed QKV, repeating strides, and the view helpers
+// of the header. Refused views are in test_errors.c. Cases: tests/cases/views.txt.
 #include "support/case_list.h"
 #include "support/harness.h"
 
@@ -9,7 +9,8 @@ static void repeat_first(double *data, int64_t items, int64_t size) {
     for (int64_t n = 1; n < items; n++) memcpy(data + n * size, data, (size_t)size * sizeof *data);
 }
 
-// A stride of 0 on an input repeats: one K and V for all batch items, one query row for all rows.
+// A stride of 0 on an input repeats it: one K and V for all batch items, one query row for all
+// rows.
 START_TEST(repeating_strides) {
     struct test_case test = {
         .name = "stride 0", .batch = 3, .heads = 2, .n_q = 9, .n_kv = 17, .head_dim = 32};
@@ -37,7 +38,7 @@ END_TEST
 
 START_TEST(dense_helper) {
     int64_t shape[] = {2, 3, 5, 7};
-    cl_mem buffer = (cl_mem)(void *)shape; // any value: a view does not look at it
+    cl_mem buffer = (cl_mem)(void *)shape; // any pointer: a view does not use it
     clattn_tensor view = clattn_tensor_dense(buffer, CLATTN_TYPE_BF16, 4, shape);
     ck_assert(view.buffer == buffer && view.offset == 0 && view.type == CLATTN_TYPE_BF16 && view.rank == 4);
     ck_assert_mem_eq(view.shape, shape, sizeof shape);

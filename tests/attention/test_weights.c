@@ -1,7 +1,7 @@
-// test_weights.c: weights of 16 bits are read as they are stored by the kernels of devices without vector lanes: no copy of
-// them in another type is made, and q, k and v of few rows are one launch; on CPU devices a whole small layer is. The program's own
-// clEnqueueNDRangeKernel stands in front of the loader's and counts launches by kernel. Leaves out the numbers
-// (test_linear.c, test_layer.c). POSIX only.
+// test_weights.c: the number of launches. Devices without vector lanes read 16-bit weights
+// directly, without a converted copy, and project q, k and v of few rows in one launch. On CPUs a
+// whole small layer is one launch. The program's own clEnqueueNDRangeKernel replaces the loader's
+// and counts launches by kernel. The numbers are in test_linear.c and test_layer.c. POSIX only.
 #define _GNU_SOURCE
 #include "support/case_assert.h"
 #include "support/harness.h"
@@ -30,7 +30,8 @@ CL_API_ENTRY cl_int CL_API_CALL clEnqueueNDRangeKernel(cl_command_queue queue, c
     return real(queue, kernel, dims, offset, global, local, count, list, event);
 }
 
-// A layer or a projection on a context with these rows, `times` in a row; what it launched is counted, and what its plan says kept.
+// Run a layer or a projection `times` times on a context with these rows. Counts its launches, and
+// keeps the text of its plan.
 static char plan_why[256];
 static void run_often(const char *rows, const char *name, int times) {
     struct test_case test;
@@ -82,7 +83,8 @@ START_TEST(many_rows) {
 }
 END_TEST
 
-// CLBlast takes float32 alone: the same layer then does convert its four matrices, which this suite would see.
+// CLBlast supports only float32: with it the same layer converts its four matrices, and the suite
+// must see that.
 START_TEST(conversions_are_seen) {
     if (!harness_has_clblast()) return;
     run("clblast :\n", many[_i]);
@@ -91,7 +93,7 @@ START_TEST(conversions_are_seen) {
 }
 END_TEST
 
-// Where the device's own kernels have lanes. Three times, because a launch must leave the next one its counters as they were.
+// Kernels for lanes. Three times, because a launch must reset its counters for the next one.
 static const char *const small[] = {
     "layer-f32-b2-h4-n10-d16-m64-full-biases",
     "layer-f32-b1-h4-hkv2-n37-d16-m50-causal-weights-softcap2-maskqk-biasqk-sinks-ropehalf",
@@ -108,7 +110,8 @@ START_TEST(one_launch) {
 }
 END_TEST
 
-// What has something between the steps, or rows that are not written, or types that differ, is launched step by step.
+// A layer with a step between, with rows that are not written, or with different types, has one
+// launch a step.
 static const char *const large[] = {
     "layer-f32-b2-h4-n10-d16-m64-full-gateheads", "layer-f32-b2-h4-n9-d16-m64-full-qlen9:5",
     "layer-f32-b2-h4-n9-d16-m64-full-matrixbf16", "layer-f32-b1-h4-n70-d16-m64-full",

@@ -1,5 +1,6 @@
-// test_zero.c: sizes of zero of every letter in every call, and what comes of them: nothing, empty rows, or a refusal. What
-// a plan says is what the call then does. Leaves out sizes of zero beside options at random (test_promises.c).
+// test_zero.c: a size of zero for every letter in every call: the call does nothing, has empty
+// rows, or is refused. Plan and call must agree. Sizes of zero with random options are in
+// test_promises.c.
 #include "support/case_assert.h"
 #include "support/harness.h"
 
@@ -7,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-// Nothing is written and the event completes; every row is one that sees no key; or a line with this word.
+// Nothing is written and the event completes; every row sees no key; or the call is refused with
+// this word.
 enum outcome { NOTHING, EMPTY_ROWS, REFUSED };
 
 enum { B, H, HKV, NQ, NKV, D, DV, LETTERS };
@@ -37,7 +39,7 @@ static void teardown(void) {
     clReleaseMemObject(more_output), clReleaseMemObject(like_output);
 }
 
-// Fail unless the first `count` floats have one value and the rest of the buffer is as it was.
+// Fail unless the first `count` floats have one value, and the rest of the buffer is unchanged.
 static void assert_floats(cl_mem buffer, int count, double value, const char *name) {
     static float got[ROOM];
     harness_finish(harness()->queue);
@@ -66,7 +68,7 @@ static void assert_status(const char *name, clattn_status status, enum outcome o
     ck_assert_msg(strstr(why, word), "%s: no '%s' in: %s", name, word, why);
 }
 
-// The event of a call completes, whatever it did.
+// The event of a call completes in every case.
 static void assert_event(const char *name, cl_event event, enum outcome outcome) {
     ck_assert_msg((event == NULL) == (outcome == REFUSED), "%s: %s", name, event ? "an event" : "no event");
     if (!event) return;
@@ -84,7 +86,7 @@ static clattn_attention_params attention_of(const int64_t n[LETTERS]) {
 }
 
 static const struct {
-    unsigned zeros; // bit of each letter that is 0
+    unsigned zeros; // one bit for each letter that is 0
     enum outcome outcome;
     const char *word;
 } attentions[] = {{1u << B, NOTHING, ""},
@@ -99,7 +101,7 @@ static const struct {
                   {1u << B | 1u << D, REFUSED, "q: head size 0"}};
 #define ATTENTIONS ((int)(sizeof attentions / sizeof attentions[0]))
 
-// With each kernel, and with RoPE, whose turned copies are then empty, too.
+// With each kernel, and with RoPE, whose copies of q and k are then empty.
 START_TEST(attention) {
     const int row = _i % ATTENTIONS, rope = _i / ATTENTIONS % 2;
     int64_t n[LETTERS] = {2, 4, 2, 3, 5, 8, 8};
@@ -148,7 +150,7 @@ static const struct {
               {"D", LAYER_D, REFUSED, "wq: 0 rows"},
               {"Dv", LAYER_DV, REFUSED, "wv: 0 rows"},
               {"H", LAYER_H, REFUSED, "heads: 0"},
-              {"Hkv", LAYER_HKV, NOTHING, ""}}; // its default: as many as heads
+              {"Hkv", LAYER_HKV, NOTHING, ""}}; // the default: the number of heads
 #define LAYERS ((int)(sizeof layers / sizeof layers[0]))
 
 static clattn_layer_params layer_of(const int64_t n[10]) {
@@ -168,7 +170,8 @@ static clattn_layer_params layer_of(const int64_t n[10]) {
                                  .kv_heads = (int32_t)n[LAYER_HKV]};
 }
 
-// Heads that see no key are 0; what is left of a layer is the bias of its last projection, here 0.5.
+// Heads that see no key are 0. The layer's result is then the bias of its last projection, here
+// 0.5.
 START_TEST(layer) {
     const int row = _i % LAYERS;
     int64_t n[10] = {2, 3, 5, 16, 16, 16, 8, 8, 4, 4};
@@ -226,7 +229,8 @@ START_TEST(linear) {
 }
 END_TEST
 
-// B, H or Nq of 0 does nothing; Dv of 0 leaves no numbers, but lse, which is merged.
+// With B, H or Nq of 0 nothing happens. With Dv of 0 there are no numbers except lse, which is
+// merged.
 START_TEST(merge) {
     int64_t n[4] = {2, 4, 3, 8};
     cl_event event = NULL;

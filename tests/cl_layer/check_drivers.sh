@@ -1,7 +1,8 @@
 #!/bin/sh
-# A zoo of drivers: programs and suites run on the layer as each driver of tests/cl_layer/drivers (cl_layer_driver.h). Every result is
-# right, or there is a status with a line that says why; nothing goes past a limit that the driver named, and each line of its file was
-# played. A report of a driver that does something else becomes a line of such a file.
+# A zoo of drivers: programs and suites run on the layer as each driver of tests/cl_layer/drivers
+# (cl_layer_driver.h). Every result is right, or there is a status with a line of reason. Nothing
+# exceeds a limit that the driver named, and each line of its file occurred. A report of a driver
+# with another fault becomes a line of such a file.
 #   check_drivers.sh BUILD          those of `few`, on a share of the cases
 #   check_drivers.sh BUILD all      all of them
 #   check_drivers.sh BUILD NAME     one, as with all
@@ -37,7 +38,8 @@ run_cases() {
     run_unrecorded
     said "decode, recorded" env CLATTN_TEST_RECORDED=1 "$build/tests/test_case" "$decode"
 }
-# A recorded launch that fails when it is replayed is a status, and no call of its own that could be planned again.
+# A recorded launch that fails in its replay returns a status. It is no call that could be planned
+# again.
 run_unrecorded() {
     for case in $cases; do verify "$case"; done
     [ "$what" = few ] || for case in $all_cases; do verify "$case"; done
@@ -54,7 +56,7 @@ run_binaries() {
         said "binaries, the $time time" "$build/clattn" verify --only planner --case causal --cache-dir "$work/binaries"
     done
 }
-# It fails, and says so in one line.
+# The command fails, with one line of reason.
 refused() { # $1 a part of the line, then the command
     wanted=$1
     shift
@@ -96,13 +98,13 @@ for file in "$zoo"/*.driver; do
     runs=$(sed -n 's/^run //p' "$file")
     [ -n "$runs" ] || { echo "FAIL $name: no line says what is run"; failed=yes; }
     for run in $runs; do "run_$run"; done
-    # Each line counts what it played, in every process.
+    # Each line counts its occurrences, in every process.
     awk '{ played[$1] += $2 } END { for (line in played) if (!played[line]) print line }' "$CLATTN_LAYER_PLAYED" 2>/dev/null |
         sort -n >"$work/idle"
     [ -s "$CLATTN_LAYER_PLAYED" ] || { echo "FAIL $name: played nothing"; failed=yes; }
     while read -r line; do
         text=$(sed -n "${line}p" "$file")
-        # What only some doors of the library ask.
+        # Queries that only some bindings of the library make.
         case "$text" in "answer profile "* | "answer alignment-bits "* | "answer unified-memory "*) continue ;; esac
         echo "FAIL $file:$line: was never played: $text"
         failed=yes

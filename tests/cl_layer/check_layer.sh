@@ -1,7 +1,7 @@
 #!/bin/sh
-# The layer of the device suites: it wraps every OpenCL entry point that the library, CLBlast or a suite imports, since a
-# call that it does not know could neither fail nor be counted; and a program that leaves an object or releases one twice
-# fails through it. What it is told to build with is built with.
+# The layer of the device suites. It wraps every OpenCL entry point that the library, CLBlast or a
+# suite imports, because an unknown call could neither fail nor be counted. A program that leaks an
+# object, or releases one twice, fails with it. The layer's build options reach the compiler.
 #   check_layer.sh BUILD
 set -eu
 build=$(cd "$1" && pwd)
@@ -12,7 +12,7 @@ imported=$({
     find "$build/tests" -maxdepth 1 -type f -name 'test_*'
     echo "$clblast"
 } | xargs nm -D --undefined-only | sed -n 's/^ *U \(cl[A-Z][A-Za-z0-9]*\)\(@.*\)*$/\1/p' | sort -u)
-# What the library and the program look up by name, those of extensions among it.
+# The functions that library and program look up by name, also those of extensions.
 listed=$(sed -n 's/^OPENCL_CALL(\(.*\))$/\1/p' src/lib/tables/opencl_calls.def src/verification/device/opencl_calls.def \
     src/bindings/mpi/opencl_calls.def)
 named=$(grep -rhoE '(clattn_opencl_function|find)\((platform, )?"cl[A-Z][A-Za-z0-9]*"\)' src | sed 's/.*"\(.*\)".*/\1/')
@@ -34,7 +34,7 @@ ends nothing-left 0
 for kind in context queue buffer program kernel event; do ends "$kind" 70; done
 ends released-twice 70
 ends used-after-release 70
-# More options reach a program, and no probe.
+# The layer's options reach a program, and no probe.
 CLATTN_LAYER_OPTIONS=-no-such-option ends nothing-left 70
 CLATTN_LAYER_OPTIONS=-no-such-option "$build/clattn" devices --verbose --cache-dir off 2>&1 | grep -q 'multiply-add in vectors: works' ||
     { echo "the layer builds probes with other options"; exit 1; }

@@ -1,6 +1,6 @@
-// cl_layer.c: an OpenCL layer (OPENCL_LAYERS names the built library) that counts objects and lets calls fail: a wrapper
-// around every entry point that the library, CLBlast or a test reaches. tests/cl_layer/check_layer.sh compares the list with what
-// they import. See cl_layer.h.
+// cl_layer.c: an OpenCL layer (OPENCL_LAYERS names the built library) that counts objects and makes
+// calls fail. It wraps every entry point that the library, CLBlast or a test uses.
+// tests/cl_layer/check_layer.sh compares the list with their imports. See cl_layer.h.
 #define _GNU_SOURCE // memmem
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl_layer.h>
@@ -27,10 +27,12 @@ static bool use_waits(cl_uint count, const cl_event *waits, const char *call) {
 }
 
 static _Atomic cl_event
-    to_fail; // handed out in place of a command's own, with a reference that is no program's
+    // returned in place of a command's own event, with a reference that belongs to no program
+    to_fail;
 
-// Events that may wait for one that fails, held until the program has finished its queues and arms anew or says so: PoCL
-// 3.1 tells an event that failed of the end of others, also when it is freed.
+// Events that may wait for a failing one are held until the program has finished its queues and
+// arms again or releases them. PoCL 3.1 notifies a failed event of the end of others, even after it
+// is freed.
 static bool holding;
 #define MOST_BEHIND 256
 static cl_event behind[MOST_BEHIND];
@@ -66,7 +68,7 @@ static void fail_event(void) {
     next->clSetUserEventStatus(event, CL_OUT_OF_RESOURCES);
 }
 
-// What follows a command: its event is an object.
+// After a command: its event is an object.
 static cl_int took_event(cl_int code, const cl_event *event, const char *call) {
     if (code != CL_SUCCESS || event == NULL) return code;
     layer_object_created(LAYER_EVENT, *event, call);
@@ -74,7 +76,7 @@ static cl_int took_event(cl_int code, const cl_event *event, const char *call) {
     return code;
 }
 
-// Entry points that return a status and make nothing.
+// Entry points that return a status and create nothing.
 #define PLAIN(name, parameters, arguments)                                                                   \
     static cl_int CL_API_CALL layer_##name parameters {                                                      \
         const int code = layer_fault(#name, false);                                                          \
@@ -109,8 +111,8 @@ static cl_int took_event(cl_int code, const cl_event *event, const char *call) {
         if (code != 0) return code;                                                                          \
         return layer_object_retained(kind, object, #name) ? next->name(object) : CL_INVALID_VALUE;           \
     }
-// A release that fails was done nevertheless: there is nothing a caller could do about it. What is not there never
-// reaches the driver, which may crash on it.
+// A release that fails still counts, because a caller could do nothing about it. A release of a
+// missing object does not reach the driver, which may crash on it.
 #define RELEASES(kind, type, name)                                                                           \
     static cl_int CL_API_CALL layer_##name(type object) {                                                    \
         const int code = layer_fault(#name, false);                                                          \
@@ -201,7 +203,7 @@ static cl_int answer(const void *value, size_t value_size, size_t size, void *to
     return CL_SUCCESS;
 }
 
-// Questions whose answer can be pretended.
+// Queries whose result can be replaced.
 #define QUESTION(name, type)                                                                                 \
     static cl_int CL_API_CALL layer_##name(type of, cl_uint what, size_t size, void *to, size_t *got) {      \
         const int code = layer_fault(#name, false);                                                          \
@@ -226,7 +228,7 @@ static cl_int ask_clGetDeviceInfo(cl_device_id of, cl_uint what, size_t size, vo
 QUESTION(clGetPlatformInfo, cl_platform_id)
 QUESTION(clGetDeviceInfo, cl_device_id)
 
-// What makes the driver work, or waits for it.
+// Calls that make the driver work, or wait for it.
 #define PUSHES(name)                                                                                         \
     static cl_int CL_API_CALL layer_##name(cl_command_queue q) {                                             \
         const int code = layer_fault(#name, false);                                                          \
@@ -351,7 +353,7 @@ CREATES(LAYER_BUFFER, cl_mem, clCreateImage,
 static cl_program program_of(cl_context c, cl_uint n, const char **s, const size_t *length, cl_int *err) {
     const char *all[MOST_TEXTS + 1];
     size_t bytes[MOST_TEXTS + 1];
-    bool converts = false; // CLBlast's texts, which do not, are of an older OpenCL C
+    bool converts = false; // CLBlast's texts, which do not convert, are of an older OpenCL C
     for (cl_uint i = 0; i < n && n <= MOST_TEXTS; i++) {
         all[i + 1] = s[i], bytes[i + 1] = length && length[i] ? length[i] : strlen(s[i]);
         converts = converts || memmem(s[i], bytes[i + 1], "vload_half", 10) != NULL;

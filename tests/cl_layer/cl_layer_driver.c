@@ -17,7 +17,7 @@
 #define EXIT_WRONG_FILE 71
 #define EXIT_BROKE_LIMIT 70
 #define MOST_LINES 64
-#define PLATFORM 0x80000000u // a question of the platform
+#define PLATFORM 0x80000000u // a query of the platform
 #define KERNEL 0x40000000u   // of a compiled kernel
 
 enum form { NUMBER_4, NUMBER_8, SIZES, TEXT, WORDS };
@@ -55,7 +55,8 @@ static const struct answer_word {
 };
 enum { ANSWERS = sizeof answer_words / sizeof answer_words[0] };
 
-// With what follows each: k the name of a kernel, or "*", n a number, c an OpenCL error, w a word of the list.
+// The arguments of each: k the name of a kernel, or "*", n a number, c an OpenCL error, w a word of
+// the list.
 enum fault {
     NO_BUILD,
     SLOW_BUILD,
@@ -200,7 +201,8 @@ static void read_line(char *text, int number) {
     line_count++;
 }
 
-// What was played is told whatever the program says of itself. Two processes may write at once: one write each.
+// Report the lines that occurred, whatever the program's exit status. Two processes may write at
+// once: one write each.
 static void report(int status, void *unused) {
     char text[MOST_LINES * 32];
     int length = 0;
@@ -296,7 +298,7 @@ int layer_driver_context(void) {
     return l != NULL && nth >= (long)l->value[0] ? play(l, l->code) : 0;
 }
 
-// Whether the program's text has this kernel.
+// Returns whether the program's text has this kernel.
 static bool has_kernel(const struct _cl_icd_dispatch *next, cl_program program, const char *name) {
     size_t size = 0;
     bool found = strcmp(name, "*") == 0;
@@ -305,7 +307,8 @@ static bool has_kernel(const struct _cl_icd_dispatch *next, cl_program program, 
         size <= 1 || (source = malloc(size)) == NULL)
         return found;
     snprintf(wanted, sizeof wanted, "void %s(", name);
-    snprintf(named, sizeof named, " %s\n", name); // a macro that ends a line: "#define KERNEL decode_tiles"
+    // a macro that ends a line: "#define KERNEL decode_tiles"
+    snprintf(named, sizeof named, " %s\n", name);
     if (next->clGetProgramInfo(program, CL_PROGRAM_SOURCE, size, source, NULL) == CL_SUCCESS)
         found = strstr(source, wanted) != NULL || strstr(source, named) != NULL;
     free(source);
@@ -420,7 +423,8 @@ int layer_driver_launch(const struct _cl_icd_dispatch *next, struct _cl_kernel *
     return play(l, 0);
 }
 
-// Compilers may have macros of these names, so that functions are defined with them before the names change.
+// Compilers may have macros of these names, so functions are defined with them before the names
+// change.
 #define OVERLOADED "static __attribute__((overloadable)) "
 #define FLUSH_IN(n, space)                                                                                   \
     OVERLOADED "float" #n " layer_load" #n "(size_t i, const " space " half *p) {"                           \

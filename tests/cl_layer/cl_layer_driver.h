@@ -1,11 +1,13 @@
-// cl_layer_driver.h: the layer as another driver. CLATTN_LAYER_DRIVER names a text file (tests/cl_layer/drivers), whose lines are
-//   answer WORD VALUE ...   what the device, or its platform, says of itself; limits that it names hold
-//   fault WORD ...          what it does wrong
-//   run NAME ...            for check_drivers.sh, which runs programs on it
+// cl_layer_driver.h: the layer as another driver. CLATTN_LAYER_DRIVER names a text file
+// (tests/cl_layer/drivers) with these lines:
+//   answer WORD VALUE ...   the device or its platform reports this; limits that it names hold
+//   fault WORD ...          a fault of the driver
+//   run NAME ...            programs that check_drivers.sh runs on it
 //   # a comment, also behind a line
-// cl_layer_driver.c lists the words. An unknown one ends the process with the file's name and line. How often each line was played is
-// appended to the file that CLATTN_LAYER_PLAYED names, as "LINE COUNT". Where the program goes past a limit that the driver named, the
-// call fails and so does the process.
+// cl_layer_driver.c lists the words. An unknown one ends the process with the file's name and line.
+// The number of times that each line occurred is appended to the file that CLATTN_LAYER_PLAYED
+// names, as "LINE COUNT". If the program exceeds a limit that the driver named, the call fails and
+// so does the process.
 #ifndef CLATTN_TESTS_CL_LAYER_DRIVER_H
 #define CLATTN_TESTS_CL_LAYER_DRIVER_H
 
@@ -17,28 +19,29 @@ struct _cl_kernel;
 struct _cl_program;
 struct _cl_device_id;
 
-// Reads the file, once, before anything else.
+// Read the file, once, before anything else.
 void layer_driver_begin(void);
 
-// Whether the driver answers this question of a device, of a platform, or of a compiled kernel, which then has the answer.
+// Returns whether the driver file answers this query of a device, a platform, or a compiled kernel.
+// Then the answer is set.
 bool layer_driver_answer(bool of_platform, unsigned what, const void **bytes, size_t *count);
 void layer_driver_kernel_answer(unsigned what, void *to);
-// The type that the real driver is asked for; 0: the driver has no device of this one.
+// The type to request from the real driver; 0: the driver has no device of this type.
 unsigned long long layer_driver_type(unsigned long long type);
 
-// The code of a call that fails, or 0.
+// The code of a failing call, or 0.
 int layer_driver_context(void);
 int layer_driver_build(const struct _cl_icd_dispatch *next, struct _cl_program *program);
 int layer_driver_kernel(const struct _cl_icd_dispatch *next, struct _cl_program *program);
 int layer_driver_binary(void);
 int layer_driver_buffer(size_t bytes);
-// The kernel's argument as it arrives; it lasts until the thread's next.
+// The kernel's argument as it arrives. It is valid until the thread's next call.
 const void *layer_driver_argument(size_t size, const void *value);
-// `offset` becomes what the driver makes of it, in `made`.
+// Replace `offset` by the driver's offset, in `made`.
 int layer_driver_launch(const struct _cl_icd_dispatch *next, struct _cl_kernel *kernel, unsigned dims,
                         const size_t **offset, const size_t *local, size_t made[3]);
 
-// A text in front of a program's, which makes its conversions flush; "" where they do not.
+// A text to insert before a program's, which makes its conversions flush; "" if they do not.
 const char *layer_driver_text(void);
 
 #endif

@@ -1,5 +1,5 @@
-// cl_layer_extensions.c: functions of extensions that the library asks for by name: their calls are counted and can fail, too. One
-// driver's at a time, as the suites have.
+// cl_layer_extensions.c: extension functions that the library looks up by name: their calls are
+// counted and can fail, too. Supports one driver at a time, as the suites have.
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
 

@@ -1,5 +1,6 @@
-// cl_layer_objects.c: every OpenCL object that a program holds, with the references that it took. An object's last
-// release removes it before the driver is asked, which may then give its address to the next.
+// cl_layer_objects.c: every OpenCL object that a program holds, with its references. An object's
+// last release removes it before the driver's release, because the driver may reuse its address at
+// once.
 #define _DEFAULT_SOURCE // on_exit: only there is the exit status known
 #include "cl_layer/cl_layer_inside.h"
 
@@ -29,7 +30,7 @@ static const char *const plurals[] = {
 #undef X
 };
 
-// Where the pointer to the object lies; it points to NULL where there is none.
+// The place of the pointer to the object. It points to NULL if there is none.
 static struct object **find(enum layer_kind kind, const void *handle) {
     struct object **at = &buckets[((uintptr_t)handle >> 4) % BUCKETS];
     while (*at != NULL && ((*at)->handle != handle || (*at)->kind != kind)) at = &(*at)->next;
@@ -125,7 +126,7 @@ static void tell_what_is_left(void) {
                     plurals[o->kind], o->made_by, o->references);
 }
 
-// A program that fails says why itself.
+// A program that fails reports the reason itself.
 static void report(int status, void *unused) {
     long all = 0, left = 0;
     (void)unused;

@@ -1,5 +1,6 @@
-// cl_layer_options.c: see cl_layer_options.h. CLATTN_LAYER_OPTIONS of the environment is added for what is built from source: by it
-// tests/look_again.sh has kernels compiled without optimising. The library's probes are left as they are: plans depend on their rates.
+// cl_layer_options.c: see cl_layer_options.h. CLATTN_LAYER_OPTIONS of the environment is added to
+// builds from source: tests/look_again.sh uses it to compile kernels without optimisation. The
+// library's probes are excluded, because plans depend on their rates.
 #define _POSIX_C_SOURCE 200809L
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl_icd.h>
@@ -16,7 +17,7 @@
 static const char *more;
 static bool binaries, slow;
 
-// Once, since a suite counts who asks for variables.
+// Once, because a suite counts reads of variables.
 void layer_options_begin(void) {
     more = getenv("CLATTN_LAYER_OPTIONS");
     binaries = getenv("CLATTN_LAYER_BINARIES") != NULL;
@@ -33,14 +34,14 @@ void layer_options_version(char *version) {
     if (name != NULL && (name[5] < '4' || name[5] > '6')) memcpy(name, "pocl 2", 6);
 }
 
-// A function of this name is called or defined, and not only a file named.
+// A function of this name is called or defined, not only a file named.
 static bool is_probe(const char *source) {
     for (const char *at = strstr(source, "probe_"); at != NULL; at = strstr(at + 1, "probe_"))
         if (at[strspn(at, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '(') return true;
     return false;
 }
 
-// NULL for one that was made of a binary.
+// NULL for a program made from a binary.
 static char *source_of(const struct _cl_icd_dispatch *next, cl_program program) {
     size_t size = 0;
     if (next->clGetProgramInfo(program, CL_PROGRAM_SOURCE, 0, NULL, &size) != CL_SUCCESS || size <= 1)

@@ -1,4 +1,4 @@
-// cl_layer_options.h: what a program is built with in place of what was asked for.
+// cl_layer_options.h: changes the build options of a program.
 #ifndef CLATTN_TESTS_CL_LAYER_OPTIONS_H
 #define CLATTN_TESTS_CL_LAYER_OPTIONS_H
 
@@ -10,11 +10,13 @@ void layer_options_begin(void);
 // The options in place of these, to be freed; NULL: these.
 char *layer_options(const struct _cl_icd_dispatch *next, struct _cl_program *program, const char *options);
 
-// With CLATTN_LAYER_BINARIES set, a PoCL that hands out binaries calls itself "pocl 2", as versions before 3.0 do: clattn asks those
-// for binaries, and knows their assembly, too (src/lib/device/defects.c).
+// With CLATTN_LAYER_BINARIES set, a PoCL that returns binaries calls itself "pocl 2", as versions
+// before 3.0 do. clattn reads binaries from those, and knows their assembly
+// (src/lib/device/defects.c).
 void layer_options_version(char *version);
 
-// With CLATTN_LAYER_SLOW set, the first build and the first launch take two seconds each, as those of a large kernel do.
+// With CLATTN_LAYER_SLOW set, the first build and the first launch need two seconds each, like
+// those of a large kernel.
 typedef enum layer_slow { LAYER_SLOW_BUILD, LAYER_SLOW_LAUNCH } layer_slow;
 void layer_options_wait(layer_slow first);
 

@@ -1,4 +1,5 @@
-/* Host tensors: sizes that overflow, conversion between the types of 16 and 8 bits and float32. Pure C. */
+/* Host tensors: overflowing sizes, and conversion between 16-bit and 8-bit types and float32. Pure
+ * C. */
 #include "support/run_suite.h"
 
 #include <check.h>
@@ -8,7 +9,7 @@
 #include "verification/reference/storage.h"
 #include "cli/files/array.h"
 
-/* Every 16-bit number comes back from float32; a NaN comes back quiet. */
+/* Every 16-bit number survives conversion to float32 and back. A NaN comes back quiet. */
 START_TEST(halves_survive_the_round_trip) {
     int wrong = 0;
     for (uint32_t h = 0; h < 0x10000; h++) {
@@ -24,7 +25,8 @@ START_TEST(halves_survive_the_round_trip) {
 }
 END_TEST
 
-/* Between a 16-bit number and the next: the middle goes to the even one, either side of it to the nearer. */
+/* Between two neighbouring 16-bit numbers, the middle rounds to even, and other values to the
+ * nearer one. */
 static int wrong_between(uint16_t (*to)(float), uint16_t low, float low_value, float high_value) {
     float middle = (float)(((double)low_value + high_value) / 2);
     unsigned even = low % 2 ? low + 1u : low;
@@ -50,7 +52,7 @@ START_TEST(rounding_is_to_nearest_even) {
 }
 END_TEST
 
-/* Every float8 and every i8, as the library's reference knows them. */
+/* Every float8 and i8 value must match the library's reference. */
 START_TEST(eight_bits_are_exact) {
     static const struct {
         array_type type;

@@ -1,6 +1,6 @@
-/* Pictures of attention weights: labels, token files, the three back ends, and `clattn heatmap` as a user
- * runs it. Pure C, so Check may fork: each test has a process and its standard streams to itself. Needs
- * CLATTN_TEST_DATA. */
+/* Pictures of attention weights: labels, token files, the three back ends, and `clattn heatmap` run
+ * like a user's command. Pure C, so Check may fork: each test has its own process and standard
+ * streams. Needs CLATTN_TEST_DATA. */
 #define _XOPEN_SOURCE 700
 #include "support/run_suite.h"
 #include "support/temporary_folder.h"
@@ -39,7 +39,7 @@ static void read_back(const char *path, char *text, size_t size) {
     if (file) fclose(file);
 }
 
-/* Run the sub-command with up to eight arguments and keep what it says. */
+/* Run the sub-command with up to eight arguments, and keep its output. */
 static int run(char *const *arguments) {
     char *argv[10] = {(char[]){"heatmap"}};
     int argc = 1;
@@ -145,7 +145,7 @@ START_TEST(terminal_fits_80_columns) {
 }
 END_TEST
 
-/* The shades are shares of the greatest weight; nothing is one of it where that is negative. */
+/* Shades are relative to the greatest weight. If that is negative, no weight has a shade. */
 START_TEST(terminal_draws_negative_weights) {
     const float values[2][3] = {{-1.0f, -2.0f, -0.5f}, {-3.0f, -INFINITY, 0.0f}};
     for (int n = 0; n < 2; n++) {

@@ -1,5 +1,5 @@
-// Fails when clattn tune says or keeps something wrong of a row: made-up runs, a machine that is noisy among them, in place of a bench.
-// Pure C.
+// Reports and stored rows of `clattn tune`. Synthetic timings, also of a noisy machine, replace the
+// benchmark. Pure C.
 #include "support/run_suite.h"
 #include "support/temporary_folder.h"
 
@@ -16,10 +16,11 @@
 
 #define ROUNDS 41
 
-static double gain, noise; // of the row beside what is shipped; of a round, up and down by this
+static double gain, noise; // the row's speed relative to the shipped rows; noise of a round
 static int rounds;         // 0: it did not run
 
-// In place of bench_against.c's. Ratios are the row's time by that of what is shipped.
+// Replaces the function of bench_against.c. A ratio is the row's time divided by that of the
+// shipped rows.
 void bench_pair_measure(const clattn_device *device, const bench_side sides[2],
                         const bench_settings *settings, bench_pair *pair) {
     double ratios[ROUNDS];
@@ -38,7 +39,7 @@ static const struct {
     {1.5, 0.01, ROUNDS, true, "1.50x what is shipped ["},
     {1.1, 0.9, ROUNDS, false, "the machine is too noisy to tell"},
     {1.05, 0.3, ROUNDS, false, "the machine is too noisy to tell"},
-    {1.01, 0.001, ROUNDS, false, "1.01x what is shipped ["}, // too little to be worth a row
+    {1.01, 0.001, ROUNDS, false, "1.01x what is shipped ["}, // too small a gain for a row
     {0.5, 0.01, ROUNDS, false, "0.50x what is shipped ["},
     {2.0, 0.0, 2, false, "too few runs to tell"},
     {2.0, 0.0, 0, false, "not compared with what is shipped: nobody knows"},
@@ -76,7 +77,8 @@ START_TEST(rows_in_the_folder) {
     ck_assert_str_eq(text_of(path, text), rows_text);
     fflush(stderr);
     ck_assert_msg(strstr(text_of("said", text), "clattn tune: 1 rows are kept in "), "%s", text);
-    // Interrupted before anything was found nothing is known; else what an earlier run kept goes.
+    // If interrupted before any result, the rows of an earlier run stay. Otherwise they are
+    // removed.
     t.kept_count = 0;
     interrupt_catch();
     raise(SIGINT);

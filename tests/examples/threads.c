@@ -1,5 +1,6 @@
-/* threads.c: two threads on one context, each with a queue and buffers of its own: they share compiled kernels, and their calls
- * overlap. A failed call's line goes to the thread whose call it was.
+/* threads.c: two threads on one context, each with its own queue and buffers. They share
+ * compiled kernels, and their calls overlap. The error line of a failed call is logged on its
+ * own thread.
  *     cc threads.c $(pkg-config --cflags --libs clattn OpenCL) -lm -lpthread */
 #include <clattn/clattn.h>
 #include <math.h>
@@ -11,7 +12,7 @@ enum { HEADS = 2, ROWS = 40, SIZE = 16, COUNT = HEADS * ROWS * SIZE, CALLS = 20,
 typedef struct worker {
     clattn_context *context;
     int number;
-    double most; /* the largest difference that it saw */
+    double most; /* the largest difference that it found */
     clattn_status status;
 } worker;
 
@@ -20,7 +21,7 @@ static void on_log(void *user, clattn_log_level level, const char *message) {
     fprintf(stderr, "%s\n", message); /* from any thread */
 }
 
-/* Every v is the same row, so that each result is that row, whatever the scores are. */
+/* Every v is the same row, so each result is that row, with any scores. */
 static void *work(void *arg) {
     worker *w = arg;
     cl_context opencl = clattn_context_opencl(w->context);
@@ -50,7 +51,7 @@ int main(void) {
     clattn_device device;
     clattn_context *context;
     size_t count;
-    /* Before there are threads: some drivers start with the first question. */
+    /* Before the threads start: some drivers initialise in the first query. */
     if (clattn_device_list(&device, 1, &count, NULL) != CLATTN_OK) return NO_DEVICE;
     const clattn_context_params setup = {.device = device.device, .log = {.fn = on_log}};
     if (clattn_context_create(&setup, &context) != CLATTN_OK) return 1;
@@ -63,7 +64,7 @@ int main(void) {
     clattn_context_get_stats(context, &stats);
     printf("%d calls of two threads, %u kernel(s) compiled: the largest differences are %.2g and %.2g\n",
            2 * CALLS, (unsigned)stats.programs_built, workers[0].most, workers[1].most);
-    clattn_context_destroy(context); /* the threads are gone */
+    clattn_context_destroy(context); /* the threads have ended */
     const int good = workers[0].status == CLATTN_OK && workers[1].status == CLATTN_OK;
     return good && workers[0].most < 1e-4 && workers[1].most < 1e-4 ? 0 : 1;
 }

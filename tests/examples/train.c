@@ -1,6 +1,7 @@
-/* train.c: a layer learns to copy: each row shows a token and its place, one number each, and the layer must say the token of the row
- * before it. Attention has to find that row by its place. Plain gradient descent, on any OpenCL device: one call forward, one call for
- * all gradients, and the weights move on the host.
+/* train.c: a layer learns to copy. Each row has a token and its position, one number each, and
+ * the layer must output the token of the previous row. Attention has to find that row by its
+ * position. Plain gradient descent on any OpenCL device: one call forward, one call for all
+ * gradients; the host updates the weights.
  *     cc train.c $(pkg-config --cflags --libs clattn OpenCL) -lm */
 #include <clattn/clattn.h>
 #include <math.h>
@@ -55,7 +56,7 @@ static void make_matrix(matrix *m, cl_context opencl, int rows, int columns) {
         m->host[n] = (float)(0.3 * sqrt(12.0 / 4) * (uniform() + uniform() + uniform() + uniform() - 2.0));
 }
 
-/* Rows, and the token before each; the first copies itself. */
+/* Rows, and the token before each; the first row copies itself. */
 static void make_batch(float *x, float *wanted) {
     memset(x, 0, sizeof(float) * BATCH * ROWS * WIDTH);
     memset(wanted, 0, sizeof(float) * BATCH * ROWS * TOKENS);
@@ -124,7 +125,7 @@ static clattn_status make_learner(learner *l, const clattn_device *device) {
                                                  .dwk = l->m[1].d,
                                                  .dwv = l->m[2].d,
                                                  .dwo = l->m[3].d};
-    int64_t kept = 0; /* what the forward call keeps, so that the gradients need not make it again */
+    int64_t kept = 0; /* results that the forward call keeps for the gradients */
     clattn_status status = clattn_layer_kept(l->context, &l->backward, &kept);
     if (status == CLATTN_OK) l->backward.kept = tensor(opencl, 1, kept, 1, 1);
     return status;
@@ -153,7 +154,8 @@ int main(void) {
         if (n == 0) first = loss;
         if (n % 80 == 0 || n == STEPS - 1) printf("step %d: loss %.4f\n", n, loss);
     }
-    double most = 0.0; /* `out` holds what is wrong with the last batch, by its rows */
+    /* `out` has the error of the last batch, by its rows */
+    double most = 0.0;
     for (int n = 0; n < BATCH * ROWS * TOKENS; n++) most = fmax(most, fabs((double)l.out[n]) * BATCH * ROWS);
     printf("train.c: the loss fell from %.4f to %.4f; largest difference of the last batch %.3f\n", first,
            loss, most);

@@ -1,6 +1,8 @@
-"""A layer learns to copy: each row shows a token and its place, and the layer must say the token of the row before it. Attention has to
-find that row by its place. Plain gradient descent, on any OpenCL device: one call forward, one call for all gradients.
-    python3 train.py"""
+"""A layer learns to copy. Each row has a token and its position, and the layer must output the
+token of the previous row. Attention has to find that row by its position. Plain gradient descent on
+any OpenCL device: one call forward, one call for all gradients.
+    python3 train.py
+"""
 import numpy as np
 
 import clattn
@@ -10,7 +12,8 @@ random = np.random.default_rng(1)
 
 
 def batch():
-    """x [B, N, tokens + places], of one number each, and the token of the row before; the first row copies itself."""
+    """x [B, N, tokens + positions], with one number each, and the token of the previous row. The
+    first row copies itself."""
     tokens = random.integers(0, TOKENS, (BATCH, ROWS))
     before = np.concatenate([tokens[:, :1], tokens[:, :-1]], 1)
     one = np.eye(TOKENS, dtype=np.float32)

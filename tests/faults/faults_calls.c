@@ -1,5 +1,5 @@
-// faults_calls.c: the subjects that use the harness's context, whose kernels are there: every entry point that enqueues,
-// on both queues. See faults.h.
+// faults_calls.c: the subjects that use the harness's context, whose kernels are already compiled:
+// every entry point that enqueues, on both queues. See faults.h.
 #include "faults/faults.h"
 #include "support/small_calls.h"
 
@@ -31,7 +31,7 @@ static const struct test_case unfused = {.name = "unfused",
                                          .rope = {.layout = CLATTN_ROPE_HALF},
                                          .hosts = CASE_HOST_BIT(CASE_Q_LENGTHS)};
 static const struct test_case empty = {.name = "no rows", .n_q = 0, .n_kv = 9, .head_dim = 16};
-// Where keys may lie, and what says which rows are whose: tables and steps of their own.
+// Keys in a past and in pages, and explicit positions. These calls have their own tables and steps.
 static const struct test_case past = {.name = "past",
                                       .batch = 2,
                                       .heads = 2,
@@ -115,7 +115,8 @@ static cl_command_queue queue_of(const struct subject *s) {
     return s->out_of_order && harness()->out_of_order != NULL ? harness()->out_of_order : harness()->queue;
 }
 
-// An event exactly where the call succeeded. One that ended with an error tells that of all it waited for.
+// A call has an event if and only if it succeeded. The last event must report a failed event in its
+// wait list.
 static void take_event(const struct subject *s, struct attempt *a, cl_event event) {
     cl_int status = CL_COMPLETE;
     if ((event != NULL) != (a->status == CLATTN_OK)) faults_wrong(a, "event %p", (void *)event);
@@ -162,7 +163,8 @@ static void run_heard(const struct subject *s, struct attempt *a) {
     run_with(s, a, &(clattn_progress){.fn = go_on});
 }
 
-// A table of new words, when the context has as many as it keeps: they are written over old ones.
+// A call with a new table, when the context already keeps its maximum of tables. The new table
+// overwrites an old one.
 static void run_tables(const struct subject *s, struct attempt *a) {
     static float unlike;
     struct case_data *data = case_make(s->test);
@@ -186,7 +188,7 @@ static void run_tables(const struct subject *s, struct attempt *a) {
     case_free(data);
 }
 
-// Merging a result with itself gives it back.
+// Merging a result with itself returns the same result.
 static void run_merge(const struct subject *s, struct attempt *a) {
     struct case_data *data = case_make(s->test);
     struct case_arrays one, two;
@@ -194,7 +196,7 @@ static void run_merge(const struct subject *s, struct attempt *a) {
     case_bind(data, harness_place(), &one);
     case_bind(data, harness_place(), &two);
     case_enqueue(harness()->context, queue_of(s), &one, NULL);
-    harness_finish(queue_of(s)); // so that both borrow the same
+    harness_finish(queue_of(s)); // both calls then borrow the same buffers
     case_enqueue(harness()->context, queue_of(s), &two, NULL);
     harness_finish(queue_of(s));
     const clattn_merge_params params = {one.params.out, one.params.lse, two.params.out, two.params.lse};
@@ -209,7 +211,7 @@ static void run_merge(const struct subject *s, struct attempt *a) {
     case_free(data);
 }
 
-// The same call with a workspace of the caller's, and an event to wait for.
+// The call with a caller's workspace and a wait list.
 static void run_given(const struct subject *s, struct attempt *a) {
     struct case_data *data = case_make(s->test);
     struct case_arrays arrays;
@@ -235,7 +237,7 @@ static void run_given(const struct subject *s, struct attempt *a) {
     case_free(data);
 }
 
-// A call that fails while it is recorded has left no launch.
+// A call that fails during recording must leave no launch in the recording.
 static void run_recorded(const struct subject *s, struct attempt *a) {
     struct case_data *data = case_make(s->test);
     struct case_arrays arrays;
@@ -262,8 +264,8 @@ static void run_recorded(const struct subject *s, struct attempt *a) {
     case_free(data);
 }
 
-// What a small call wrote the first time, when nothing failed, it writes each time. Another kernel, in place of one that was refused,
-// rounds in another order.
+// Returns the tolerance for the result of a small call. Normally each run returns the bits of the
+// first run. If another kernel replaced a refused one, sums may round in another order.
 static double may_differ(double expected) {
     size_t refused = 0;
     harness_expect((cl_int)clattn_context_unfit(harness()->context, NULL, 0, &refused),
@@ -294,7 +296,7 @@ static void run_small(const struct subject *s, struct attempt *a) {
     small_close(&call);
 }
 
-// Planning asks for the buffers alone.
+// Planning only queries the buffers.
 static void run_plans(const struct subject *s, struct attempt *a) {
     struct case_data *data = case_make(s->test);
     struct case_arrays arrays;
@@ -311,12 +313,13 @@ static void run_plans(const struct subject *s, struct attempt *a) {
     case_free(data);
 }
 
-// CLBlast asks the queue for what it has a default for.
+// CLBlast projections query the queue for a property that has a default.
 static const char *const clblast_spared[] = {"clGetCommandQueueInfo", "clGetEventInfo", "clWaitForEvents",
                                              "clRetainEvent", NULL};
-// Of what a call borrowed before, only whether it may be lent again at once; of what it borrows now, only who has it.
+// Queries of whether borrowed memory is free. If they fail, the context allocates other memory
+// instead.
 static const char *const spared[] = {"clGetEventInfo", "clWaitForEvents", "clRetainEvent", NULL};
-// What is not fused stays as it was.
+// If fusing fails, the recording stays unfused.
 static const char *const fusing_spared[] = {"clCreateProgramWithSource",
                                             "clCompileProgram",
                                             "clLinkProgram",

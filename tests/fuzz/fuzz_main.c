@@ -1,5 +1,6 @@
-/* fuzz_main.c: what libFuzzer calls, for every fuzzer: its input goes to fuzz_one. How many inputs ran, and how many were
- * accepted, goes to the file FUZZ_COUNTS, since stdout and stderr are the program's noise. */
+/* fuzz_main.c: libFuzzer's entry point for every fuzzer, which passes its input to fuzz_one. The
+ * numbers of inputs and of accepted inputs are written to the file FUZZ_COUNTS, since stdout and
+ * stderr have the program's output. */
 #include "fuzz/fuzz.h"
 
 #include <stdio.h>

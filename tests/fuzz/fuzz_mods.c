@@ -1,8 +1,9 @@
-/* score_mod and mask_mod: a text, and behind its first NUL a byte that says which of the two, whether it is checked, and which buffers
- * there are. What is accepted is read again here as a compiler reads it, to which a carriage return ends a line: no statement, directive
- * or open bracket may be left; of a checked text no word, operator or number of tokens that is not of the language, and what is written of
- * it for a kernel has its brackets closed, too. Of a score_mod that is accepted the derivative is accepted, or refused with a place
- * in the text. */
+/* score_mod and mask_mod: a text, its NUL, and a byte that selects score or mask, checking, and
+ * buffers. Accepted texts are read again here as a compiler reads them, where a carriage return
+ * ends a line. They must contain no statement, directive or open bracket. Checked texts must have
+ * only words and operators of the language, and not too many tokens. The generated forms must have
+ * balanced brackets. The derivative of an accepted score_mod is accepted, or refused with a
+ * position in the text. */
 #include "fuzz/fuzz.h"
 
 #include <stdlib.h>
@@ -29,7 +30,7 @@ static clattn_context *the_context(void) {
     return &context;
 }
 
-/* Comments as spaces. */
+/* Replace comments by spaces. */
 static char *without_comments(const char *text) {
     char *plain = strdup(text);
     FUZZ_CHECK(plain != NULL);
@@ -63,7 +64,7 @@ static bool is_word_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* Words by the table; numbers and what follows a point by their letters alone. */
+/* Words must be in the table. For numbers, and after a point, only letters are checked. */
 static void check_word(const char *at, int length, bool behind_point, const mod_source *s) {
     mod_type type;
     if ((*at >= '0' && *at <= '9') || behind_point) return;
@@ -77,7 +78,7 @@ static void check_word(const char *at, int length, bool behind_point, const mod_
 
 static void check_language(const char *plain, const mod_source *s) {
     int tokens = 0;
-    char before = '\0', word_before = '\0'; /* the latter but for blanks, which may follow a point */
+    char before = '\0', word_before = '\0'; /* word_before skips blanks, which may follow a point */
     for (const char *at = plain; *at;) {
         int length = 0;
         while (is_word_letter(at[length])) length++;

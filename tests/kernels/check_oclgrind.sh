@@ -1,17 +1,20 @@
 #!/bin/sh
-# Every kernel on small cases under Oclgrind, which sees reads and writes out of bounds, data races and barriers that
-# not all work-items reach. Its exit status is 0 even then: the log must be empty.   $1 build folder; $2 some: each family has one
-# in 48 of the cases, each run other ones, projections one in 6, matrix engines and gradients one in 8;
-# of a kernel's integers and tiles one kind
+# Every kernel with small cases under Oclgrind, which detects accesses out of bounds, data races and
+# barriers that not all work-items reach. Oclgrind's exit status is always 0, so its log must be
+# empty.
+#
+#   check_oclgrind.sh BUILD [some]     some: one case in 48 per family, alternating; one in 6 for
+#                                      projections, one in 8 for matrix engines and gradients; one
+#                                      kind of integers and of tiles per kernel
 set -eu
 command -v oclgrind >/dev/null || { echo "no oclgrind"; exit 77; }
-# Unoptimised: it then sees every access as written, and does not meet a hint that clang's inliner leaves where a function
-# returned a struct (llvm.experimental.noalias.scope.decl), which Oclgrind 21.10 does not know.
+# Without optimisation Oclgrind sees every access as written. It also avoids a hint of clang's
+# inliner (llvm.experimental.noalias.scope.decl), which Oclgrind 21.10 does not support.
 export OCLGRIND_BUILD_OPTIONS=-cl-opt-disable
 log=$(mktemp)
 status=0
 small=$1/tests/test_oclgrind
-# $1 program, $2 what of it, then variables
+# grind PROGRAM ARGUMENTS VARIABLE=VALUE...: run a program under Oclgrind.
 grind() {
     program=$1 what=$2
     shift 2
@@ -21,7 +24,8 @@ grind() {
         status=1
     fi
 }
-# The rows of tests/families.def, those of one run together: Oclgrind calls itself a CPU, so that lanes kernels run there, too.
+# The rows of tests/families.def. Rows of one run are used together. Oclgrind reports a CPU, so
+# lanes kernels run as well.
 table=tests/families.def
 runs=$(sed -n 's/^OCLGRIND("\([^"][^"]*\)", "\([^"]*\)".*/\1 \2/p' $table | sort -u)
 [ "$(echo "$runs" | wc -l)" -ge 10 ] || { echo "found too few runs"; exit 1; }
@@ -35,7 +39,7 @@ while read -r run cases; do
     some:gradients*) export CLATTN_TEST_EVERY="8/$((run_number % 8))" && gradients_least=1 ;;
     some:all | some:decode) export CLATTN_TEST_EVERY="48/$((run_number % 48))" ;;
     some:bf16 | some:i8) export CLATTN_TEST_EVERY="8/$(((run_number + 3) % 8))" && engine_least=1 ;;
-    some:*) export CLATTN_TEST_EVERY="6/$((run_number % 6))" ;; # which have few cases, or take few
+    some:*) export CLATTN_TEST_EVERY="6/$((run_number % 6))" ;; # these have few cases, or run few
     esac
     rows=$(sed -n "s/^OCLGRIND(\"$run\", \"[^\"]*\", \"\(.*\)\")\$/\1/p" $table)
     case $cases in
@@ -43,7 +47,7 @@ while read -r run cases; do
     decode) grind "$small" "" CLATTN_TEST_ROWS="$rows" CK_RUN_CASE=decode ;;
     projections | tiles | fragments | integers | blocks) grind "$small" "$cases" CLATTN_TEST_ROWS="$rows" ;;
     gradients) grind "$small" "$cases" CLATTN_TEST_ROWS="$rows" CLATTN_TEST_TAKEN="${rows%% *} $gradients_least" ;;
-    # Tiles of a matrix engine take bfloat16, so that the cases are run as that.
+    # Tiles of a matrix engine need bfloat16, so the cases run with that type.
     gradients-bf16) grind "$small" gradients CLATTN_TEST_ROWS="$rows" CLATTN_TEST_TYPE=bf16 CLATTN_TEST_TAKEN="${rows%% *} $gradients_least" ;;
     bf16 | i8) grind "$small" "" CLATTN_TEST_ROWS="$rows" CLATTN_TEST_TYPE=$cases CLATTN_TEST_TAKEN="${rows%% *} $engine_least" ;;
     *) echo "$run: no cases are $cases" && status=1 ;;
@@ -52,7 +56,7 @@ done <<END
 $runs
 END
 grind "$1/tests/test_block" "" CLATTN_TEST_EVERY=48
-# As on a CPU with AMX: it ends the process where a text with inline assembly is compiled.
+# Pretend a CPU with AMX. Oclgrind crashes when it compiles inline assembly.
 grind "$1/tests/test_probe" "" CK_RUN_CASE=assembly
 grind "$1/tests/test_shift" "" CLATTN_TEST_EVERY=3 CK_RUN_CASE="as no CPU"
 rm -f "$log"

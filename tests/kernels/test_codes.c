@@ -1,5 +1,6 @@
-// test_codes.c: every finite code of float8, and subnormal float16 numbers of either sign, come out as what they are: one key, whose
-// value is the result. On a driver that flushes them (cl_layer/drivers/mali.driver) they do so, too.
+// test_codes.c: every finite code of float8, and subnormal float16 numbers of either sign, are
+// loaded exactly. One key has the number as its value, which is then the result. Also on a driver
+// that flushes subnormal numbers (cl_layer/drivers/mali.driver).
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,7 @@
-// test_oclgrind.c: one small case of every kernel path, for running under Oclgrind, which sees races,
-// divergent barriers and one element too far where a CPU driver sees nothing. Buffers end with their views
-// for that. Leaves out everything that needs more than some thousand multiplications a case. Run it with
-// OCLGRIND_LOG set to a file and require that file to stay empty: Oclgrind's own exit status is 0 whatever it
-// finds.
+// test_oclgrind.c: one small case of every kernel path, for Oclgrind, which sees races, divergent
+// barriers and accesses one element too far that a CPU driver does not. Buffers end with their
+// views for that. A case needs at most some thousand multiplications. Set OCLGRIND_LOG to a file
+// and require an empty file: Oclgrind's own exit status is always 0.
 #include "support/harness.h"
 #include "support/case_list.h"
 #include "verification/reference/random.h"
@@ -25,7 +24,7 @@ START_TEST(dropout_mask) {
 }
 END_TEST
 
-// Positions that the cosines have no row of take the first or the last.
+// Positions outside the tables use the first or the last row.
 START_TEST(rotary_call) {
     static const double far[] = {-5, 0, 3, 99, 1e9};
     const struct guarded_shape x = {CLATTN_TYPE_F32, 4, {1, 2, 5, 8}, LAYOUT_DENSE},
@@ -48,7 +47,7 @@ START_TEST(rotary_call) {
 }
 END_TEST
 
-// Weights that are summed over rows, of which an item does not have all.
+// Weights that are summed over rows, with an item that has fewer rows.
 START_TEST(sums_of_weights) {
     const struct guarded_shape shape = {CLATTN_TYPE_F32, 4, {2, 2, 1, 19}, LAYOUT_PADDED};
     struct test_case test;
@@ -71,7 +70,7 @@ START_TEST(sums_of_weights) {
 }
 END_TEST
 
-// Keys of float32, of int8, and of blocks of which one has columns that turn and others; one item's stay.
+// Keys of float32, of int8, and of blocks with partial RoPE; one item's keys stay.
 START_TEST(shifted_keys) {
     static const clattn_type types[] = {CLATTN_TYPE_F32, CLATTN_TYPE_I8, CLATTN_TYPE_Q4_0};
     static const int32_t deltas[] = {-3, 0}, lengths[] = {2, 3};
@@ -124,8 +123,8 @@ START_TEST(merge) {
 }
 END_TEST
 
-// With a row that names linear_matrix: packed by the caller and by the call, one product and several, RoPE, numbers that go to
-// multiply-adds, no element too far.
+// With a row that names linear_matrix: packed by the caller and by the call, one product and
+// several, RoPE, numbers that use multiply-adds, no element too far.
 START_TEST(on_tiles) {
     static const char *const names[] = {
         "linear-bf16-b2-h1-n5-d20-m9-full-biases",
@@ -151,7 +150,8 @@ START_TEST(on_tiles) {
 }
 END_TEST
 
-// With a row that names linear_fragments: tails of rows, columns and the reduction, RoPE, and rows that are not aligned.
+// With a row that names linear_fragments: tails of rows, columns and the reduction, RoPE, and
+// unaligned rows.
 START_TEST(on_fragments) {
     static const char *const names[] = {"linear-bf16-b2-h1-n5-d20-m9-full-biases",
                                         "linear-f16-b1-h1-n33-d72-m34-full",

@@ -1,6 +1,6 @@
-// test_small_numbers.c: kernels that multiply integers, at the ends of float32's range: queries, values and x too small for integers,
-// beside scales that make up for it, and scales of keys that are large. Results, log-sum-exp and projections are those of float64. Leaves
-// out numbers that are not finite (cases/integers.txt).
+// test_small_numbers.c: kernels that multiply integers, at the ends of float32's range. Queries,
+// values and x are too small for integers, scales compensate, or scales of keys are large. Results,
+// log-sum-exp and projections equal float64. Numbers that are not finite are in cases/integers.txt.
 #include "support/harness.h"
 
 #include <math.h>
@@ -12,8 +12,8 @@
 
 enum { HEADS = 2, KEYS = 70, SIZE = 64, MOST_ROWS = 40, OUT = 48 };
 
-// Powers of two: what queries, scales of keys, and scales of values are multiplied by. Scores and weights stay as they are but in the
-// last two, whose scores have one largest key.
+// Powers of two that multiply queries, scales of keys, and scales of values. Scores and weights
+// stay the same, except in the last two rows, where one key has the largest score.
 static const int powers[][3] = {{0, 0, 0},         {-60, 60, 0}, {-97, 97, 0},   {-104, 104, 0},
                                 {-122, 120, 0},    {0, 0, -100}, {0, 0, -108},   {0, 0, -118},
                                 {-110, 110, -110}, {0, 96, 0},   {-40, 40, -104}};
@@ -24,7 +24,7 @@ static const struct {
     clattn_kernel kernel;
     clattn_type type; // of q; out is float32 or this
     int rows;
-    double most; // error, of the largest number
+    double most; // error, relative to the largest number
 } kernels[] = {{"flash_lanes : DOT_I8=1\n", CLATTN_KERNEL_FLASH, CLATTN_TYPE_F32, 20, 4e-6},
                {"flash_lanes : DOT_I8=1\n", CLATTN_KERNEL_FLASH, CLATTN_TYPE_BF16, 20, 1e-2},
                {"decode_lanes : DOT_I8=1\n", CLATTN_KERNEL_DECODE, CLATTN_TYPE_BF16, 3, 1e-2},
@@ -119,7 +119,7 @@ START_TEST(attention_of_small_numbers) {
 }
 END_TEST
 
-// x is small, and the scales of W make up for it.
+// x is small, and the scales of W compensate.
 START_TEST(projections_of_small_numbers) {
     static const char *const of[] = {"linear_lanes : DOT_I8=1\n", "linear_few_lanes : DOT_I8=1\n"};
     static const int small[] = {0, -97, -104, -122};

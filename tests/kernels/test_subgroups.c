@@ -1,5 +1,6 @@
-// test_subgroups.c: kernels with sub-groups of each size that the device has, in each of its spellings and where no size can be
-// asked for: the plan says that they are used, and results agree with the reference. The probes are test_probe.c's.
+// test_subgroups.c: kernels with sub-groups of each size that the device has, in each of its
+// spellings, and without a requested size. The plan says that they are used, and results agree with
+// the reference. The probes are in test_probe.c.
 #include "support/case_assert.h"
 #include "support/harness.h"
 
@@ -10,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-// Partial sums of a score that meet in a sub-group, half there and half in local memory, and of rows that are not aligned; a
-// pass of two rows, with much of what can hide a key.
+// Partial sums of a score in a sub-group and half in local memory; unaligned rows; a pass of two
+// rows, with many options that hide keys.
 static const char *const cases[] = {
     "decode-f32-b1-h4-hkv1-n1-nkv150-d128-full-decode-lse",
     "decode-f16-b1-h2-hkv1-n1-nkv150-d96-full-decode-lse-splits2",
@@ -26,7 +27,7 @@ static const unsigned spellings[] = {
     ~(CLATTN_SUBGROUPS_INTEL | CLATTN_SUBGROUPS_SIZE_INTEL),
 };
 
-// Runs a case, which agrees with the reference; its plan says the word, if there is one.
+// Run a case, which must agree with the reference. Its plan contains `word`, if there is one.
 static void run(clattn_context *c, const char *name, const char *word) {
     struct test_case test;
     struct place place = *harness_place();
@@ -52,7 +53,7 @@ START_TEST(each_size_and_spelling) {
     const clattn_capabilities *device = clattn_context_capabilities(harness()->context);
     const unsigned ways = device->subgroup_ways & spellings[_i];
     int sized = 0;
-    // Every size in the first spelling; in the others one tells as much.
+    // Every size in the first spelling; one size in the others.
     for (int size = 8; size <= 64 && !(_i > 0 && sized > 0); size *= 2) {
         char row[64], word[32];
         snprintf(row, sizeof row, "decode_groups : SUBGROUP=%d", size);
@@ -66,7 +67,7 @@ START_TEST(each_size_and_spelling) {
         clattn_context *c = NULL;
         ck_assert_int_eq(clattn_context_create(&params, &c), CLATTN_OK);
         c->capabilities.subgroup_ways = ways;
-        // Where no size can be asked for, the compiler's choice is found by the probes.
+        // If no size can be requested, the probes find the compiler's choice.
         const bool proven = cla_probe_results(c, PROBES_SUBGROUPS).proven >> cla_subgroup_probe(size) & 1u;
         if (ways & CLATTN_SUBGROUPS_SIZE_INTEL) ck_assert(proven);
         sized += proven;
@@ -77,8 +78,8 @@ START_TEST(each_size_and_spelling) {
 }
 END_TEST
 
-// A kernel without sub-groups asks for the size whose work-items have the most registers, where one can be asked for: what
-// devices that are no CPU get, executed on one that is.
+// A kernel without sub-groups requests the size whose work-items have the most registers, if
+// possible. This is GPU behaviour, executed on a CPU.
 #define COMPILED_SIZE 0x410A // CL_KERNEL_COMPILE_SUB_GROUP_SIZE_INTEL
 typedef cl_int CL_API_CALL sub_group_info(cl_kernel, cl_device_id, cl_uint, size_t, const void *, size_t,
                                           void *, size_t *);
@@ -92,7 +93,7 @@ static const char *const asking_cases[] = {
     "linear-f32-b1-h1-n3-d64-m48-full",
 };
 
-// How many kernels of the context asked for the size, each of which was compiled so.
+// How many kernels of the context requested the size. Each was compiled so.
 static int count_asked(clattn_context *c, int size) {
     cl_platform_id platform = NULL;
     int found = 0;
@@ -131,7 +132,7 @@ START_TEST(asked_sizes) {
             continue;
         ck_assert_int_eq(clattn_context_create(&params, &c), CLATTN_OK);
         c->capabilities.is_cpu = false, c->capabilities.subgroup_sizes = (unsigned)size;
-        // Of the sizes between, one kernel tells as much.
+        // For the sizes between, one kernel is enough.
         const size_t count = size == 8 || size == 64 ? sizeof asking_cases / sizeof asking_cases[0] : 1;
         for (size_t n = 0; n < count; n++) run(c, asking_cases[n], NULL);
         const int asked = count_asked(c, size);

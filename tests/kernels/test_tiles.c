@@ -1,5 +1,6 @@
-// test_tiles.c: the kernels of AMX as they are, on a CPU that need not have it: tile_trap.h does what its instructions
-// should. The probe proves the engine, the planner takes it, results are right. Uses the library's internals.
+// test_tiles.c: the kernels with AMX's instructions, on any CPU: tile_trap.h emulates the
+// instructions. The probe proves the engine, the planner uses it, and results are right. Uses the
+// library's internals.
 #include "args/args.h"
 #include "support/case_assert.h"
 #include "probe/probe.h"
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Whole tiles, tails of every kind, grouped heads, options, ranges of keys, NaN that is hidden and that is seen.
+// Whole tiles, tails of every kind, grouped heads, options, ranges of keys, hidden and visible NaN.
 static const char *const cases[] = {
     "attend-bf16-b1-h1-n32-nkv64-d64-full-flash-lse",
     "attend-bf16-b2-h4-hkv2-n40-nkv70-d41-dv23-causal-flash-lse-alibi",
@@ -23,7 +24,8 @@ static const char *const cases[] = {
 };
 #define CASES ((int)(sizeof cases / sizeof cases[0]))
 
-// Over int8: the same, every type of queries, scales that are no numbers, rows in pages, behind a past and of sequences.
+// Over int8: the same, every type of queries, scales that are NaN, rows in pages, behind a past and
+// of sequences.
 static const char *const integers[] = {
     "attend-bf16-b1-h1-n32-nkv64-d64-full-flash-kvi8-lse",
     "attend-bf16-b2-h4-hkv2-n40-nkv70-d41-dv23-causal-flash-kvi8-lse-alibi",
@@ -40,7 +42,7 @@ static const char *const integers[] = {
 };
 #define INTEGERS ((int)(sizeof integers / sizeof integers[0]))
 
-// Gradients: tails of every kind in tiles of rows and keys, NaN that is hidden, ranges of keys.
+// Gradients: tails of every kind in tiles of rows and keys, hidden NaN, ranges of keys.
 static const char *const gradients[] = {
     "backward-bf16-b1-h2-hkv1-n40-nkv70-d41-dv23-causal-dlse-alibi",
     "backward-bf16-b1-h1-n70-nkv33-d32-full-softcap5-maskqk-kvlen20-hiddennan",
@@ -48,7 +50,8 @@ static const char *const gradients[] = {
 };
 #define GRADIENT_CASES ((int)(sizeof gradients / sizeof gradients[0]))
 
-// Projections: one product, six, three of either side; tails of rows, columns and reduction; heads that are split and turned.
+// Projections: one product, six, three for either side; tails of rows, columns and reduction; split
+// heads with RoPE.
 static const char *const projections[] = {
     "linear-bf16-b2-h1-n18-d45-m70-full-biases",
     "linear-bf16-b1-h1-n33-d64-m64-full-packed",
@@ -88,7 +91,8 @@ START_TEST(probed) {
 }
 END_TEST
 
-// A CPU without tiles of bytes says so, and this probe does not apply; what the trap does is right, and fast is not asked.
+// A CPU without tiles of bytes reports that, and this probe does not apply. The trap's results are
+// right; speed is not tested.
 static void prove_bytes(clattn_context *of) {
     probe_rate rates[PROBE_COUNT] = {{0}};
     bool answered = false;
@@ -99,7 +103,7 @@ static void prove_bytes(clattn_context *of) {
     ck_assert(cla_probe_results(of, 0).proven >> PROBE_AMX_I8 & 1u);
 }
 
-// The probe of bytes is right, and neither another's answer nor the unsigned product would be.
+// The probe of bytes is right, and fails with another result or with the unsigned product.
 static void expect_unlike(const knobs *k, uint32_t out[PROBE_WORDS]) {
     cla_probes[PROBE_AMX_I8].expect(k, out);
     out[37] += 256;
@@ -124,7 +128,8 @@ static struct case_data *bind(const char *name, struct case_arrays *arrays) {
     return data;
 }
 
-// It is right, and its products were the engine's where the test does them. Unbinds and frees it.
+// The result is right, and the engine's products were used if the test emulates them. Unbinds and
+// frees the case.
 static void assert_right(const char *name, struct case_data *data, struct case_arrays *arrays) {
     char why[512] = "";
     const long before = tile_trap_products();
@@ -190,7 +195,7 @@ START_TEST(projected) {
 }
 END_TEST
 
-// Products of terms that the engine flushes to 0: they go to multiply-adds, which hold them.
+// Products of terms that the engine flushes to 0: they use multiply-adds, which hold them.
 START_TEST(small_products) {
     struct test_case test;
     struct place place = *harness_place();
@@ -208,7 +213,7 @@ START_TEST(small_products) {
 }
 END_TEST
 
-// Without a row a proven engine that is slow, as a trapped one is, is not taken.
+// Without a row, a proven but slow engine, such as a trapped one, is not used.
 START_TEST(slow) {
     clattn_context *other = harness_open((clattn_context_params){.context = harness()->opencl});
     const int64_t x[] = {1, 512, 768}, w[] = {768, 768};
@@ -224,8 +229,8 @@ START_TEST(slow) {
 }
 END_TEST
 
-// One thread alone computes: the compiler inside PoCL catches illegal instructions, too, and gives the handler that was there
-// back on the first one; until then another thread's would end the process.
+// Only one thread computes. PoCL's compiler also catches illegal instructions, and restores the
+// previous handler on the first one. Until then another thread's would end the process.
 int main(void) {
     const TTest *const first[] = {probed, bytes_probed, slow, small_products, NULL};
     Suite *suite = suite_create("tiles");

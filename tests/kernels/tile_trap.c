@@ -12,7 +12,7 @@
 
 enum { ROW_BYTES = 64, ROWS = 16, TILES = 8 };
 
-// What a thread has of the engine.
+// A thread's state of the engine.
 static _Thread_local struct {
     bool configured;
     int rows[TILES], bytes[TILES]; // of a row
@@ -20,7 +20,8 @@ static _Thread_local struct {
 } engine;
 static atomic_long products, byte_products;
 
-// An instruction: Intel's Software Developer's Manual, volume 2, sections 2.1.5 (ModR/M, SIB) and 2.3.5 (VEX).
+// An instruction: Intel's Software Developer's Manual, volume 2, sections 2.1.5 (ModR/M, SIB) and
+// 2.3.5 (VEX).
 typedef struct instruction {
     int opcode, prefix, reg, rm, third; // prefix: 0 none, 2 F3, 3 F2; third: VEX.vvvv
     bool memory;
@@ -81,7 +82,7 @@ static void store(const instruction *i) {
         memcpy(i->address + r * i->stride, engine.data[i->reg][r], (size_t)engine.bytes[i->reg]);
 }
 
-// Denormals are 0, of what goes in and of what comes out.
+// Subnormal inputs and outputs are 0.
 static float flushed(float x) {
     return fpclassify(x) == FP_SUBNORMAL ? copysignf(0.0f, x) : x;
 }
@@ -92,7 +93,8 @@ static float number(const unsigned char *row, int n) {
     return flushed(x);
 }
 
-// TDPBF16PS: even and odd numbers in sums of their own, which are then added. Products are exact in float64.
+// TDPBF16PS: even and odd numbers have sums of their own, which are then added. Products are exact
+// in float64.
 static void multiply(int c, int a, int b) {
     static _Thread_local double x[ROWS][2 * ROWS], y[ROWS][2 * ROWS];
     for (int r = 0; r < ROWS; r++)
@@ -113,7 +115,7 @@ static void multiply(int c, int a, int b) {
     atomic_fetch_add(&products, 1);
 }
 
-// TDPBSSD: signed bytes by fours, in sums of 32 bits that wrap.
+// TDPBSSD: signed bytes by fours, in 32-bit sums that wrap around.
 static void multiply_bytes(int c, int a, int b) {
     for (int m = 0; m < engine.rows[c]; m++)
         for (int n = 0; n < engine.bytes[c] / 4; n++) {
@@ -153,7 +155,7 @@ static bool execute(const instruction *i) {
     return true;
 }
 
-// What is no tile instruction, or a wrong one, is executed again, and ends the process as it would have.
+// Other illegal instructions are executed again, and end the process as usual.
 static void on_illegal(int signal_number, siginfo_t *info, void *context) {
     ucontext_t *u = context;
     instruction i = {0};

@@ -1,11 +1,13 @@
-"""NVIDIA's kernels without a GPU: clang makes PTX of them, and ptx_machine.py runs it, instruction by instruction, as the manual says.
-Intel's likewise: what is theirs alone, a sub-group's product, is an instruction among PTX's that does what the extension says.
+"""NVIDIA's kernels without a GPU: clang compiles them to PTX, and ptx_machine.py executes the PTX
+instruction by instruction, as the manual defines. Intel's kernels run in the same way, and their
+sub-group product becomes an additional instruction.
 
     python3 tests/lab/check_ptx.py [--names PATTERN]
 
-probe_fragments and probe_wgmma: numbers of which no row or column is like another, exact. flash_fragments and linear_fragments:
-attention and projections within the error budget of budget.c beside double precision, with numpy. Then each thing that the layouts need
-is broken, and must be seen. A line for each that fails; exit status 77 where clang or numpy is not there.
+The kernels probe_fragments and probe_wgmma use numbers with distinct rows and columns, and must be
+exact. Results of flash_fragments and linear_fragments are compared with double precision, within
+the error budget of budget.c. Then each part of the layouts is broken, and the checks must notice.
+Prints a line for each failure. Exit status 77: clang or numpy is missing.
 """
 import argparse
 import glob
@@ -28,7 +30,8 @@ except ImportError:
     sys.exit(77)
 import embed  # noqa: E402
 import ptx_text  # noqa: E402
-from fragment_calls import BF16, F16, F32, I8, PROBE_ITEMS, Call, Probe, Product, Wrong, changed, probe_number, stored  # noqa: E402
+# noqa: E402
+from fragment_calls import BF16, F16, F32, I8, PROBE_ITEMS, Call, Probe, Product, Wrong, changed, probe_number, stored
 from ptx_dpas import DPAS  # noqa: E402
 from ptx_machine import launch  # noqa: E402
 from ptx_memory import Buffers  # noqa: E402
@@ -38,22 +41,22 @@ from ptx_warpgroups import WARPGROUPS  # noqa: E402
 from ptx_warps import WARPS  # noqa: E402
 
 INSTRUCTIONS = {**PLAIN, **WARPS, **WARPGROUPS, **DPAS}
-# Behind this mark stand instructions that clang 14's assembler of another target need not know.
+# This mark hides instructions from clang 14, whose assembler for another target does not know them.
 HIDDEN = "//@ "
 BLOCK_READS = "-Dcl_intel_subgroup_local_block_io"
 MMA, WGMMA, DPAS_8, DPAS_16 = 3, 4, 8, 9  # MATRIX_ENGINE
 
 
 class Ptx:
-    """A device: clang, and the machine. `change`, a pattern and what stands in its place, may alter a kernel's text first; apart: see
-    ptx_machine.Machine."""
+    """A device: clang, and the machine. `change`, a pattern and its replacement, may change a
+    kernel's text first. For `apart` see ptx_machine.Machine."""
     engine, rows, items, preludes, options = MMA, 16, 32, ("ptx_prelude",), ""
 
     def __init__(self, clang, folder, change=None, apart=False):
         self.clang, self.folder, self.change, self.apart = clang, folder, change, apart
 
     def compiled(self, kernel, options):
-        """The PTX of a kernel of cl/."""
+        """Returns the PTX of a kernel of cl/."""
         folder = self.folder
         with open(f"{folder}/a.cl", "w", encoding="utf-8") as f:
             f.write(changed(embed.flatten(glob.glob(f"{TOP}/cl/*/{kernel}.cl")[0], set()), self.change))
@@ -68,7 +71,7 @@ class Ptx:
             return ptx_text.parse(f.read(), kernel, HIDDEN)
 
     def of_sub_groups(self, size, options=""):
-        """The same as Intel's, of sub-groups of so many work-items."""
+        """The same device as an Intel device with sub-groups of this size."""
         other = Ptx(self.clang, self.folder, self.change, self.apart)
         other.engine, other.rows, other.items = {8: DPAS_8, 16: DPAS_16}[size], size, size
         other.preludes, other.options = ("ptx_prelude", "dpas_prelude"), f" -DSUB_GROUP={size} {options}"
@@ -79,7 +82,7 @@ class Ptx:
         launch(self.compiled(kernel, options), INSTRUCTIONS, items, groups, arguments, buffers, self.apart)
 
 
-# As src/lib/probe/fragments.c fills and expects.
+# Fills and expects the same numbers as src/lib/probe/fragments.c.
 def check_probe_wgmma(kind, device):
     x = np.array([probe_number(i) for i in range(8 * PROBE_ITEMS)], np.float32)
     rows, pieces = np.arange(64)[:, None], np.arange(8)[None, :]
@@ -93,7 +96,8 @@ def check_probe_wgmma(kind, device):
         raise Wrong("another product than the probe expects")
 
 
-# probe_eights: as src/lib/probe/eights.c fills and expects, and of the emulation the same.
+# probe_eights: fills and expects the same numbers as src/lib/probe/eights.c, also with the
+# emulation.
 EIGHTS = 256
 
 
@@ -134,7 +138,8 @@ def probe_wgmma(kind):
     return lambda device: check_probe_wgmma(kind, device)
 
 
-# Tails of rows and keys, of a head that is no whole line and of one that is; rows that see nothing; infinities that few rows see.
+# Tails of rows and keys, with heads that are a multiple of a line and others; rows that see
+# nothing; infinities that few rows see.
 CASES = {
     "probe f16": probe(F16),
     "probe bf16": probe(BF16),
@@ -182,7 +187,8 @@ CASES = {
                                  strange=[(0, 3, 5, np.inf), (0, 17, 70, np.nan), (0, 4, 1, 2.0 ** 60)]),
 }
 
-# What is broken, in which case, and how: a pattern of the kernel's text, what stands in its place, and what must be said of it.
+# Deliberate errors: the case, a pattern of the kernel's text, its replacement, and a pattern of the
+# expected message.
 NUMBERS, BARRIER, FENCE, WAIT = "nmse|another product|^[STO] = ", "since the last barrier", "fence.* behind it", "not (yet )?waited for"
 BROKEN = {
     "address of ldmatrix": ("probe f16", r"FRAGMENT_LANE % 8 \+ FRAGMENT_LANE / 16 \* 8",
@@ -268,7 +274,7 @@ BROKEN = {
 
 
 def failure_of(check, device):
-    """None, or a word on what is wrong."""
+    """Returns None, or the message of a failure."""
     try:
         check(device)
     except (Wrong, PtxError) as e:

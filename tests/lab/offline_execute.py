@@ -1,7 +1,8 @@
-"""Kernels with a matrix engine as AMD's compiler made them, executed instruction by instruction by amd_machine.py, beside double precision:
-so that the compiled loads, places, exchanges, masks and stores are seen to fit what the engine does, in tails of rows and of keys, too. Of
-attention the values are random ones, the numbers of their keys, or those of their channels. Then some of it is broken, and must be seen.
-"""
+"""Kernels with a matrix engine as compiled for AMD, executed instruction by instruction by
+amd_machine.py and compared with double precision. This checks that the compiled loads, addresses,
+exchanges, masks and stores fit the engine's layouts, including tails of rows and keys. Attention
+values are random, or the numbers of their keys or channels. Then parts of the kernels are broken,
+and the checks must notice."""
 import glob
 import os
 import re
@@ -18,12 +19,14 @@ from fragment_calls import BF16, F16, F32, I8, Call, Probe, Product, Wrong, chan
 from ptx_text import PtxError  # noqa: E402
 
 WMMA, MFMA = 5, 7  # MATRIX_ENGINE
-# Of a target: the engine, the work-items of its warp and the rows of its fragment (args/args.h, args/fragments.h).
+# For each target: the engine, the work-items of its warp and the rows of its fragment (args/args.h,
+# args/fragments.h).
 ENGINES = {"gfx90a": (MFMA, 64, 32), "gfx942": (MFMA, 64, 32), "gfx1100": (WMMA, 32, 16), "gfx1201": (WMMA, 32, 16)}
 
 
 class Amd:
-    """A device of fragment_calls.py. `change`, a pattern and what stands in its place, may alter a kernel's text first."""
+    """A device of fragment_calls.py. `change`, a pattern and its replacement, may change a kernel's
+    text first."""
 
     def __init__(self, compiler, target, folder, change=None):
         self.compiler, self.target, self.folder, self.change = compiler, target, folder, change
@@ -38,7 +41,8 @@ class Amd:
         launch(Kernel(code, kernel, self.target, known), items, groups, arguments, buffers)
 
 
-# What a call is, and the call: tails of rows and of keys; rows that see nothing; query heads that share keys.
+# Description and call: tails of rows and of keys; rows that see nothing; query heads that share
+# keys.
 D64, D128, CHUNK = "-DWIDE=2 -DTILE_KV=64", "-DWIDE=2 -DTILE_KV=32", "-DWIDE=2 -DCHUNK=32"
 CASES = {
     "probe_fragments f16": Probe(F16),
@@ -64,7 +68,8 @@ CASES = {
     "linear_fragments f32, three terms": Product(F32, 21, 40, 103, CHUNK + " -DTERMS=3", 1, room=1),
 }
 
-# What is broken, of which targets, in which case, and how: a pattern of the kernel's text, what stands in its place, and what must be said.
+# Deliberate errors: the targets, the case, a pattern of the kernel's text, its replacement, and a
+# pattern of the expected message.
 FIRST, CAUSAL = "flash_fragments f16, D = 64", "flash_fragments f16, D = 64, causal, no key for some rows"
 NUMBERS, BARRIER = "nmse|lse|not where it should", "since the last barrier"
 EACH, ONE = tuple(ENGINES), ("gfx1100",)
@@ -105,7 +110,7 @@ BROKEN = {
 
 
 def seen(device, case, says):
-    """None, or a word on what was not seen."""
+    """Returns None, or a message if the error was not noticed."""
     try:
         CASES[case].check(device)
     except (Wrong, PtxError) as e:
@@ -114,7 +119,8 @@ def seen(device, case, says):
 
 
 def execute(compiler, target, folder):
-    """({kernel and type: largest mean squared error, "lse": largest error}, how many cases, how many things broken and seen)"""
+    """Returns ({kernel and type: largest mean squared error, "lse": largest error}, number of
+    cases, number of noticed errors)."""
     errors, most = {}, 0.0
     for case, call in CASES.items():
         try:

@@ -1,23 +1,25 @@
-"""The loops of a compiled kernel: how many of their instructions are multiply-adds, how many read local memory, how many
-bytes of global memory a work-item reads. For NVIDIA's SASS (nvdisasm), AMD's assembly (clang -S) and Intel's (IGC's dump).
+"""The loops of a compiled kernel: the numbers of multiply-adds and of local reads in a loop, and
+the global bytes that a work-item reads. For NVIDIA's SASS (nvdisasm), AMD's assembly (clang -S) and
+Intel's (IGC's dump).
 
-A loop is what lies between a label and a branch back to it. Only those count that hold no other: the products of an
-attention kernel are those with the most multiply-adds. A packed or dual multiply-add is one instruction. Waits are what
-holds an instruction back until another one's result is there: instructions on AMD, which take no unit's time, and bits of
-the instruction that waits on NVIDIA.
+A loop is the code between a label and a branch back to it. Only innermost loops are counted. The
+products of an attention kernel are the loops with the most multiply-adds. A packed or dual
+multiply-add is one instruction. Waits delay an instruction until another result is available. On
+AMD they are instructions that occupy no unit, and on NVIDIA they are bits of the waiting
+instruction.
 """
 import math
 import re
 from collections import namedtuple
 
-# Of one loop: instructions, waits among them, multiply-adds, multiply-adds that these do for a lane, local reads, global
-# bytes.
+# For one loop: instructions, waits among them, multiply-adds, multiply-adds per lane, local reads,
+# global bytes.
 Loop = namedtuple("Loop", "instructions waits fma products local_reads global_bytes")
-# Of one instruction: labels before it, its condition, name, operands and comments.
+# For one instruction: labels before it, its condition, name, operands and comments.
 Instruction = namedtuple("Instruction", "labels condition name rest")
-# How a compiler writes code: what begins a section, which may be a kernel's (None: there is one kernel), a label, an
-# instruction (its condition or None, its name, the rest), the name of a branch; and a function that tells an
-# instruction's kind and how many or how much of it is for a lane.
+# The syntax of a compiler's code. `section` starts a section, which may be a kernel's (None: there
+# is one kernel). `instruction` matches condition, name and rest. `kind` is a function that returns
+# an instruction's kind and its amount per lane.
 Language = namedtuple("Language", "section label instruction branch kind")
 ENGINES = "HG?MMA|v_wmma|v_mfma|dpas"  # instructions of matrix engines
 NOTHING, MULTIPLY_ADD, LOCAL_READ, GLOBAL_READ, WAIT = range(5)
@@ -57,7 +59,7 @@ def kind_of_amd(i):
 
 
 def kind_of_intel(i):
-    """Multiply-adds of float32 for a lane of their own; a lane is a work-item."""
+    """float32 multiply-adds for each lane. A lane is a work-item."""
     if re.match(r"dpasw?\.8x8$", i.name):
         return MULTIPLY_ADD, 128  # 8 x 8 x 16 by 8 lanes, and 8 x 16 x 16 by 16
     if i.name.startswith("mad") and ":f" in i.rest and not re.match(r"\s*\(1\|", i.rest):
@@ -72,7 +74,7 @@ def kind_of_intel(i):
 
 
 SASS = Language(r"\.text\.(\w+):|\s*\.section()", r"(\.L_\w+):", r"\s+/\*[0-9a-f]+\*/\s+(@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)(.*)",
-                r"(BRA|CALL)\b", kind_of_sass)  # a CALL that returns nowhere is a far branch
+                r"(BRA|CALL)\b", kind_of_sass)  # a CALL that never returns is a far branch
 AMD = Language(r"([A-Za-z_]\w*):", r"(\.LBB\w+):", r"\s+()([a-z]\w+)(\s.*|$)", r"s_c?branch", kind_of_amd)
 INTEL = Language(None, r"([A-Za-z_]\w*):", r"\s*(\([^)]*\))?\s+([a-z][a-z0-9_.]*)(\s.*|$)", r"(jmpi|goto|while)\b", kind_of_intel)
 
@@ -93,7 +95,7 @@ def instructions(text, kernel, language):
 
 
 def all_spans(code, language):
-    """(first, last) of each loop."""
+    """Returns (first, last) of each loop."""
     place = {label: n for n, i in enumerate(code) for label in i.labels}
     ends = {}
     for n, i in enumerate(code):
@@ -105,7 +107,8 @@ def all_spans(code, language):
 
 
 def spans(code, language):
-    """Of each loop that holds no other its instructions; and of one that does, but has a matrix engine's products, those outside of others."""
+    """The instructions of each innermost loop. For an outer loop with products of a matrix engine,
+    its instructions outside of inner loops."""
     every = all_spans(code, language)
     for a, b in every:
         inner = [(c, d) for c, d in every if (c, d) != (a, b) and a <= c and d <= b]
@@ -115,7 +118,7 @@ def spans(code, language):
 
 
 def loops_of(code, language):
-    """Loops that multiply and add, those with the most of it first."""
+    """Loops with multiply-adds, those with the most first."""
     result = []
     for own in spans(code, language):
         count = {kind: [0, 0] for kind in range(5)}

@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""Open the compiled code of published attention kernels and count it as clattn's own is counted, into offline_published.tsv.
+"""Count the compiled code of published attention kernels like clattn's own, and write
+offline_published.tsv.
 
     offline_published.py TOOLS FOLDER
 
-TOOLS   the folder that check_offline.sh filled          FOLDER  where the packages of PACKAGES lie, and llvm-19 unpacked:
-    pip download --no-deps --only-binary :all: -d FOLDER ...each of PACKAGES, as it stands there; apt-get download llvm-19;
-    dpkg -x llvm-19*.deb FOLDER/llvm
-The packages are some 230 MB, and nothing of them is kept: who records offline.md anew needs the counts alone. offline_model.py says what
-they are for.
+TOOLS is the folder that check_offline.sh filled. FOLDER has the packages of PACKAGES, and llvm-19
+unpacked:
+
+    pip download --no-deps --only-binary :all: -d FOLDER ...each of PACKAGES, as it stands there
+    apt-get download llvm-19; dpkg -x llvm-19*.deb FOLDER/llvm
+
+The packages have about 230 MB and are not kept, because updating offline.md only needs the counts.
+offline_model.py says what they are for.
 """
 import glob
 import os
@@ -22,13 +26,13 @@ from offline_compilers import Tools  # noqa: E402
 from offline_loops import AMD, SASS, instructions  # noqa: E402
 from offline_model import PUBLISHED, Kernel, main_loop, work_of, write_published  # noqa: E402
 
-# Package and version, the file in it that has the kernels, and their target. FlashAttention-2's own package is source alone: this one
-# compiles the same kernels for JAX.
+# Package and version, its file with the kernels, and their target. FlashAttention-2's own package
+# has only sources, so this is a package with the same kernels compiled for JAX.
 PACKAGES = {"FlashAttention-2": ("dew-flash-attn-cu12==0.3.6", "dew_flash_attn/libdew_flash_attn.so", "sm_80"),
             "FlashAttention-3": ("xformers==0.0.32.post2", "xformers/flash_attn_3/_C.so", "sm_90a"),
             "AITER": ("amd-aiter==0.1.7.post2.dev18", "aiter_meta/hsa/gfx942/fmha_v3_fwd/MI300/fwd_hd128_bf16%s_rtz.co", "gfx942"),
             "cuobjdump": ("nvidia-cuda-cuobjdump==13.5.37", "nvidia/cu13/bin/cuobjdump", None)}
-# What is not in the names: no dropout, mask, bias, softcap, or pages, rows that end with tiles, no clusters.
+# Template arguments: no dropout, mask, bias, softcap or pages; rows end with tiles; no clusters.
 FA2 = (r"flash_fwd_kernel<Flash_fwd_kernel_traits<(64|128), (\d+), (\d+), (\d+), false, false, cutlass::half_t.*>, "
        r"false, (true|false), false, false, true, true, false, false>\(")
 ONE = "cute::tuple<cute::C<1>, cute::C<1>, cute::C<1> >"
@@ -51,7 +55,7 @@ def lines_of(words, folder, **more):
 
 
 def symbols(folder, target):
-    """(file, number, symbol, name as it is written in C++) of each kernel."""
+    """Returns (file, number, symbol, C++ name) of each kernel."""
     found = []
     for file in sorted(glob.glob(f"{folder}/*.{target}.cubin")):
         for line in lines_of(["readelf", "-sW", file], folder):
@@ -63,7 +67,7 @@ def symbols(folder, target):
 
 
 def nvidia_kernels(tools, folder, name, pattern):
-    """(match, code, registers) of the kernels whose names fit."""
+    """Yields (match, code, registers) of the kernels with a matching name."""
     target = PACKAGES[name][2]
     with tempfile.TemporaryDirectory(dir=folder) as own:
         library, = opened(folder, name, own)
@@ -79,7 +83,8 @@ def nvidia_kernels(tools, folder, name, pattern):
 
 
 def kernel_of(name, target, head, causal, code, language, lanes, shape, overlaps=1, copies=0):
-    """shape: rows of a warp, keys of a round, warps, registers, local bytes. copies: bytes that others bring for a warp."""
+    """shape: rows of a warp, keys of an iteration, warps, registers, local bytes. copies: bytes
+    that other warps copy for a warp."""
     work = work_of(main_loop(code, language), language, lanes)
     work = work._replace(copy_bytes=work.copy_bytes + copies, local_bytes=work.local_bytes + copies)
     return Kernel(f"{name}{' causal' if causal else ''}", target, head, work, work, *shape, overlaps)
@@ -88,7 +93,8 @@ def kernel_of(name, target, head, causal, code, language, lanes, shape, overlaps
 def flash_attention_2(tools, folder):
     for found, code, registers in nvidia_kernels(tools, folder, "FlashAttention-2", FA2):
         head, rows, keys, warps = (int(x) for x in found.groups()[:4])
-        if rows == 128 and (head, keys) in ((64, 128), (128, 64)):  # other tiles are for smaller chips
+        # other tiles are for smaller chips
+        if rows == 128 and (head, keys) in ((64, 128), (128, 64)):
             local = 2 * head * (rows + 2 * keys)
             yield kernel_of("FlashAttention-2", "sm_80", head, found[5] == "true", code, SASS, 32,
                             (rows // warps, keys, warps, registers, local))
@@ -98,7 +104,8 @@ def flash_attention_3(tools, folder):
     for found, code, _ in nvidia_kernels(tools, folder, "FlashAttention-3", FA3):
         rows, keys, head = (int(x) for x in found.groups()[:3])
         warps = rows // 16
-        registers = {8: 240, 12: 160}[warps]  # as its source has them for the warps that multiply; others bring the tiles
+        # registers of the warps that multiply, as in its source; other warps copy the tiles
+        registers = {8: 240, 12: 160}[warps]
         yield kernel_of("FlashAttention-3", "sm_90a", head, found[4] == "true", code, SASS, 32,
                         (16, keys, warps, registers, 2 * head * (rows + 4 * keys)), 2, 4 * head * keys // warps)
 

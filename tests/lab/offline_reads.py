@@ -1,16 +1,18 @@
-"""What attention of GPUs reads of Q, K and V, counted in its compiled code beside formulas.
+"""The bytes of Q, K and V that attention kernels for GPUs read, counted in compiled code and
+compared with formulas.
 
-decode_groups: the formula at the top of cl/tiles/decode_groups.cl.
+decode_groups has the formula at the top of cl/tiles/decode_groups.cl. A work-item reads eight
+numbers of four keys, in loads of 16 bytes (int8: 8), and then the same of V. On NVIDIA, the path
+through the code with the most loads, each loop once, must load exactly that. This holds however the
+compiler arranges complete blocks, the last keys and conditional loads. AMD's chips execute all
+branches one after another under masks. There the two basic blocks with the most loads must have
+that size. Repeated or split loads, and loads of other keys, lead to another number. Multiplied by a
+group's work-items this is the cost of a block of keys.
 
-A work-item reads eight numbers of four keys, in loads of 16 bytes (of int8 of 8), and then the same of V. On NVIDIA's chips
-the way through the code that loads the most, each loop once, must load that and nothing more, however the compiler has
-arranged whole blocks, the last keys and loads under a condition. AMD's run all ways one after the other under masks: there
-the stretches without a branch that load the most must be two, of that size. Loads that stand twice, in parts, or for keys that
-nobody asked for make another number. Times the work-items of a group it is what the keys of a block cost.
-
-flash_tiles: what a work-item brings into local memory for a chunk of the first product and a slice of the second, in loads of 16
-bytes (of int8 of 8): counted are these alone, so that narrower ones make another number, too. backward_tiles: the same of both
-products of a score, and of a slice of each result.
+In flash_tiles a work-item copies a chunk of the first product and a slice of the second to local
+memory. These copies are counted in loads of 16 bytes (int8: 8). Narrower loads are not counted, so
+they lead to another number as well. In backward_tiles the chunks of both products and a slice of
+each result are counted.
 """
 import re
 
@@ -26,7 +28,8 @@ def knob(options, name, default=0):
 
 
 def blocks_of(code, language, least):
-    """(bytes that loads of `least` and more have in each stretch without a branch, numbers of those that may come next)"""
+    """Returns (bytes of loads of at least `least` in each basic block, possible successors of
+    each)."""
     starts = [n for n, i in enumerate(code) if n == 0 or i.labels or re.match(language.branch, code[n - 1].name)]
     place = {label: b for b, n in enumerate(starts) for label in code[n].labels}
     weights, ways = [], {}
@@ -43,7 +46,7 @@ def blocks_of(code, language, least):
 
 
 def components(ways):
-    """Lists of nodes that lead to one another, those before which they come first: Tarjan's."""
+    """Strongly connected components, in topological order (Tarjan's algorithm)."""
     order, low, stack, result = {}, {}, [], []
 
     def visit(n):
@@ -66,7 +69,7 @@ def components(ways):
 
 
 def most_on_a_way(weights, ways, start):
-    """The largest sum of weights from a node on, each loop's body once."""
+    """The largest sum of weights on a path from a node, with each loop's body once."""
     best = {}
     for group in components(ways):
         after = max((best[x] for n in group for x in ways[n] if x not in group), default=0)
@@ -79,7 +82,8 @@ def most_on_a_way(weights, ways, start):
 
 
 def counted_in(code, language, least, stretches):
-    """Bytes that loads of `least` and more have on the way with the most, or in as many stretches with the most."""
+    """Bytes of loads of at least `least`, on the path with the most, or in this many basic blocks
+    with the most."""
     weights, ways = blocks_of(code, language, least)
     if language is SASS:
         return most_on_a_way(weights, ways, 0)
@@ -88,7 +92,7 @@ def counted_in(code, language, least, stretches):
 
 
 def decode_reads(code, language, options):
-    """(bytes that a key of K and its V cost: counted, by the formula)"""
+    """Returns (bytes per key of K and its V: counted, by the formula)."""
     size, lanes = SIZES[knob(options, "TYPE_KV")], knob(options, "HEAD_DIM") // NUMBERS
     counted = counted_in(code, language, min(16, NUMBERS * size), 2)
     keys = knob(options, "WORK_GROUP", 128) // lanes * KEYS  # that the group reads at once
@@ -96,7 +100,8 @@ def decode_reads(code, language, options):
 
 
 def tiles_reads(code, language, options):
-    """(bytes that a work-item reads for a chunk and a slice: counted, by the formula), or None where rows end within a piece."""
+    """Returns (bytes that a work-item reads for a chunk and a slice: counted, by the formula), or
+    None if rows end inside a piece."""
     wide, chunk, width = (knob(options, x, 64) for x in ("WIDE", "CHUNK", "HEAD_DIM_V"))
     rows, columns = (knob(options, x) for x in ("GROUP_ROWS", "GROUP_COLUMNS"))
     group, micro, piece = rows * columns, knob(options, "MICRO_ROWS"), 4 * wide
@@ -112,7 +117,8 @@ def tiles_reads(code, language, options):
 
 
 def gradient_reads(code, language, options):
-    """The same of backward_tiles: a chunk of both products, and a slice of each result; where rows end with chunks and slices."""
+    """The same for backward_tiles: a chunk of both products, and a slice of each result, if rows
+    end with chunks and slices."""
     wide, chunk, d, dv = knob(options, "WIDE"), knob(options, "CHUNK"), knob(options, "HEAD_DIM"), knob(options, "HEAD_DIM_V")
     rows, columns, keys = (knob(options, x) for x in ("GROUP_ROWS", "GROUP_COLUMNS", "OF_KEYS"))
     group, own, piece = rows * columns, knob(options, "MICRO_ROWS") * rows, 4 * wide
@@ -129,11 +135,11 @@ def gradient_reads(code, language, options):
 
 
 def reads_of(kernel, code, language, options):
-    """(bytes read: counted, by the formula) where both are known."""
+    """Returns (bytes read: counted, by the formula) if both are known."""
     if kernel == "decode_groups" and "-DEIGHTS=1" in options:
         return decode_reads(code, language, options)
     if kernel == "backward_tiles":
         return gradient_reads(code, language, options) if language is SASS else None
-    # Of small tiles AMD's compiler takes the loads of a chunk apart, in stretches of a load or two.
+    # For small tiles AMD's compiler splits the loads of a chunk into blocks with one or two loads.
     taken = language is SASS or (language is AMD and knob(options, "MICRO_ROWS") >= 8)
     return tiles_reads(code, language, options) if kernel == "flash_tiles" and taken else None

@@ -1,7 +1,8 @@
-"""Intel's product of a sub-group, as an instruction of its own among PTX's: dpas_prelude.cl makes it of the function. [OpenCL extension
-cl_intel_subgroup_matrix_multiply_accumulate]: sums of 8 rows and a column for each work-item, over 16 numbers. With 8 work-items each has
-numbers 2 i and 2 i + 1 of all rows of the left operand, with 16 number i; of the right one all 16 of its column.
-"""
+"""Intel's sub-group product, as an additional PTX instruction, which dpas_prelude.cl generates from
+the function. [OpenCL extension cl_intel_subgroup_matrix_multiply_accumulate]: sums of 8 rows and
+one column for each work-item, over 16 numbers. With 8 work-items each has numbers 2 i and 2 i + 1
+of all rows of the left operand, and with 16 it has number i. It also has all 16 numbers of its
+column of the right operand."""
 import numpy as np
 
 from ptx_machine import WARP, operands_of
@@ -12,7 +13,8 @@ DPAS = {}
 
 
 def dpas(m, ins, kind):
-    """The order of the sum is not specified: here it is in double, and rounded once."""
+    """The order of the sum is unspecified. Here it is computed in double precision, and rounded
+    once."""
     sums, left, right = (operands_of(x) for x in ins.operands)
     if (len(sums), len(left), len(right)) != (8, 8, 8):
         raise PtxError("8 sums, and two operands of 8, are all that is known here")
@@ -24,8 +26,10 @@ def dpas(m, ins, kind):
     def run(mask):
         m.whole_warps(mask, 1, "dpas")
         groups = m.lanes // size
-        a = np.stack([np.ascontiguousarray(g()).view(np.uint16).reshape(groups, 16) for g in of_left], 1)  # [group][row][number]
-        b = np.stack([g() for g in of_right], 1).view(np.uint16).reshape(groups, size, 16)                 # [group][column][number]
+        # [group][row][number]
+        a = np.stack([np.ascontiguousarray(g()).view(np.uint16).reshape(groups, 16) for g in of_left], 1)
+        # [group][column][number]
+        b = np.stack([g() for g in of_right], 1).view(np.uint16).reshape(groups, size, 16)
         c = np.stack([g() for g in of_sums], 1).reshape(groups, size, 8)
         result = (c + numbers(b, kind) @ numbers(a, kind).swapaxes(1, 2)).astype(np.float32).reshape(m.lanes, 8)
         for i, p in enumerate(put):

@@ -1,32 +1,35 @@
-"""The text of a PTX kernel, taken apart: its parameters, registers, shared and local variables, and instructions.
+"""Parses the text of a PTX kernel: its parameters, registers, shared and local variables, and
+instructions.
 
-What is read is what clang writes for one kernel: [PTX ISA] "Directives", "Source Format" and "Instruction Operands". A statement
-that is none of these is an error that names it.
+Supports what clang writes for one kernel: [PTX ISA] "Directives", "Source Format" and "Instruction
+Operands". Any other statement is an error that names it.
 """
 import re
 from collections import namedtuple
 
 
 class PtxError(Exception):
-    """What a kernel may not do, or what is not known here."""
+    """An error of the kernel, or something unsupported here."""
 
 
-# name: with all its modifiers; guard: None or (whether it is negated, register); operands: as operand_of makes them; text: for messages
+# name: with all modifiers. guard: None or (whether it is negated, register). operands: from
+# operand_of. text: for messages.
 Instruction = namedtuple("Instruction", "name guard operands text")
-# registers: {name: bits, 1 of a predicate}; params: {name: (offset, bytes)}; shared and local: {name: (alignment, bytes)};
-# code: the instructions; labels: {name: index of an instruction}
+# registers: {name: bits, 1 for a predicate}. params: {name: (offset, bytes)}. shared and local:
+# {name: (alignment, bytes)}. code: the instructions. labels: {name: index of an instruction}.
 Kernel = namedtuple("Kernel", "name registers params param_bytes shared local code labels")
 
 # Kinds of operands.
 REGISTER, NUMBER, FLOAT, SYMBOL, SPECIAL, ADDRESS, VECTOR, SINK = "register number float symbol special address vector sink".split()
-Operand = namedtuple("Operand", "kind value offset", defaults=(0,))  # a predicate as operand may be negated: offset is then 1
+# for a negated predicate as an operand, offset is 1
+Operand = namedtuple("Operand", "kind value offset", defaults=(0,))
 
 SIZES = {"pred": 1, **{f"{kind}{bits}": bits for kind in "bsuf" for bits in (8, 16, 32, 64)}}
 SPECIALS = re.compile(r"%(n?tid|n?ctaid)\.[xyz]$|%(laneid|warpid)$")
 
 
 def without_comments(text, hidden):
-    """Text behind `hidden`, a mark that begins with //, is none of them."""
+    """Removes comments. Text after `hidden`, a mark that begins with //, is kept."""
     text = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
     if hidden:
         text = text.replace(hidden, "")
@@ -34,7 +37,7 @@ def without_comments(text, hidden):
 
 
 def body_of(text, name):
-    """(what is in the parentheses of the kernel, what is in its braces)"""
+    """Returns (the kernel's parameter list, its body)."""
     found = re.search(rf"\.entry\s+{re.escape(name)}\s*\((.*?)\)[^{{]*{{", text, re.S)
     if not found:
         raise PtxError(f"no kernel {name}")
@@ -46,12 +49,12 @@ def body_of(text, name):
 
 
 def split_list(text):
-    """At commas that no bracket encloses."""
+    """Split at commas that are outside of brackets."""
     return [x.strip() for x in re.split(r",(?![^{\[]*[}\]])", text)] if text.strip() else []
 
 
 class Scopes:
-    """Registers of blocks in braces, each under a name of its own."""
+    """Registers of blocks in braces, renamed to be unique."""
 
     def __init__(self):
         self.registers, self.stack, self.count = {}, [{}], 0
@@ -100,7 +103,7 @@ STATEMENT = re.compile(r"(?:@(!?)(%?[\w$]+)\s+)?([a-z][\w.:]*)\s*(.*)$", re.S)
 
 
 def variables_of(statements):
-    """{space: {name: (alignment, bytes)}} of declarations."""
+    """Returns {space: {name: (alignment, bytes)}} of declarations."""
     found = {"shared": {}, "local": {}}
     for text in statements:
         match = VARIABLE.match(text)
@@ -112,7 +115,8 @@ def variables_of(statements):
 
 
 def params_of(text):
-    """({name: (offset, bytes)}, all bytes): parameters lie one behind the other, each aligned as it says, or as large as it is."""
+    """Returns ({name: (offset, bytes)}, total bytes). Parameters follow one another, each with its
+    declared or natural alignment."""
     places, at = {}, 0
     for one in split_list(text):
         align, kind, name, count = re.match(
@@ -135,7 +139,7 @@ def statement_of(text, scopes):
 
 
 def parse(text, name, hidden=None):
-    """The kernel `name` of a module."""
+    """Parses the kernel `name` of a module."""
     text = without_comments(text, hidden)
     head, body = body_of(text, name)
     module = re.sub(r"{.*?}", "", text[:text.find(body)], flags=re.S)

@@ -1,9 +1,13 @@
-"""What the instructions of a warpgroup do, four warps together (compute capability 9.0). [PTX ISA], "Asynchronous Warpgroup Level Matrix
-Instructions": "Register Fragments", "Shared Memory Matrix Layout", "Strides", "Canonical Layouts", "Matrix Descriptor Format",
-"wgmma.fence", "wgmma.mma_async", "wgmma.commit_group", "wgmma.wait_group"; and "membar, fence" for fence.proxy.async.
+"""Instructions of a warpgroup, which four warps execute together (compute capability 9.0). They are
+defined in [PTX ISA], "Asynchronous Warpgroup Level Matrix Instructions":
 
-A product is begun by wgmma.mma_async and is in its registers when its group was waited for. Until then nobody touches its registers, nor
-writes what it reads of shared memory; and what other instructions touched before has a wgmma.fence behind it.
+    "Register Fragments", "Shared Memory Matrix Layout", "Strides", "Canonical Layouts",
+    "Matrix Descriptor Format", "wgmma.fence", "wgmma.mma_async", "wgmma.commit_group",
+    "wgmma.wait_group"; and "membar, fence" for fence.proxy.async
+
+A product begins with wgmma.mma_async, and its registers have the result once its group was waited
+for. Until then its registers must not be accessed, and the shared memory that it reads must not be
+written. Registers that other instructions accessed before need a wgmma.fence.
 """
 import numpy as np
 
@@ -13,13 +17,15 @@ from ptx_warps import A_COLUMNS, A_ROWS, C_COLUMNS, C_ROWS, fragment, numbers
 
 WARPGROUPS = {}
 GROUP_ITEMS = 4 * WARP
-# Swizzle modes of bits 62 and 63 of a descriptor: pieces of 16 bytes of a row of the pattern.
+# Swizzle modes in bits 62 and 63 of a descriptor: the number of 16-byte pieces in a row of the
+# pattern.
 PIECES = {0: 1, 1: 8, 2: 4, 3: 2}
-T = 8  # numbers of 16 bits in 16 bytes
+T = 8  # 16-bit numbers in 16 bytes
 
 
 class Descriptor:
-    """[PTX ISA] "Matrix Descriptor Format": start, leading and stride byte offset are bits 4 to 17 of addresses."""
+    """[PTX ISA] "Matrix Descriptor Format": start, leading and stride byte offset are bits 4 to 17
+    of addresses."""
 
     def __init__(self, bits):
         self.start, self.leading, self.stride = ((bits >> at & 0x3fff) << 4 for at in (0, 16, 32))
@@ -30,10 +36,13 @@ class Descriptor:
             raise PtxError(f"descriptor {bits:#x}: patterns that begin elsewhere (base offset) are not known here")
 
     def places(self, rows, columns, turned):
-        """Addresses of a matrix of rows (M or N) and columns (K) of 16 bits: [PTX ISA] "Canonical Layouts", the table, in bytes.
+        """Addresses of a 16-bit matrix with rows (M or N) and columns (K), in bytes: [PTX ISA]
+        "Canonical Layouts", the table.
 
-        Not turned (K-major)  ((8, m), (T, 2 k)) : ((pieces T, stride), (1, T)), without a swizzle (.., (1, leading))
-        turned (MN-major)     ((T, pieces, m), (8, k)) : ((1, T, leading), (pieces T, stride)), without ((1, T, stride), (T, leading))
+            K-major, not transposed ((8, m), (T, 2 k)) : ((pieces T, stride), (1, T))
+                                    without a swizzle: (.., (1, leading))
+            MN-major, transposed    ((T, pieces, m), (8, k)) : ((1, T, leading), (pieces T, stride))
+                                    without a swizzle: ((1, T, stride), (T, leading))
         """
         n, k = np.arange(rows)[:, None], np.arange(columns)[None, :]
         pieces = PIECES[self.mode]
@@ -44,8 +53,9 @@ class Descriptor:
         else:
             at = n % T * 2 + n // T * self.stride + k % 8 * 16 + k // 8 * self.leading
         at = self.start + at
-        # Swizzle<b, 4, 3>: bits 4 .. of the address are exchanged by bits 7 ..: by those of the whole address, so that a matrix may begin
-        # inside of a pattern (inferred: the manual has base offset 0 where patterns begin at multiples of their size).
+        # Swizzle<b, 4, 3>: bits 4 .. of the address are xored with bits 7 .., using the complete
+        # address, so that a matrix may begin inside a pattern. This is inferred: the manual has
+        # base offset 0 for patterns that begin at multiples of their size.
         return at ^ (at >> 7 & pieces - 1) << 4
 
 
@@ -55,18 +65,20 @@ def uniform(values, what):
     return values[0]
 
 
-# What is on its way, of a machine's warpgroup: products of groups that were not waited for, and registers that need a fence.
+# Asynchronous state of a warpgroup: products of groups that were not waited for, and registers that
+# need a fence.
 class Begun:
     def __init__(self, registers):
         self.groups, self.open = [], []
-        self.stale = set(registers)  # touched since the last wgmma.fence; at the begin all
+        self.stale = set(registers)  # accessed since the last wgmma.fence; initially all
 
     def registers(self):
         return {r for group in self.groups + [self.open] for product in group for r in product.registers}
 
 
 def begun_of(m):
-    """Of each warpgroup; from the first such instruction on each other one is watched. Those before it make all registers stale."""
+    """Returns the state of each warpgroup. From the first such instruction on, all others are
+    watched. Earlier instructions make all registers stale."""
     if "wgmma" not in m.asynchronous:
         m.asynchronous["wgmma"] = [Begun(m.bits_of) for _ in range(m.lanes // GROUP_ITEMS)]
         m.watch = lambda ins, mask: watch(m, ins, mask)
@@ -94,7 +106,7 @@ def watch(m, ins, mask):
 
 
 class Product:
-    """One wgmma.mma_async of one warpgroup, from its begin on."""
+    """One wgmma.mma_async of one warpgroup, from its start on."""
 
     def __init__(self, m, group, shape, kind, to, left, right, adds, signs):
         self.m, self.group, self.shape, self.kind = m, group, shape, kind
@@ -106,7 +118,7 @@ class Product:
         self.before = self._matrices("begins")
 
     def _matrices(self, what):
-        """A and B as they are now."""
+        """Reads A and B as they are now."""
         n, right, a = self.shape[1], self.right, np.empty((4, 16, 16))
         gets = [lambda x=x: self.m.registers[x.value][self.lanes].view(np.uint32) for x in self.left]
         a[:, A_ROWS, A_COLUMNS] = fragment(gets, self.kind)
@@ -120,7 +132,7 @@ class Product:
         if any(x.tobytes() != y.tobytes() for x, y in zip(now, self.before)):
             raise PtxError("a product's A or B changed before it was waited for")
         (a, b), result = now, np.zeros((4, 16, n))
-        # d[4 j ..]: of the eight columns from 8 j on, as C of mma
+        # d[4 j ..]: the eight columns starting with 8 j, like C of mma
         columns = np.concatenate([C_COLUMNS + 8 * j for j in range(n // 8)], 1)
         rows = np.concatenate([C_ROWS] * (n // 8), 1)
         if self.adds:
@@ -135,7 +147,8 @@ class Product:
 
 
 def multiply(m, ins, shape, kind):
-    """d = scale_a a scale_b b + d, or without d where scale_d is false. imm: scale_a, scale_b, and whether b is turned. a is in registers."""
+    """d = scale_a a scale_b b + d, or without d if scale_d is false. imm: scale_a, scale_b, and
+    whether b is transposed. a is in registers."""
     to, left, right, adds, *flags = ins.operands
     to = operands_of(to)
     if m.lanes % GROUP_ITEMS:
@@ -147,7 +160,7 @@ def multiply(m, ins, shape, kind):
         raise PtxError("a scale that is neither 1 nor -1, or a matrix that is neither turned nor not")
     get_right, get_adds = m.reader(right, "u64"), m.reader(adds, "pred")
     for x in (*to, *left.value):
-        m.reader(x, "b32")  # refuses what is no register of 32 bits
+        m.reader(x, "b32")  # rejects anything but a 32-bit register
 
     def run(mask):
         for g in np.flatnonzero(m.whole_warps(mask, 4, "wgmma.mma_async")):
@@ -170,7 +183,7 @@ for k in ("f16", "bf16"):
 
 
 def of_groups(name, what):
-    """An instruction that all work-items of a warpgroup do."""
+    """An instruction that all work-items of a warpgroup execute."""
     def make(m, ins):
         def run(mask):
             for g in np.flatnonzero(m.whole_warps(mask, 4, name)):

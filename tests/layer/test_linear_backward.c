@@ -1,13 +1,14 @@
-// test_linear_backward.c: the gradients of one projection beside sums in double precision, by clattn's kernels and by CLBlast, of few
-// rows and of many, in all types and layouts, each result apart and together; scratch memory of exactly the stated size; sizes of
-// zero; what is refused.
+// test_linear_backward.c: gradients of one projection, compared with sums in double precision. Runs
+// clattn's kernels and CLBlast, few and many rows, all types and layouts, each result alone and all
+// together. Also a workspace of exactly the stated size, sizes of zero, and rejected calls.
 #include <string.h>
 
 #include "support/arrays.h"
 
 enum { CASES = 36 };
 static const clattn_type types[] = {CLATTN_TYPE_F32, CLATTN_TYPE_F16, CLATTN_TYPE_BF16};
-static const int sizes[][4] = {{2, 5, 7, 9}, {1, 1, 33, 20}, {3, 40, 64, 48}, {1, 150, 20, 70}}; // B, N, K, M
+// B, N, K, M
+static const int sizes[][4] = {{2, 5, 7, 9}, {1, 1, 33, 20}, {3, 40, 64, 48}, {1, 150, 20, 70}};
 
 typedef struct gradients {
     int64_t rows, k, m;
@@ -48,7 +49,8 @@ static void close_case(gradients *g) {
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) array_release(all[i]);
 }
 
-// Number `at` of a result (0: dx, 1: dw, 2: db) in double precision; *of: the sum of what is added, without signs.
+// Returns element `at` of a result (0: dx, 1: dw, 2: db) in double precision, and in *of the sum of
+// absolute values.
 static double want_of(const gradients *g, int which, int64_t at, double *of) {
     const double *x = g->x.values, *w = g->w.values, *d = g->dout.values;
     double sum = 0;
@@ -106,7 +108,7 @@ START_TEST(agrees) {
 }
 END_TEST
 
-// Of no rows dw and db are 0, and dx has none.
+// Without rows dw and db are 0, and dx is empty.
 START_TEST(no_rows) {
     struct random r = {1};
     gradients g = open_case(0);

@@ -1,8 +1,9 @@
-// test_measure.c: the measurement of who projects: it happens when it is asked for and at no other time, once, and the
-// cache folder keeps it. Which one is faster is for the device to say. Leaves out the choice that follows
-// from it (test_plan.c). POSIX only.
+// test_measure.c: the measurement that chooses between native projections and CLBlast. It runs only
+// on request, once, and its result is stored in the cache folder. Which one is faster depends on
+// the device. The choice that follows is in test_plan.c. POSIX only.
 //
-// Environment: CLATTN_TEST_NO_CLBLAST=1  the library was built without CLBlast: nothing can be measured
+// Environment:
+//   CLATTN_TEST_NO_CLBLAST=1  the library was built without CLBlast: nothing can be measured
 #include "support/harness.h"
 
 #include <pthread.h>
@@ -14,7 +15,8 @@
 
 static char folder[] = "/tmp/clattn-measure-XXXXXX";
 
-// Counts the lines that tell of a measurement; a size each. Nothing here is an error but what a test refuses.
+// Count the log lines of measurements. There is one line per size. The only errors allowed are
+// refusals that a test expects.
 static void count_measurements(void *user, clattn_log_level level, const char *text) {
     if (level == CLATTN_LOG_ERROR && !strstr(text, "scale")) ck_abort_msg("logged as an error: %s", text);
     if (strstr(text, "measured")) __atomic_add_fetch((int *)user, 1, __ATOMIC_SEQ_CST);
@@ -56,7 +58,7 @@ static clattn_linear_choice plan_linear(clattn_context *context) {
     return choice;
 }
 
-// Every function of a layer and of a projection, on a context with a folder that would keep an answer.
+// Call every layer and projection function, on a context with a cache folder.
 START_TEST(nothing_measures_unasked) {
     int measurements = 0;
     size_t bytes;
@@ -72,10 +74,11 @@ START_TEST(nothing_measures_unasked) {
 }
 END_TEST
 
-// Whatever the machine did meanwhile: that the rounds agree decides whether the next call looks again.
+// True if rounds disagreed, whatever the machine was doing. The next call then measures again.
 static bool unsure;
 
-// The first line holds its thread in the middle of measuring until others have made their calls.
+// The log callback blocks the measuring thread at its first line, until other threads have made
+// their calls.
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -104,7 +107,7 @@ static void *measure_in_thread(void *context) {
     return clattn_context_measure(context) == CLATTN_OK ? context : NULL;
 }
 
-// What needs no answer of the measurement: plans as before, and what compiles.
+// Calls that do not wait for the measurement: plans as before, and calls that compile kernels.
 static void call_meanwhile(clattn_context *context) {
     clattn_layer_params p = layer_of(CLATTN_TYPE_F32, 1);
     p.projection = CLATTN_PROJECTION_NATIVE;
@@ -149,7 +152,7 @@ START_TEST(once_a_device) {
     ck_assert_str_eq(message, "");
     clattn_context_destroy(context);
 
-    // Another context finds it in the folder.
+    // Another context reads the result from the folder.
     int more = 0;
     context = open_context(folder, NULL, &more);
     const clattn_linear_choice again = plan_linear(context);
@@ -180,7 +183,7 @@ START_TEST(switched_off) {
     ck_assert_int_eq(clattn_context_measure(context), CLATTN_INVALID_ARGUMENT);
     clattn_context_last_error(context, message, sizeof message);
     ck_assert_ptr_nonnull(strstr(message, "no_measurements"));
-    const clattn_linear_choice choice = plan_linear(context); // the folder has an answer
+    const clattn_linear_choice choice = plan_linear(context); // the folder has a result
     ck_assert_ptr_null(strstr(choice.why, "measured as the faster"));
     clattn_context_destroy(context);
     ck_assert_int_eq(clattn_context_measure(NULL), CLATTN_INVALID_ARGUMENT);
@@ -196,7 +199,8 @@ static clattn_projection choice_of(const char *cache) {
     return choice.projection;
 }
 
-// Rows of the caller's, that go elsewhere or are slow, are not what is measured for everybody.
+// Tuned rows of the caller that force another kernel, or a slow one, must not change the stored
+// measurement.
 START_TEST(own_rows_stay_out) {
     static const char *const rows[] = {
         "clblast type=f32 :", "linear_lanes type=f32 : LANES=4 ROW_VECTORS=1 COLUMN_BLOCK=2 ROW_PANELS=1"};

@@ -1,5 +1,6 @@
-// test_models.c: one attention layer each of MiniLM and SmolLM2 against the stored results. Leaves out random
-// layers (test_layer.c). Needs CLATTN_TEST_DATA, the folder of the .npy and .safetensors files.
+// test_models.c: one attention layer each of MiniLM and SmolLM2, compared with stored results.
+// Random layers are in test_layer.c. Needs CLATTN_TEST_DATA, the folder of the .npy and
+// .safetensors files.
 #include "support/harness.h"
 #include "support/case_assert.h"
 #include "support/model_data.h"
@@ -8,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// What a float32 implementation keeps to.
+// Tolerances that float32 implementations meet.
 #define OUT_TOLERANCE 1e-5
 #define WEIGHTS_TOLERANCE 2e-6
 
@@ -25,10 +26,10 @@ static void replace(double **values, const char *file, const char *tensor) {
     *values = load(file, tensor).values;
 }
 
-// Rows [B, heads, N, size] (heads may be 1): rows of batch item b from lengths[b] on mean nothing.
+// Results [B, heads, N, size] (heads may be 1). Rows of item b from lengths[b] on are padding.
 struct stored {
     const double *got, *want;
-    const double *lengths; // NULL: every row counts
+    const double *lengths; // NULL: all rows are compared
     int64_t batch, heads, n, size;
     double tolerance;
 };
@@ -65,7 +66,7 @@ static void check(const struct case_data *data, const char *model, const double 
     model_free(&weights);
 }
 
-// With the weights (unfused), without them (whatever the planner takes), and with each kernel by name.
+// With weights (unfused), without weights (the planner's kernel), and with each kernel by name.
 static void check_kernels(struct case_data *data, const char *model, const double *lengths) {
     data->test.weights = true;
     check(data, model, lengths);

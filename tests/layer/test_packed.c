@@ -1,6 +1,7 @@
-// test_packed.c: weights packed once, projections on tiles (emulated here, see test_tiles.c for AMX's own instructions) and
-// split float32: right at every size, the same with packed and unpacked weights, and as exact as multiply-adds; what the
-// terms do not hold goes to those; what was packed for something else is refused.
+// test_packed.c: weights that are packed once, projections on matrix tiles (emulated here;
+// test_tiles.c has AMX's own instructions) and split float32. Results are right at every size,
+// identical with packed and unpacked weights, and as exact as multiply-adds. Numbers that terms
+// cannot represent use multiply-adds. Weights packed for another device or precision are refused.
 #include "support/case_assert.h"
 #include "support/harness.h"
 
@@ -24,7 +25,8 @@ static void close_context(void) {
     clattn_context_destroy(context);
 }
 
-// Results of a case by its name, here or on the harness' context. The kernel must be linear_matrix where `taken` says so.
+// Run a case by its name on `context` or the harness' context. With `taken`, the kernel must be
+// linear_matrix.
 static void assert_kernel(const struct case_arrays *a, bool taken) {
     clattn_linear_choice choice;
     if (a->op != CASE_LINEAR) return;
@@ -50,7 +52,7 @@ static double *run(struct case_data *data, bool taken) {
     return out;
 }
 
-// With packed weights and without, to the same bits.
+// With packed and unpacked weights: the same bits.
 static void assert_both(struct test_case *test, bool taken) {
     double *out[2];
     char name[CASE_NAME_SIZE];
@@ -69,14 +71,15 @@ static void assert_both(struct test_case *test, bool taken) {
     free(out[1]);
 }
 
-// bf16 by bf16; float32 by float32, by bf16, and bf16 by float32.
+// bf16 by bf16; float32 by float32; float32 by bf16; bf16 by float32.
 static void set_types(struct test_case *t, int kind) {
     t->q_type = kind == 0 || kind == 3 ? CLATTN_TYPE_BF16 : CLATTN_TYPE_F32;
     t->matrix_type = kind == 0 || kind == 2 ? CLATTN_TYPE_BF16 : CLATTN_TYPE_F32;
     t->precision = kind ? CLATTN_PRECISION_SPLIT : CLATTN_PRECISION_EXACT;
 }
 
-// Around a tile's side, its depth, a block, a work-item's rows and columns, a part of the reduction.
+// Sizes around a tile's side, its depth, a block, a work-item's rows and columns, and a part of the
+// reduction.
 START_TEST(sizes) {
     static const int64_t rows[] = {1, 15, 16, 33, 63, 129, 200},
                          inner[] = {64, 65, 95, 97, 128, 257, 513, 600},
@@ -109,7 +112,8 @@ START_TEST(layouts) {
 }
 END_TEST
 
-// Heads of all sizes, RoPE in the projections where whole heads fit a tile and outside where not, biases, cross-attention.
+// Heads of all sizes, RoPE fused if tiles hold whole heads and separate otherwise, biases,
+// cross-attention.
 START_TEST(layers) {
     static const char *const names[] = {
         "layer-bf16-b2-h4-hkv2-n40-d32-m96-causal-biases-ropehalf",
@@ -129,11 +133,11 @@ START_TEST(layers) {
 }
 END_TEST
 
-// Numbers that no term holds, in the middle of tiles: out's 32 x 32 blocks that see them are those of an exact call on
-// linear_lanes, and every other element is finite and right.
+// Numbers that terms cannot represent, in the middle of tiles. The affected 32 x 32 blocks of out
+// equal an exact call on linear_lanes. Every other element is finite and right.
 static const struct {
     const char *name;
-    float x, w; // in place of one element each; 0: stays
+    float x, w; // replaces one element; 0: unchanged
 } hard[] = {
     {"infinity in x", INFINITY, 0},
     {"infinity in w", 0, -INFINITY},
@@ -192,7 +196,7 @@ START_TEST(hard_numbers) {
                 const bool sees_x = hard[_i].x != 0.0f && r / 32 == ROW / 32;
                 const bool sees_w = hard[_i].w != 0.0f && c / 32 == COLUMN / 32;
                 const bool alone =
-                    hard[_i].x == 0x1p60f || hard[_i].x == 0x1p-60f; // only its product is hard
+                    hard[_i].x == 0x1p60f || hard[_i].x == 0x1p-60f; // only the product is hard
                 if (alone ? sees_x && sees_w : sees_x || sees_w)
                     ck_assert_msg(same(want, got), "%s, %d: [%d, %d] is %g, not %g", hard[_i].name, kind, r,
                                   c, got, want);
@@ -208,7 +212,8 @@ START_TEST(hard_numbers) {
 }
 END_TEST
 
-// Whole rows and columns of small numbers, whose products float32 holds and tiles do not: right to float32's last bits.
+// Rows and columns of small numbers, whose products are normal in float32 but not in tiles. Results
+// are right to float32's last bits.
 START_TEST(small_products) {
     struct test_case t = {.op = CASE_LINEAR, .name = "small", .n_q = 40, .width = 96, .head_dim = 40};
     set_types(&t, 1);
@@ -225,7 +230,7 @@ START_TEST(small_products) {
                     const double p = data->x[r * 96 + k] * data->matrix[LAYER_Q][c * 96 + k];
                     sum += p, size += fabs(p);
                 }
-                // Below 2^-126 float32 has a smallest step, of which 96 sums are half a one away.
+                // Below 2^-126 float32 has a fixed step. 96 sums may be off by half a step each.
                 const double error = fmax(fabs(got[r * 40 + c] - sum) - 0x1p-143, 0) / size;
                 worst = error > worst ? error : worst;
             }
@@ -236,7 +241,8 @@ START_TEST(small_products) {
 }
 END_TEST
 
-// Against float64, where both have the same numbers: split's mean squared error is no larger than that of exact.
+// Squared error relative to the float64 result on the same numbers. Split must not have a larger
+// error than exact.
 static double error_of(const double *got, const struct case_data *data) {
     const struct test_case *t = &data->test;
     double error = 0, norm = 0;
@@ -275,7 +281,7 @@ START_TEST(no_less_exact) {
 }
 END_TEST
 
-// Somebody hears of the packing, too: what is told only grows, and ends at all of it.
+// Progress of packing: the reported fraction only grows, and ends at 1.
 static double told;
 static bool hear(void *user, double done) {
     *(bool *)user = *(bool *)user && done >= told && done <= 1.0;

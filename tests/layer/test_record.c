@@ -1,6 +1,6 @@
-// test_record.c: calls that are recorded and replayed (record.h): nothing runs while they are recorded; a replay gives the bits of the
-// call, with the inputs and lengths of now, also when its launches are fused; what fails leaves nothing; what is refused; whose memory it
-// is. That all options can be recorded is the suites' pairs_recorded and layers_recorded.
+// test_record.c: recorded and replayed calls (record.h). Nothing runs while calls are recorded. A
+// replay returns the bits of the call with the present inputs and lengths, also when fused. The
+// suites pairs_recorded and layers_recorded test all options.
 #include "support/case_assert.h"
 #include "support/harness.h"
 #include "support/layer_client.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// One for each way that memory and launches come about, from tables of rows to projections that may be CLBlast's.
+// One case for each source of memory and launches, from tables of rows to projections by CLBlast.
 static const char *const names[] = {
     "attend-f32-b2-h4-hkv2-n20-nkv33-d32-causal-flash-lse-alibi-sinks-qlen-kvlen-ropehalf",
     "attend-f32-b2-h4-hkv2-n9-nkv33-d32-causal-unfused-lse-qlen",
@@ -45,7 +45,7 @@ static bool is_pocl(void) {
     return strstr(clattn_context_capabilities(harness()->context)->platform, "Portable Computing Language");
 }
 
-// One launch is left of a case on PoCL; elsewhere the log may say why there are as many as before.
+// On PoCL a fused case has one launch. On other drivers the log may say why nothing changed.
 static void fuse(clattn_recording *r, const char *name) {
     const size_t before = clattn_recording_launches(r);
     expect(clattn_recording_fuse(r), name);
@@ -56,7 +56,7 @@ static void fuse(clattn_recording *r, const char *name) {
     ck_assert(clattn_recording_fuse(r) == CLATTN_OK && clattn_recording_launches(r) == after);
 }
 
-// out of a case as a call, then twice as a replay, on a queue of either kind. Of what is fused Intel's compiler makes other code.
+// Compare `out` of a call with two replays, on either kind of queue. Intel fuses to other code.
 static void same_bits(const char *name, cl_command_queue recorded, cl_command_queue queue, bool fuses) {
     struct case_arrays called, kept;
     char why[512] = "";
@@ -88,7 +88,7 @@ static void same_bits(const char *name, cl_command_queue recorded, cl_command_qu
 START_TEST(cases_give_the_same_bits) {
     cl_command_queue queue = harness()->queue, other = harness()->out_of_order;
     same_bits(names[_i], queue, queue, false);
-    const bool fuses = _i == 1 || _i == 3 || _i == 5 || _i == 6; // each takes a second to compile
+    const bool fuses = _i == 1 || _i == 3 || _i == 5 || _i == 6; // each needs a second to compile
     if (fuses) same_bits(names[_i], queue, queue, true);
     if (other == NULL) return;
     same_bits(names[_i], other, other, false);
@@ -116,8 +116,8 @@ START_TEST(small_calls_give_the_same_bits) {
 }
 END_TEST
 
-// Steps of a decoder, two sequences that append to caches of other lengths: the layer in `steps[0]` is called anew each time, that
-// in `steps[1]` was recorded once. All that changes lies in buffers: x and kv_lengths_device.
+// Two sequences append to caches of different lengths. The layer in `steps[0]` is called each time,
+// that in `steps[1]` was recorded once. Only buffers change: x and kv_lengths_device.
 enum { SEQUENCES = 2, STEPS = 5, WIDTH = 48, CAPACITY = 24, HEADS = 4, SIZE = 16 };
 
 struct step {
@@ -183,7 +183,7 @@ static void make_matrices(struct guarded matrices[4]) {
     }
 }
 
-// The second time by a recording that is fused.
+// The second iteration uses a fused recording.
 START_TEST(steps_of_a_decoder) {
     double *zeros = calloc(SEQUENCES * HEADS * CAPACITY * SIZE, sizeof *zeros);
     struct guarded matrices[4];
@@ -216,7 +216,7 @@ START_TEST(steps_of_a_decoder) {
 }
 END_TEST
 
-// Each projection reads what the one before has made, by a matrix of its own: more buffers than one launch takes.
+// Each projection has a matrix of its own: together more buffers than one launch can have.
 START_TEST(more_buffers_than_a_launch_takes) {
     enum { PROJECTIONS = 60, SIDE = 8 };
     struct guarded x[PROJECTIONS + 1], w[PROJECTIONS];
@@ -250,7 +250,7 @@ START_TEST(more_buffers_than_a_launch_takes) {
 }
 END_TEST
 
-// Whatever stands in the arrays, the caches' neighbours stay as they were, and so do rows of nobody's; of no key nothing is seen.
+// With any arrays, neighbours of the caches and unused rows stay. A row without keys sees nothing.
 START_TEST(wild_places) {
     static const int32_t wild[][2][SEQUENCES + 1] = {
         {{0, 1, 2}, {-5, 1 << 30}}, {{7, -2, 1 << 30}, {3, 3}},
@@ -277,8 +277,8 @@ START_TEST(wild_places) {
         int64_t written = 0;
         for (int64_t at = 0; at < SEQUENCES * HEADS / 2 * CAPACITY * SIZE; at += SIZE)
             written += cache[at] != 0.0;
-        // Of all arrays so far, by hand: key 23 of the second item; its key 2; no row; key 23 again; keys 3
-        // and 2 of the first.
+        // Rows written after each array so far, counted by hand: key 23 of item 2, its key 2, none,
+        // key 23 again, keys 3 and 2 of item 1.
         static const int64_t rows[] = {1, 2, 2, 2, 3, 4};
         ck_assert_msg(written == rows[n] * HEADS / 2, "arrays %zu: %d rows are in the cache", n,
                       (int)written);
@@ -293,9 +293,8 @@ static void enqueue_layer(const struct step *s) {
     expect(clattn_layer_enqueue(harness()->context, harness()->queue, &s->params, 0, NULL, NULL), "layer");
 }
 
-// Layers that read the same arrays share the table that is made of them, also with a layer of other arrays between them, but not where a
-// call between them writes one of these: argmax, of numbers whose largest are at 5 and 3, which become the lengths.
-// PART: argmax into a sub-buffer of the lengths'.
+// Layers that read the same arrays share their table, unless a call between them writes an array.
+// Here argmax, whose largest numbers are at 5 and 3, writes the lengths. PART: by a sub-buffer.
 enum { NOTHING_BETWEEN, ARGMAX_BETWEEN, PART_BETWEEN, LAYER_BETWEEN };
 static size_t two_layers(const struct guarded *matrices, int between, bool recorded,
                          double out[SEQUENCES * WIDTH]) {
@@ -364,7 +363,7 @@ START_TEST(tables_that_are_shared) {
 }
 END_TEST
 
-// A call that is refused, and one that fails after some of its launches were recorded, leave nothing; the call before them stays.
+// A refused call, and one that fails after some launches were recorded, leave nothing.
 START_TEST(what_fails_leaves_nothing) {
     struct case_arrays a;
     struct case_data *data = case_open(names[7], &a);
@@ -450,7 +449,7 @@ START_TEST(refusals) {
     clattn_recording_destroy(other); // which ends it
     REFUSED(clattn_recording_enqueue(r, queue, 1, NULL, NULL), "wait_list: ");
     REFUSED(clattn_recording_enqueue(r, NULL, 0, NULL, NULL), "queue: is NULL");
-    // One without launches waits, and has an event.
+    // A recording without launches waits, and has an event.
     expect(clattn_recording_enqueue(r, queue, 1, &gate, &event), "nothing");
     harness_open_gate(gate, event, queue);
     clattn_recording_destroy(r);
@@ -459,7 +458,7 @@ START_TEST(refusals) {
 }
 END_TEST
 
-// The gate is waited for, and the event is that of the last launch, on both queues.
+// The replay waits for the gate, and the event is that of the last launch, on both queues.
 START_TEST(events) {
     cl_command_queue queue = _i == 0 ? harness()->queue : harness()->out_of_order;
     if (queue == NULL) return;
@@ -480,7 +479,7 @@ START_TEST(events) {
 }
 END_TEST
 
-// Who projects is the library itself where it may choose, also with a row that says CLBlast.
+// If the library may choose, its own kernels project, also with a tuned row for CLBlast.
 START_TEST(clattns_own_projection) {
     if (!harness_has_clblast()) return;
     struct case_arrays a;
@@ -506,7 +505,7 @@ START_TEST(clattns_own_projection) {
 }
 END_TEST
 
-// While one queue is recorded, calls and replays on another run.
+// While one queue is recorded, calls and replays on another queue run.
 START_TEST(other_queues_run) {
     struct case_arrays a, b;
     struct case_data *data = case_open(names[8], &a), *again = case_open(names[8], &b);
@@ -536,8 +535,7 @@ static long live_buffers(void) {
     return counts.live[LAYER_BUFFER];
 }
 
-// Thirty calls take the scratch memory and the tables of one; all goes with the recording; what the application releases before a replay
-// is still there.
+// Thirty calls share the scratch memory and tables of one. Destroying the recording releases all.
 START_TEST(memory) {
     struct case_arrays a;
     struct case_data *data = case_open(names[0], &a);
@@ -559,7 +557,7 @@ START_TEST(memory) {
 }
 END_TEST
 
-// What the context may hold at most counts a recording's memory, too.
+// The context's limit of memory includes the memory of recordings.
 START_TEST(no_more_than_max_bytes) {
     const struct clattn_memory little = {.max_bytes = 64};
     struct case_arrays a;

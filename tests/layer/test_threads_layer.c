@@ -1,6 +1,7 @@
-// test_threads_layer.c: projections, layers and merges of several threads at once, with clattn's own kernels and with
-// CLBlast: on one context, each thread with a queue of its own, and on contexts that come and go beside one another. Leaves
-// out attention alone (test_threads.c) and who waits for whom (test_building.c).
+// test_threads_layer.c: projections, layers and merges in several threads at once, native and with
+// CLBlast. The threads share one context, each with its own queue, or create and destroy their own
+// contexts. Attention alone is in test_threads.c. Threads that wait for each other's builds are in
+// test_building.c.
 #include "support/case_assert.h"
 #include "support/harness.h"
 
@@ -11,7 +12,7 @@
 
 enum { THREADS = 4 };
 
-// Each thread begins with another one, so that first uses meet.
+// Each thread starts with a different case, so that first uses overlap.
 static const char *const names[] = {
     "linear-f32-b1-h2-n20-d32-m64-full-clblast", "layer-f32-b1-h2-n9-d32-m64-causal-native",
     "linear-bf16-b2-h2-n3-d16-m48-full-native",  "layer-f32-b2-h2-n12-d16-m32-full-clblast-biases",
@@ -22,12 +23,12 @@ static const char *const names[] = {
 struct worker {
     pthread_t thread;
     int number, rounds;
-    clattn_context *shared; // NULL: a context of its own each round
+    clattn_context *shared; // NULL: a new context for each round
     pthread_barrier_t *start;
-    char why[512]; // "" when all went well
+    char why[512]; // "" if all went well
 };
 
-// The last of the names: its keys in two halves, whose results become one.
+// Run the last case with its keys in two halves, and merge both results.
 static clattn_status attend_in_halves(clattn_context *c, cl_command_queue queue, struct case_arrays *a,
                                       struct case_arrays *b) {
     clattn_attention_params *p[] = {&a->params, &b->params};
@@ -48,7 +49,7 @@ static bool one_call(struct worker *w, clattn_context *c, cl_command_queue queue
     if (test.projection == CLATTN_PROJECTION_CLBLAST && !harness_has_clblast()) return true;
     test.seed += (uint64_t)w->number;
     struct case_data *data = case_make(&test);
-    struct place place = *harness_place(); // a case writes into it
+    struct place place = *harness_place(); // a copy, because a case writes into its place
     case_bind(data, &place, &arrays);
     case_bind(data, &place, &other);
     const clattn_status status = test.op == CASE_ATTEND ? attend_in_halves(c, queue, &arrays, &other)
@@ -87,7 +88,7 @@ static void *work(void *argument) {
     return NULL;
 }
 
-// Check's assertions belong to the main thread, so a worker only notes what went wrong.
+// Only the main thread may use Check's assertions, so workers record their failure in `why`.
 static void run_workers(clattn_context *shared, int rounds) {
     struct worker workers[THREADS] = {0};
     pthread_barrier_t start;
@@ -104,7 +105,7 @@ static void run_workers(clattn_context *shared, int rounds) {
         ck_assert_msg(workers[n].why[0] == '\0', "thread %d: %s", n, workers[n].why);
 }
 
-// Nothing is built yet when they begin.
+// No kernel is built when the threads start.
 START_TEST(one_context) {
     clattn_context *c = open_context(NULL);
     ck_assert_ptr_nonnull(c);
@@ -113,7 +114,7 @@ START_TEST(one_context) {
 }
 END_TEST
 
-// The last to go drops what CLBlast keeps, while others begin.
+// The last thread to finish clears CLBlast's cache while others start.
 START_TEST(contexts_come_and_go) {
     run_workers(NULL, 2);
 }

@@ -155,7 +155,7 @@ const struct mod_slope_text mod_slope_texts[] = {
     {"native_sin(score)", -3, 3},
     {"native_sqrt(score)", 0.5, 3},
     {"native_tan(0.3f * score)", -3, 3},
-    // In one another, and the ready ones of mods.h.
+    // Nested functions, and the predefined texts of mods.h.
     {CLATTN_SCORE_MOD_SOFTCAP(20.0f), -60, 60},
     {"score - buffer1(h) * (float)abs(i - j)", -3, 3},
     {CLATTN_SCORE_MOD_DISTANCE_BIAS, -3, 3},

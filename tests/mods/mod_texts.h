@@ -1,5 +1,6 @@
-// mod_texts.h: expressions at random, made of all words of the language of score_mod and mask_mod (attention/mods/mod_words.h): whatever is
-// accepted, and so also what overflows, divides by 0 and reads outside its buffers.
+// mod_texts.h: random expressions from all words of the language of score_mod and mask_mod
+// (attention/mods/mod_words.h). They include overflows, divisions by 0 and reads outside the
+// buffers, since the language accepts these.
 #ifndef CLATTN_TESTS_MOD_TEXTS_H
 #define CLATTN_TESTS_MOD_TEXTS_H
 #include "attention/mods/mod_parse.h"
@@ -9,11 +10,12 @@
 
 struct mod_texts {
     struct random random;
-    mod_source source; // what it is for: mask or score, and buffers
-    bool in_vectors;   // only what the library makes vectors of
-    bool used[256];    // the words that were, by their place in the table
+    mod_source source; // mask or score, and its buffers
+    bool in_vectors;   // only texts that have vector forms
+    bool used[256];    // the words used so far, by their index in the table
 };
 
-// A text of as many expressions as it may have, of which item b of the batch is asked number b. Returns their number.
+// Generate a text of at most `most` expressions, where batch item b evaluates expression b. Returns
+// the number of expressions.
 int mod_texts_make(struct mod_texts *t, int most, char text[MOD_TEXT_SIZE]);
 #endif

@@ -1,10 +1,11 @@
-// test_mods_checked.c: the language of score_mod and mask_mod on a device: expressions at random of all of its words compile, and
-// stay inside their buffers, which end at pages that nobody may touch; divisions that C leaves open have the numbers that the header
-// says, and end no process that does without a driver's handler of signals; the largest texts compile on a small stack. Leaves out
-// which texts are refused (test_mods_language.c). POSIX only. Uses the table of words, from the static library.
+// test_mods_checked.c: the language of score_mod and mask_mod on a device. Random expressions with
+// all words compile, and access only their buffers, which end at protected pages. Divisions that C
+// leaves undefined have the header's result and never end the process, with or without a driver's
+// signal handler. The largest texts compile on a small stack. Refused texts are in
+// test_mods_language.c. POSIX only. Uses the table of words, from the static library.
 //
 //   build/tests/test_mods_checked 7         other expressions
-//   build/tests/test_mods_checked 7 2000    so many of them, and nothing else
+//   build/tests/test_mods_checked 7 2000    2000 expressions, and no other test
 #include "support/harness.h"
 #include "mods/mod_texts.h"
 #include "support/pages.h"
@@ -27,7 +28,7 @@ static const char *text_at_work(void) {
     return mask_text;
 }
 
-// Q, K, V, out, lse and the buffers of the texts, in memory between pages.
+// Q, K, V, out, lse and the buffers of the texts, in memory between protected pages.
 struct bound {
     struct guarded tensors[TENSORS + BUFFERS];
     clattn_attention_params params;
@@ -78,7 +79,8 @@ static void run(struct bound *b) {
     harness_finish(harness()->queue);
 }
 
-// By kernel in turn: half of the texts in vectors, and of those half at the end of a page. Returns how many they were.
+// Run one round of texts. The kernel alternates. Half of the rounds have vector forms. The guard
+// page alternates between both sides. Returns the number of texts.
 static int run_texts(int round) {
     static const struct {
         clattn_kernel kernel;
@@ -116,7 +118,7 @@ START_TEST(inside_their_memory) {
 }
 END_TEST
 
-static int wanted; // texts
+static int wanted; // number of texts
 START_TEST(many_inside_their_memory) {
     int made = 0;
     for (int round = 0; made < wanted; round++) made += run_texts(round);
@@ -130,7 +132,7 @@ START_TEST(all_words_were_used) {
 }
 END_TEST
 
-// Of all that is seen, each row's score is what the text gives: lse says it, where one key is seen.
+// Each row sees one key, so lse is the score that the text returns.
 static void assert_lse(const char *text, clattn_kernel kernel, double want) {
     struct bound b;
     bind(&b, harness_place(), kernel == CLATTN_KERNEL_DECODE ? 3 : ROWS, 0);
@@ -146,8 +148,9 @@ static void assert_lse(const char *text, clattn_kernel kernel, double want) {
     unbind(&b);
 }
 
-// j is 5: by what the compiler knows and by what it does not, in vectors and not. A driver may keep processes from ending by a handler
-// of signals, which an application's own takes the place of.
+// j is 5, as a constant that the compiler knows and as a variable, with and without vectors. A
+// driver's signal handler may keep a process alive, so the test also replaces the handler, as an
+// application might.
 START_TEST(divisions) {
     static const struct {
         const char *text;
@@ -171,7 +174,8 @@ START_TEST(divisions) {
 }
 END_TEST
 
-// The deepest and the longest texts: so many times `part` before `middle`, and `behind` behind it.
+// The deepest and the longest texts: `part` repeated before `middle`, and `behind` repeated after
+// it.
 static const struct {
     const char *before, *part, *middle, *behind, *after;
     int times;
@@ -189,7 +193,7 @@ static const struct {
                {"", "- ", "j", "", "", MOD_PREFIXES},
                {"", "(float)", "j", "", "", MOD_PREFIXES},
                {"((((((((", "(int)", "j", "", "))))))))", MOD_NESTED - 8},
-               {"", "- ", "score", "", "", 25}, // as vectors the deepest
+               {"", "- ", "score", "", "", 25}, // the deepest nesting as vectors
                {"", "j ? ", "i", " : 1", "", MOD_NESTED},
                {"", "b < 3 ? 2 : ", "j", "", "", (MOD_TOKENS - 1) / 6},
                {"", "j + ", "j", "", "", (MOD_TOKENS - 1) / 2},

@@ -1,26 +1,32 @@
 #!/bin/sh
-# clattn under mpirun: attend and layer write what one device writes, each rank reading its rows, or heads, alone; two real models' layers
-# give their stored results; a wrong request is told once, and that, a rank that is killed and a folder that takes no file leave no half
-# of an output. CLATTN_THOROUGH=on has more combinations.   $1 the program, $2 the folder of the models' data
+# clattn under mpirun: attend and layer write the results of one device, and each rank reads only
+# its own rows or heads. Layers of two real models have their stored results. A wrong request is
+# reported once. A wrong request, a killed rank and a folder without write access leave no partial
+# output. CLATTN_THOROUGH=on has more combinations.
+#
+#   check_mpi_program.sh PROGRAM FOLDER     FOLDER: the models' data
 set -u
 program=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 data=$(cd "$2" && pwd)
 command -v mpirun >/dev/null || { echo "no mpirun: install openmpi-bin"; exit 77; }
 python3 -c 'import numpy' 2>/dev/null || { echo "no numpy: install python3-numpy"; exit 77; }
 export POCL_MAX_PTHREAD_COUNT=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
-# Without TCP: Open MPI 5 warns where no interface reaches another, in the midst of what the program prints.
+# Without TCP, because Open MPI 5 prints a warning into the program's output if an interface cannot
+# reach another.
 export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_btl=^tcp OPENCL_LAYERS=
-export OMPI_MCA_odls_base_sigkill_timeout=0 # a job that ends with a failure waits a second or two before it is taken down
+# otherwise a failed job waits a second or two before it ends
+export OMPI_MCA_odls_base_sigkill_timeout=0
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
-# No cache folder: each rank and command stands alone. Python's own modules are found by HOME.
+# No cache folder, so that ranks and commands are independent. Python finds its modules through
+# HOME.
 PYTHONUSERBASE=$(python3 -m site --user-base)
 export PYTHONUSERBASE XDG_CACHE_HOME=none HOME=none
-# As look_again.sh: kernels as the text has them, which are compiled in a third of the time.
+# As in look_again.sh: unoptimised kernels compile in a third of the time.
 [ "${CLATTN_TEST_OPTIMISED:-all}" != few ] || export POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable
 bad=0 checks=0 turn=0
-# Of what follows in a row, every how-manieth is done: by default one in three.
+# Run every n-th of the following checks, by default all.
 taken() {
     turn=$((turn + 1))
     [ $((turn % ${CLATTN_TEST_EVERY:-1})) = 0 ]
@@ -35,18 +41,19 @@ save("q.npy", 2, 4, 97, 32); save("k.npy", 2, 2, 97, 32); save("v.npy", 2, 2, 97
 save("qs.npy", 2, 97, 4, 32); save("ks.npy", 2, 97, 2, 32); save("vs.npy", 2, 97, 2, 32)
 np.save("mask.npy", r.random((97, 97)) < 0.7)
 save("x.npy", 2, 61, 48); save("wq.npy", 64, 48); save("wk.npy", 32, 48); save("wv.npy", 32, 48); save("wo.npy", 48, 64)
-# A past, of which items have other lengths; a prefix; pages.
+# A past with different lengths for the items; a prefix; pages.
 save("pk.npy", 2, 2, 40, 32); save("pv.npy", 2, 2, 40, 32); numbers("pl.npy", 40, 13); save("ck.npy", 1, 2, 40, 32); save("cv.npy", 1, 2, 40, 32)
 np.save("past_mask.npy", r.random((2, 1, 97, 137)) < 0.7)
 save("few.npy", 2, 4, 5, 32); save("pool_k.npy", 20, 2, 16, 32); save("pool_v.npy", 20, 2, 16, 24); numbers("lengths.npy", 97, 50)
 np.save("table.npy", r.permutation(20)[:14].reshape(2, 7).astype(np.int32))
-# Three sequences one behind the other, one of them without rows, and rows that are nobody's; keys of theirs, or a batch.
+# Three packed sequences, one of them without rows, and rows of no sequence; their packed keys, or a
+# batch of keys.
 save("qr.npy", 1, 4, 100, 32); save("kr.npy", 1, 2, 100, 32); save("vr.npy", 1, 2, 100, 32); save("bias.npy", 3, 1, 67, 67)
 save("qrs.npy", 1, 100, 4, 32); save("krs.npy", 1, 100, 2, 32); save("vrs.npy", 1, 100, 2, 32)
 numbers("cu.npy", 0, 30, 30, 97); numbers("cu_kv.npy", 0, 20, 50, 100); numbers("cu_bad.npy", 0, 30, 20, 97); numbers("offsets.npy", 3, -2, 10)
 save("kb.npy", 3, 2, 70, 32); save("vb.npy", 3, 2, 70, 32); numbers("lengths_b.npy", 70, 5, 33); np.save("mask_b.npy", r.random((4, 67, 70)) < 0.7)
 np.save("places.npy", r.permutation(200)[:97].reshape(1, 97).astype(np.int32)); np.save("k_places.npy", r.permutation(400)[:194].reshape(2, 97).astype(np.int32))
-# What a layer's heads have each.
+# Per-head tensors of a layer.
 save("bq.npy", 64); save("bo.npy", 48); save("gate.npy", 4, 48); save("norm.npy", 16); save("head_bias.npy", 4, 61, 61); save("y.npy", 2, 30, 48)
 save("w1k.npy", 16, 48); save("w1v.npy", 16, 48); np.save("slopes.npy", np.array([.1, .2, .3, .4], np.float32))
 # q, k and v in one tensor, as rows and as columns.
@@ -69,7 +76,8 @@ a, b = (np.load(f).astype(np.float64) for f in sys.argv[1:3])
 sys.exit(not (a.shape == b.shape and np.nanmax(np.abs(a - b)) <= 1e-5 and np.abs(a).max() > 0.1))
 PYTHON
 }
-# Alone, then shared in that way, and against what was found alone. False: its turn has not come.
+# Run a command alone and distributed this way, and compare the results. Returns false if the check
+# is skipped.
 compare() {
     taken || return 1
     name=$1 ranks=$2 way=$3
@@ -81,7 +89,8 @@ compare() {
     same one.npy all.npy "$name over $ranks ranks"
     return 0
 }
-# What all ranks of the last compare --json read together, of files that each is read by so many of them.
+# Check the bytes that all ranks of the last `compare` with --json read together. Each argument is
+# FILE*N, a file that N ranks read.
 has_read() {
     name=$1
     shift
@@ -92,7 +101,7 @@ files = [f.split("*") for f in sys.argv[1:]]
 sys.exit(json.load(open("all.log"))["read_bytes"] != sum(np.load(f + ".npy").nbytes * int(times) for f, times in files))
 PYTHON
 }
-# Refused on all ranks, by one line, with nothing written.
+# All ranks refuse a request with one line, and nothing is written.
 refused() {
     taken || return 0
     text=$1 ranks=$2
@@ -102,10 +111,10 @@ refused() {
     [ $? = 2 ] && grep -q "$text" log && [ "$(grep -c '^clattn' log)" = 1 ] && [ ! -e no.npy ] ||
         complain "refused with \"$text\": $(cat log)"
 }
-# Two ranks that are asked for different things are told so by one line, and nobody waits: $1 the line's words, $2 the
-# command, $3 and $4 what the
-# first and the second rank alone are given (a whole command where $2 is "").
-# One command of mpirun, which chooses by its rank: mpirun of Open MPI 5.0.7 dies by SIGSEGV where it is given two.
+# Two ranks with different requests report that with one line, and none waits. Arguments: words of
+# the line; the common command; the arguments of the first and of the second rank (a whole command
+# if the common one is ""). One mpirun command that selects by rank, because Open MPI 5.0.7's mpirun
+# crashes with two commands.
 ranks_of_two() {
     # shellcheck disable=SC2016
     timeout 120 mpirun --oversubscribe -n 2 sh -c 'if [ "$OMPI_COMM_WORLD_RANK" = 0 ]; then exec "$0" $1 --mpi; fi; exec "$0" $2 --mpi' \
@@ -167,7 +176,7 @@ past="--past-k pk.npy --past-v pv.npy"
     both_ways "rank 0 runs [a-z]* of clattn [0-9.]*, rank 1 [a-z]* of" "" "$attend" "bench -n 64 --heads 2 -d 16"
     both_ways "repeat: rank 0 and rank 1 have other values" "bench -n 64 --heads 2 -d 16" "--repeat 1" "--repeat 2"
     compare "one rank" 1 ring attend $files
-    checks=$((checks + 1)) # what is a rank's own
+    checks=$((checks + 1)) # for the rank's own files
     cp q.npy elsewhere.npy
     "$program" attend $files --out one.npy --quiet >one.log 2>&1 || complain "a rank's own, alone: $(cat one.log)"
     ranks_of_two "attend --q elsewhere.npy --k k.npy --v v.npy --out all.npy --json --device cpu" \
@@ -226,7 +235,7 @@ done
     refused "rotary_dim" 3 attend $files --rope half --rope-dim 7
     refused "norm width: is unsupported" 2 layer --x x.npy $weights --norm width --q-norm bq.npy --k-norm norm.npy --mpi-way heads
 }
-# A rank that is killed in the middle ends the job. The call takes longer than the wait by far.
+# A rank that is killed during the call ends the job. The call lasts far longer than the wait.
 python3 -c "import numpy as np; np.save('long.npy', np.ones((1, 8, 16384, 64), np.float32))"
 mpirun --oversubscribe -n 2 sh -c 'echo $$ >pid.$OMPI_COMM_WORLD_RANK; exec "$0" attend --q long.npy --k long.npy --v long.npy --mpi --out no.npy' \
     "$program" >log 2>&1 &

@@ -1,6 +1,7 @@
-// mpi_plan.c: what a plan says. Which way the cost model takes, by rates that are given, and that each is taken for a reason of its own.
-// What a shared call really takes, counted: buffers by the layer under the loader, host memory by the world's own functions; and each
-// piece of host memory, and each call of OpenCL, refused in turn on one rank: all ranks are told, and none waits for ever.
+// mpi_plan.c: MPI plans. Checks which way the cost model chooses for given rates. Compares the
+// planned memory with the memory that a call uses: buffers are counted by the OpenCL layer, host
+// memory by the world's own allocation functions. Then each host allocation and each OpenCL call
+// fails once on one rank. All ranks must return the error, and none may hang.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +28,7 @@ static clattn_mpi *world_of(double link, double message, double flops, double ca
     return world;
 }
 
-// The plan of such rates, of rows shared so.
+// The plan for these rates, with rows partitioned this way.
 static clattn_mpi_plan plan_of(clattn_mpi *world, const char *name, shard_way rows, clattn_mpi_way way) {
     const shard_call call = {name, rows, rows, way, 0, false};
     clattn_mpi_plan plan;
@@ -52,13 +53,13 @@ static void expect(const clattn_mpi_plan *plan, clattn_mpi_way way, const char *
         suite_check(suite.ranks == 1 || plan->seconds[way] <= plan->seconds[n], what, "another takes less");
 }
 
-// Zigzag rows are as much work for all: what travels is hidden by the ring alone.
+// Zigzag rows balance the work. Only the ring hides communication behind it.
 static void fast_calls(void) {
     clattn_mpi *world = world_of(1e9, 1e-9, 1e9, 1e-9);
     clattn_mpi_plan plan = plan_of(world, LARGE, SHARD_ZIGZAG, CLATTN_MPI_AUTO);
     expect(&plan, CLATTN_MPI_RING, "rows that are balanced");
     if (suite.ranks > 1) {
-        // By hand: the causal half of the scores, 4 D operations each, shared by the ranks.
+        // By hand: half of the scores (causal), 4 D operations each, divided by the ranks.
         const double seconds = 8 * 0.5 * 960 * 960 * 4 * 32 / 1e9 / suite.ranks;
         suite_check(fabs(plan.seconds[CLATTN_MPI_RING] / seconds - 1) < 0.05, "the ring's seconds",
                     "are not those by hand");
@@ -67,7 +68,7 @@ static void fast_calls(void) {
                     "bytes of all_gather", "are too few");
         suite_check(strstr(plan.why, "all_gather") && strstr(plan.why, "GB/s"), "why", plan.why);
         plan = plan_of(world, LARGE, SHARD_BLOCKS, CLATTN_MPI_AUTO);
-        // Blocks of causal rows are not: heads are, where they divide.
+        // Blocks of causal rows are unbalanced. Heads are balanced, if the ranks divide them.
         if (8 % suite.ranks == 0) expect(&plan, CLATTN_MPI_ALL_TO_ALL, "rows that are not balanced");
         plan = plan_of(world, LARGE, SHARD_BLOCKS, CLATTN_MPI_ALL_GATHER);
         suite_check(plan.way == CLATTN_MPI_ALL_GATHER && strstr(plan.why, "as asked"),
@@ -76,7 +77,7 @@ static void fast_calls(void) {
     clattn_mpi_destroy(world);
 }
 
-// Of gradients: two ways, and more to send and to compute than attention has in either.
+// Gradients support two ways. In both they send and compute more than attention does.
 static void of_gradients(void) {
     clattn_mpi *world = world_of(1e9, 1e-9, 1e9, 1e-9);
     const clattn_mpi_plan attention = plan_of(world, FEWER, SHARD_ZIGZAG, CLATTN_MPI_AUTO),
@@ -108,7 +109,7 @@ static void slow_calls(void) {
 
 static struct heap {
     size_t live, most;
-    long taken, refuse; // refuse: the how-manieth; 0: none
+    long taken, refuse; // number of allocations; refuse: which one fails, 0: none
 } heap;
 
 typedef union block {
@@ -182,11 +183,11 @@ enum {
     FEW_REFUSED = 3
 };
 
-// Of a ring, beside the call's tensors: two pieces, a part of the result, and the result itself in float32 where lengths keep it from
-// the caller's.
+// Memory of a ring besides the call's tensors: two pieces and a partial result. With lengths also a
+// float32 result, because the caller's must keep some rows.
 static void expect_formula(const shard *s, const clattn_mpi_plan *plan, bool lengths, const char *what) {
     const size_t rows = 16, heads = 8, dim = 32;
-    const size_t piece = 2 * rows * heads * dim * 4 + 4 * 256, // of each part to a multiple of 256
+    const size_t piece = 2 * rows * heads * dim * 4 + 4 * 256, // each part rounded up to 256
         result = (size_t)s->q.count * heads * (dim + 1) * 4, most = 2 * piece + (lengths ? 2 : 1) * result;
     char why[128];
     snprintf(why, sizeof why, "%zu bytes on the device and %zu on the host", plan->device_bytes,
@@ -196,7 +197,7 @@ static void expect_formula(const shard *s, const clattn_mpi_plan *plan, bool len
                 what, why);
 }
 
-// The second of two calls that are alike, so that the context creates nothing: what it keeps is its own.
+// Measure the second of two equal calls, in which the context creates nothing for its own cache.
 static void measure(clattn_mpi *world, const shard_call *call, bool ring, bool lengths) {
     const struct layer_control *layer = layer_client();
     struct layer_counts before = {.bytes = 0}, after = {.bytes = 0};
@@ -223,7 +224,7 @@ static void measure(clattn_mpi *world, const shard_call *call, bool ring, bool l
     shard_close(&s);
 }
 
-// All ranks have the same status. False: it is OK.
+// Fail unless all ranks return the same status. Returns false for CLATTN_OK.
 static bool told(clattn_mpi *world, clattn_status status, clattn_status want, const char *name, long n) {
     int mine = (int)status, least = 0, most = 0;
     char text[400] = "", what[300], whose[32];
@@ -283,7 +284,7 @@ static void refuse_worlds(void) {
                 "was taken");
 }
 
-// Calls of OpenCL on one rank that fail, every so-manieth: an error that does not end the device.
+// Let every step-th OpenCL call fail on one rank, with an error that does not lose the device.
 static void refuse_opencl(clattn_mpi *world, const shard_call *call, int step) {
     const struct layer_control *layer = layer_client();
     const bool last = suite.rank == suite.ranks - 1;

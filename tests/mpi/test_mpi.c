@@ -1,5 +1,7 @@
-// test_mpi.c: attention over MPI, run by tests/mpi/check_mpi.sh with 1 to 8 ranks: equal to one device within the budget, whoever has
-// which rows.   test_mpi quick | all | N: calls by chance, so many | CASE ROWS ROWS WAY PIECE: as a failure names them
+// test_mpi.c: attention over MPI, run by tests/mpi/check_mpi.sh with 1 to 8 ranks. Results must
+// equal those of one device within the error budget, for any distribution of rows.
+//
+//   test_mpi quick | all | N: N random calls | CASE ROWS ROWS WAY PIECE: as a failure prints
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +19,7 @@
 #define RING CLATTN_MPI_RING
 #define GATHER CLATTN_MPI_ALL_GATHER
 #define HEADS CLATTN_MPI_ALL_TO_ALL
-// The first are few kernels: all that runs where time is short.
+// The first calls share few kernels. A quick run stops after them.
 static const shard_call calls[] = {
     {"attend-f32-b1-h8-n97-nkv97-d32-causal", Z, Z, RING, 0, false},
     {"attend-f32-b1-h8-n97-nkv97-d32-causal", B, R, RING, 16, false},
@@ -27,7 +29,7 @@ static const shard_call calls[] = {
      RING, 0, false},
     {"attend-f32-b2-h8-hkv4-n60-nkv90-d32-causal-softcap5-window40:0-alibi-sinks-qlen33:60-kvlen90:41", Z, R,
      HEADS, 0, false},
-    // Of a piece the second chunk alone goes on.
+    // Only the second chunk of a piece is sent on.
     {"attend-f32-b2-h8-hkv4-n97-nkv97-d32-causal-softcap5-window9:0-alibi-sinks-qlen97:60-kvlen97:41", Z, Z,
      RING, 0, false},
     {"decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal", B, P, 0, 0, true},
@@ -56,7 +58,8 @@ static const shard_call calls[] = {
     {"attend-f16-b1-h2-n33-nkv64-d64-dv96-full-kvi8-valuesu4-groups32-valuegroups96-zeros", R, P, GATHER, 0,
      false},
     {"attend-bf16-b2-h4-hkv2-n40-nkv70-d64-causal-kvi4-groups64-scalesbf16-lse", Z, Z, RING, 7, false},
-    {"attend-f32-b1-h2-n64-nkv20-d64-causal-kvi4-zeros", Z, B, RING, 0, false}, // rows that see nothing
+    // rows that see nothing
+    {"attend-f32-b1-h2-n64-nkv20-d64-causal-kvi4-zeros", Z, B, RING, 0, false},
     {"attend-f32-b2-h2-n40-nkv40-d32-causal-alibi-qlen-kvlen-mods", Z, Z, RING, 0, false},
     {"attend-f32-b1-h1-n1-nkv1-d32-causal", B, B, RING, 0, false},
     {"attend-f32-b1-h2-n64-nkv20-d32-causal-kvi8", Z, B, RING, 0, false}, // rows that see nothing
@@ -75,7 +78,8 @@ static const shard_call calls[] = {
     {"backward-f32-b1-h6-hkv2-n33-nkv64-d32-full-biask-headscales-offsets", P, P, RING, 0, false},
     {"backward-f32-b2-h2-n40-nkv40-d32-causal-alibi-qlen-kvlen-mods", Z, Z, RING, 0, false},
     {"backward-f32-b2-h2-n40-nkv40-d32-causal-qlen-mods-modsread-modsgradient", Z, R, RING, 13, false},
-    {"backward-f32-b1-h2-n64-nkv20-d32-causal-dlse-sinks", Z, B, RING, 0, false}, // rows that see nothing
+    // rows that see nothing
+    {"backward-f32-b1-h2-n64-nkv20-d32-causal-dlse-sinks", Z, B, RING, 0, false},
     {"backward-f32-b1-h2-n50-nkv131-d32-full", L, B, RING, 0, false},
     {"backward-f32-b1-h1-n1-nkv1-d32-causal", B, B, RING, 0, false},
     {"backward-f32-b1-h2-n40-nkv40-d32-causal-dlse-sinks-devicesinks-onlys", Z, B, RING, 0, false},
@@ -110,7 +114,7 @@ static void run_calls(size_t count) {
     }
 }
 
-// The same ranks with the same rows get the same bits.
+// The same ranks with the same rows return the same bits.
 static void run_twice(void) {
     static const shard_call twice[] = {
         {"attend-bf16-b2-h8-n40-nkv70-d32-dv16-causal-softcap5-sinks", Z, Z, RING, 16, false},
@@ -124,8 +128,9 @@ static void run_twice(void) {
     }
 }
 
-// Options by chance: of all that a call varies by and of how it is shared every two values of two meet, over sizes by chance, the same
-// on all ranks and in all runs. The last are numbers of enums, and bytes of pieces.
+// A covering array over options of the call and of its distribution: every two values of every two
+// options occur. Sizes are random, but the same on all ranks and in all runs. The last options are
+// enum values, and bytes of pieces.
 enum {
     CALL,
     OF_CALL,
@@ -208,7 +213,7 @@ static void run_random(int count) {
     pairs_free(&array);
 }
 
-// Ranks that were started on two drivers have two.
+// Fail unless ranks that were started on two drivers have two.
 static void check_drivers(void) {
     char mine[256] = "", first[256];
     snprintf(mine, sizeof mine, "%s", clattn_context_capabilities(harness()->context)->driver);

@@ -1,8 +1,11 @@
 #!/bin/sh
-# ONNX's own cases of its attention operators, by every kernel family of the device, at ONNX's tolerance; and that a case that
-# is wrong fails, and so does a run of none.   $1 build folder; $2 "intel": on Intel's CPU runtime, where build/intel has it
-# onnx comes from PyPI into the build folder's own environment. Each compiled kernel is run by a share of the families,
-# with CLATTN_THOROUGH=on by all.
+# ONNX's own cases of its attention operators, with every kernel family of the device, at ONNX's
+# tolerance. A wrong case must fail, and so must a run without cases.
+#
+#   check_onnx.sh BUILD [intel]     intel: on Intel's CPU runtime, if build/intel has it
+#
+# onnx comes from PyPI into an environment in the build folder. Each compiled kernel runs with a
+# part of the families, or with all if CLATTN_THOROUGH=on.
 set -eu
 build=$(cd "$1" && pwd)
 folder=$build/onnx runtime=${2:-}
@@ -20,13 +23,14 @@ if [ ! -x "$folder/python/bin/pip" ] || ! "$folder/python/bin/python" -c 'import
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-"$folder/python/bin/python" tests/source/check_porting.py # of whose tables this Python knows ONNX's operator
+# needs this Python, which has ONNX's definition of the operator
+"$folder/python/bin/python" tests/source/check_porting.py
 "$folder/python/bin/python" tests/onnx/onnx_cases.py "$work" || { echo "onnx_cases.py failed"; exit 1; }
 share=quick
 [ "${CLATTN_THOROUGH:-off}" = off ] || share=
 attend "$work" $share
 
-# No cases, and the first of them with a mask that ONNX did not have.
+# A folder without cases, and one whose first case has a mask that ONNX's case does not have.
 mkdir "$work/none" "$work/wrong"
 for other in none wrong; do cp "$work/cases.bin" "$work/$other/"; done
 python3 - "$work" <<'PYTHON'

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Write ONNX's own node cases of attention, in clattn's words, for tests/onnx/onnx_cases.c.
+"""Writes ONNX's own node cases of attention, in clattn's terms, for tests/onnx/onnx_cases.c.
 
-    onnx_cases.py FOLDER      FOLDER/cases.json, and FOLDER/cases.bin with the arrays that it names
+    onnx_cases.py FOLDER      FOLDER/cases.json, and FOLDER/cases.bin with its arrays
 
-The onnx wheel has the cases as code: importing one of its modules computes inputs and outputs by numpy, from a seed, so
-that one version of onnx and numpy gives the same numbers everywhere. A case is one node of an operator; its twins, in which
-the node is expanded to others, have the same numbers and are left out.
-What a node says is said here in the fields of clattn_attention_params: who runs the cases knows nothing of ONNX. What clattn
-cannot do has an "out", the reason.
+The onnx wheel has the cases as code. Importing one of its modules computes inputs and outputs with
+numpy, from a seed, so one version of onnx and numpy has the same numbers everywhere. A case is one
+node of an operator. Its variants, in which the node is expanded to others, have the same numbers
+and are skipped. A node's attributes become fields of clattn_attention_params, so the program that
+runs the cases needs no knowledge of ONNX. Unsupported cases have an "out" with the reason.
 """
 import importlib
 import json
@@ -23,11 +23,12 @@ VERSION = "1.23.2"
 MODULES = {"Attention": "attention", "FlexAttention": "flexattention", "RotaryEmbedding": "rotaryembedding",
            "TensorScatter": "tensorscatter"}
 TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "bool": "bool", "int32": "i32", "float64": "f64"}
-# Two units in bfloat16's last place, which ONNX's own runner allows: onnx/backend/test/runner/__init__.py.
+# Two units in bfloat16's last place, as in ONNX's own runner: onnx/backend/test/runner/__init__.py.
 BFLOAT16_RTOL = 2**-6
 TAPS = ["raw", "softcap", "masked", "softmax"]  # qk_matmul_output_mode
 
-# The sub-graphs of FlexAttention as expressions, by the case; {name} is the graph's constant of that name.
+# FlexAttention's sub-graphs as expressions, by the case. {name} is the graph's constant of that
+# name.
 SCORE_MODS = {
     "test_flexattention_score_mod": {"score_mod": "score + {bias}f"},
     "test_flexattention_causal_mask": {"mask_mod": "j <= i"},
@@ -38,13 +39,14 @@ PROB_MOD = "prob_mod: there is no step of the caller's after the softmax"
 
 
 class Writer:
-    """The arrays of all cases, one behind the other."""
+    """The arrays of all cases, one after another."""
 
     def __init__(self, folder):
         self.file = open(os.path.join(folder, "cases.bin"), "wb")
 
     def put(self, a, split_heads=None):
-        """An array of the manifest. split_heads: a is [B, N, H * D] and becomes [B, H, N, D], which lies as it did."""
+        """An array of the manifest. split_heads: a is [B, N, H * D] and becomes [B, H, N, D], a
+        view of the same memory."""
         word = {"type": TYPES[str(a.dtype)]}
         if a.dtype == np.float64:
             a, word["type"] = a.astype(np.float32), "f32"
@@ -58,7 +60,7 @@ class Writer:
 
 
 def attention_words(write, node, values, results):
-    """Attention, in its three versions: what is optional is absent where the node leaves it out."""
+    """Attention, in its three versions. Optional inputs are absent if the node omits them."""
     attributes = attributes_of(node)
     slots = dict(zip(("q", "k", "v", "attn_mask", "past_k", "past_v", "nonpad"), values))
     heads, kv_heads = attributes.get("q_num_heads"), attributes.get("kv_num_heads")
@@ -68,7 +70,7 @@ def attention_words(write, node, values, results):
     if past is not None:
         case.update(past_k=write.put(past), past_v=write.put(slots["past_v"]))
     if mask is not None:
-        # A mask that ends before the last key hides the rest.
+        # A mask that ends before the last key hides the remaining keys.
         hidden = False if mask.dtype == np.bool_ else -np.inf
         mask = np.pad(mask, [(0, 0)] * (mask.ndim - 1) + [(0, keys - mask.shape[-1])], constant_values=hidden)
         case["mask" if mask.dtype == np.bool_ else "bias"] = write.put(mask)
@@ -78,7 +80,8 @@ def attention_words(write, node, values, results):
     window = [attributes.get("left_window_size", -1), attributes.get("right_window_size", -1)]
     if window != [-1, -1]:
         case["window"] = window
-    # Where row 0 stands: behind the past; the last row at the last key of a cache that lies elsewhere; else at key 0.
+    # The position of row 0. With a past it follows the past. With a separate cache the last row has
+    # the position of the last key. Otherwise it is the position of key 0.
     case["align"] = "offset" if past is not None else "bottom_right" if nonpad is not None else "top_left"
     case["offset"] = past.shape[2] if past is not None else 0
     if nonpad is not None:
@@ -94,7 +97,7 @@ def attention_words(write, node, values, results):
 
 
 def flex_words(write, node, values, results):
-    """FlexAttention: Q, K, V and sub-graphs over all scores, of which the table has what one of them says."""
+    """FlexAttention: Q, K, V and sub-graphs over all scores, whose expressions are in the table."""
     attributes, graphs = attributes_of(node), {a.name: a.g for a in node.attribute if a.type == AttributeProto.GRAPH}
     case = {name: write.put(value) for name, value in zip("qkv", values)}
     case.update(scale=attributes.get("scale", 0.0), out=write.put(results[0]))
@@ -116,9 +119,9 @@ def attributes_of(node):
 
 
 def plain_words(write, node, values, results):
-    """What another call than attention does: every tensor by its place in the node, and the attributes."""
+    """The attributes of another call than attention, and every tensor by its place in the node."""
     attributes = {k: v.decode() if isinstance(v, bytes) else v for k, v in attributes_of(node).items()}
-    # [B, N, H * D], or a cache without heads, [B, N, D], as [B, H, N, D].
+    # Convert [B, N, H * D], or a cache without heads, [B, N, D], to [B, H, N, D].
     heads = attributes.get("num_heads") or 1
     rows = (0,) if node.op_type == "RotaryEmbedding" else (0, 1)
     values = [v.astype(np.int32) if v is not None and v.dtype == np.int64 else v for v in values]
@@ -128,7 +131,7 @@ def plain_words(write, node, values, results):
 
 
 def placed(names, values):
-    """A value for each place of a node; a place that is left out has None."""
+    """One value for each place of a node. An omitted place has None."""
     rest = iter(values)
     return [array(next(rest)) if name else None for name in names]
 

@@ -1,10 +1,15 @@
 #!/bin/sh
-# The host suites and a small part of verify on aarch64, in a Debian tree that qemu runs on any Linux machine; on an aarch64
-# machine it runs without. It shows that kernels are right there; what it times is qemu.
-#   sh tests/package/aarch64.sh FOLDER         makes the tree in FOLDER where there is none (as root; 6 minutes, 2 GB), builds, tests
-#   sh tests/package/aarch64.sh FOLDER present exits 77 where there is none
-# The wheel, ONNX Runtime's library and ggml's backend are used there, too (aarch64_doors.sh), where PyPI is reachable.
-# Prints a line that begins with "ok", "FAIL" or "SKIP" for each check; the exit status is 1 when one failed.
+# The host suites and a small part of verify on aarch64: in a Debian tree that qemu runs on any
+# Linux machine, or natively on an aarch64 machine. This checks that kernels are right. Times are
+# qemu's.
+#
+#   sh tests/package/aarch64.sh FOLDER          creates the tree in FOLDER if missing (as root;
+#                                               6 minutes, 2 GB), builds and tests
+#   sh tests/package/aarch64.sh FOLDER present  exits 77 if there is no tree
+#
+# If PyPI can be reached, the wheel, ONNX Runtime's library and ggml's backend are also used there
+# (aarch64_doors.sh). Prints a line that begins with "ok", "FAIL" or "SKIP" for each check. The exit
+# status is 1 if a check failed.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 tree=${1:?FOLDER}
@@ -15,7 +20,8 @@ complain() {
     exit 2
 }
 
-# Programs of the other architecture start through qemu, which the kernel opens once for all trees (flag F).
+# Programs of the other architecture start through qemu, which the kernel opens once for all trees
+# (flag F).
 register_qemu() {
     [ "$(uname -m)" = aarch64 ] && return 0
     command -v qemu-aarch64-static >/dev/null || complain "qemu-user-static is needed"
@@ -51,8 +57,8 @@ case $? in
 *) echo "$said" | tail -n 20 && echo "FAIL  aarch64: wheel, ONNX Runtime, ggml are not built" && exit 1 ;;
 esac
 
-# PoCL asks /proc and /sys for the CPU. Mounted in a namespace of this run's own, so that nothing is left mounted; the sources
-# lie in the tree as a copy, which keeps what was built from them.
+# PoCL reads /proc and /sys to describe the CPU. They are mounted in a namespace of this run, so
+# that no mount remains. The tree has a copy of the sources, with everything built from them.
 mkdir -p "$tree/clattn"
 tar -c --exclude=./build --exclude=./.git . | tar -x -C "$tree/clattn" || complain "no copy of the sources"
 exec unshare -m sh -c 'mount -t proc proc "$1/proc" && mount --rbind /sys "$1/sys" && mount --rbind /dev "$1/dev" &&

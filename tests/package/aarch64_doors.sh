@@ -1,16 +1,22 @@
 #!/bin/sh
-# What aarch64.sh lays into its tree for aarch64_inside.sh, made on this machine, since qemu takes its time: the wheel by the compiler of
-# PyPI's ziglang, as check_wheel.sh makes it for this machine's processor; ONNX Runtime's library by the same, and ggml, its CPU backend,
-# clattn's and ggml_host where check_ggml.sh has fetched ggml's sources into the build folder; numpy and ONNX Runtime for that processor.
-#   sh tests/package/aarch64_doors.sh FOLDER BUILD        FOLDER: the tree; it makes FOLDER/doors; 77: PyPI is not reachable
+# Builds what aarch64_inside.sh uses inside the tree. It is built on this machine, because qemu is
+# slow. The wheel is built with the compiler of PyPI's ziglang, as in check_wheel.sh. The same
+# compiler builds ONNX Runtime's library. If check_ggml.sh has fetched ggml's sources into the build
+# folder, also ggml, its CPU backend, clattn's backend and ggml_host. numpy and ONNX Runtime are
+# fetched for the other processor.
+#
+#   sh tests/package/aarch64_doors.sh FOLDER BUILD
+#
+# FOLDER is the tree, and the script creates FOLDER/doors. Exit status 77: PyPI cannot be reached.
 set -eu
 tree=$(cd "$1" && pwd)
 mkdir -p "$2/aarch64-doors" "$tree/doors"
-work=$(cd "$2/aarch64-doors" && pwd) tools=$PWD/$2/wheel/tools doors=$tree/doors # the tools of check_wheel.sh
+# the tools of check_wheel.sh
+work=$(cd "$2/aarch64-doors" && pwd) tools=$PWD/$2/wheel/tools doors=$tree/doors
 [ -x "$tools/bin/python" ] || python3 -m venv "$tools"
 pip() { "$tools/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: "$@" || exit 77; }
 pip -r tests/requirements/wheel.txt
-# Packages of another machine, as pip there would choose them.
+# Install packages for another machine, as pip would choose them there.
 there() {
     folder=$1
     shift
@@ -47,7 +53,7 @@ wheel=$(ls "$work"/made/clattn-*-py3-none-linux_aarch64.whl)
 printf '%s --hash=sha256:%s\n' "$wheel" "$(sha256sum "$wheel" | cut -d' ' -f1)" >"$work/wheel.txt"
 there "$doors/wheel" -r "$work/wheel.txt"
 
-# ONNX Runtime's library and ggml's backend.
+# Build ONNX Runtime's library and ggml's backend.
 ggml=${CLATTN_GGML:-$PWD/$2/ggml/sources/vendor/llama.cpp/ggml} with_ggml=
 if [ -d "$ggml/src" ]; then
     for name in cc c++; do

@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""One causal call of an installed clattn beside numpy.   attend_installed.py WORD: which the platform's name has in it"""
+"""One causal call of an installed clattn, compared with numpy.
+
+   attend_installed.py WORD       a word that the platform's name must contain
+"""
 import sys
 
 import clattn

@@ -1,8 +1,12 @@
 #!/bin/sh
-# The library, the program and the tests for 32-bit x86, without a warning: no size is cut by chance. The host suites run, and hard cases on
-# the i386 PoCL of Debian 12, whose kernels compute in x87 registers: a kernel that takes a sum for rounded is wrong there.
-#   check_32_bit.sh BUILD [all]       makes BUILD/32_bit. Debian: gcc-multilib. With "all" every hard case: ten minutes
-# Exit status 77: no compiler for 32 bits, or the packages for i386 cannot be loaded.
+# The library, the program and the tests for 32-bit x86, without a warning, so that no size is
+# truncated by accident. The host suites run. Hard cases run on the i386 PoCL of Debian 12, whose
+# kernels compute in x87 registers, which do not round a sum to float32.
+#
+#   check_32_bit.sh BUILD [all]     creates BUILD/32_bit. Debian: gcc-multilib. all: every hard case,
+#                                   ten minutes
+#
+# Exit status 77: no compiler for 32 bits, or the i386 packages cannot be installed.
 set -eu
 cd "$(dirname "$0")/../.."
 . tests/package/debian_packages.sh

@@ -1,7 +1,8 @@
 #!/bin/sh
-# The examples of tests/examples compile without a warning as their first lines say, and run: each compares its own result. Those in
-# Python are check_python.sh's.
-#   check_examples.sh BUILD [some]     some: a whole decoder of float32 weights alone
+# The examples of tests/examples compile without a warning, as their first lines say, and run. Each
+# compares its own result. The Python examples are run by check_python.sh.
+#
+#   check_examples.sh BUILD [some]     some: the whole decoder only with float32 weights
 set -eu
 build=$(cd "$1" && pwd) some=${2:-}
 work=$(mktemp -d)
@@ -14,7 +15,7 @@ for file in tests/examples/*.c tests/examples/*.cpp; do
     case $file in *.cpp) compiler='c++ -std=c++17' ;; *) compiler='cc -std=c11' ;; esac
     $compiler -Wall -Wextra -Wpedantic -Werror -Iinclude "$file" -o "$work/example" -L"$build" -lclattn -lOpenCL -lm -lpthread
     status=0
-    # A whole decoder is checked on made-up ones, of weights of several types.
+    # The whole decoder runs with synthetic weights of several types.
     words=tests/data
     case $file in
     */llama.c)
@@ -23,8 +24,8 @@ for file in tests/examples/*.c tests/examples/*.cpp; do
         [ "$some" = some ] || words="$words,--check $work/llama-bf16,--check $work/llama-f16"
         ;;
     esac
-    # PoCL 3.1 with one thread where two contexts run at once: src/lib/group/run.c tells why.
-    # The decoder of a real model computes for a minute where its kernels are unoptimised (driver.sh).
+    # PoCL 3.1 needs a single thread if two contexts run at once (see src/lib/group/run.c). The
+    # decoder with real weights would compute for a minute with unoptimised kernels (driver.sh).
     case $file in
     */group.c) set -- POCL_MAX_PTHREAD_COUNT=1 ;;
     */decoder.c) set -- -u POCL_EXTRA_BUILD_FLAGS ;;

@@ -1,6 +1,9 @@
 #!/bin/sh
-# A machine without OpenCL's loader, and one without CLBlast: what is linked with clattn starts, is told so in one line, and goes
-# on with what needs neither. The loader is hidden by files of its names that are none, in front of it.   $1 build folder
+# A machine without OpenCL's loader, and a machine without CLBlast. A program linked with clattn
+# starts, gets a one-line message, and continues with everything that needs neither. Invalid files
+# with the loader's names hide the loader.
+#
+#   check_no_loader.sh BUILD
 set -eu
 build=$(cd "$1" && pwd)
 work=$(mktemp -d)
@@ -77,7 +80,7 @@ except clattn.Error as error: assert "UNSUPPORTED: no OpenCL: looked for" in str
 else: raise SystemExit("a context without OpenCL")' || wrong "Python is not told so"
 fi
 
-# CLBlast's module: beside the library, or not there at all.
+# CLBlast's module: beside the library, or missing.
 "$build/clattn" devices --quiet --cache-dir off 2>/dev/null || { echo "no OpenCL device: CLBlast's module was not looked at"; exit 0; }
 module=$(cd "$build" && ls libclattn-clblast-*.so 2>/dev/null) || exit 0
 mkdir "$work/alone"

@@ -1,7 +1,10 @@
 #!/bin/sh
-# A wheel: built for an old glibc, looked at as the index does, and installed into bare environments, whose PATH has no compiler, where
-# module and program find Intel's runtime of PyPI by themselves, run a real layer, verify and measure, or say in one sentence what to
-# install.   $1 build folder; CLATTN_INTEL=off leaves out what Intel's runtime is for
+# A wheel: built for an old glibc, checked as the package index does, and installed into
+# environments whose PATH has no compiler. There the module and the program find Intel's runtime of
+# PyPI by themselves and run a real layer, verify and measure. Without a runtime they say in one
+# sentence what to install.
+#
+#   check_wheel.sh BUILD       CLATTN_INTEL=off skips everything that needs Intel's runtime
 set -eu
 root=$(pwd)
 mkdir -p "$1/wheel"
@@ -15,12 +18,12 @@ fetch() { "$1/bin/python" -m pip install --quiet --disable-pip-version-check --r
 fetch "$tools" tests/requirements/wheel.txt >"$here/tools.log" 2>&1 || { tail -n 1 "$here/tools.log"; unreachable; }
 PATH=$tools/bin:$PATH
 
-# Debian's headers come behind the compiler's own. Its static libraries ask of a new glibc, from 2.38 on, C23's strtoll alone, which
-# reads what strtoll reads in the base that jansson gives: that name is in this object.
+# Debian's headers follow the compiler's own. From glibc 2.38 on, Debian's static libraries need
+# C23's strtoll. jansson passes a base for which it equals strtoll, so this object defines the name.
 printf 'long long strtoll(const char *, char **, int);\nlong long __isoc23_strtoll(const char *, char **, int);\n%s\n' \
     'long long __isoc23_strtoll(const char *text, char **end, int base) { return strtoll(text, end, base); }' >"$here/c23.c"
 python -m ziglang cc -target "$(uname -m)-linux-gnu.2.17" -O2 -fvisibility=hidden -c "$here/c23.c" -o "$here/c23.o"
-rm -rf "$here/made" "$here/repaired" "$here/meson" # a folder that is configured keeps its compiler
+rm -rf "$here/made" "$here/repaired" "$here/meson" # a configured folder keeps its compiler
 start=$(date +%s)
 CC="$tools/bin/python -m ziglang cc -target $(uname -m)-linux-gnu.2.17" CFLAGS="-idirafter /usr/include" LDFLAGS="-s $here/c23.o" \
     ZIG_GLOBAL_CACHE_DIR=$here/zig ZIG_LOCAL_CACHE_DIR=$here/zig \
@@ -33,7 +36,8 @@ case $wheel in *-py3-none-manylinux*_2_17_*.whl) ;; *) wrong "the wheel is ${whe
 twine check --strict "$wheel" >"$here/twine.log" || { cat "$here/twine.log"; wrong "twine"; }
 check-wheel-contents "$wheel" >"$here/contents.log" || { cat "$here/contents.log"; wrong "check-wheel-contents"; }
 
-# A bare environment.   $1 its name, then files of requirements beside numpy and the wheel
+# environment NAME FILE...: create an environment with numpy, the wheel and the requirements in
+# FILE...
 environment() {
     bare=$here/$1
     shift
@@ -43,13 +47,15 @@ environment() {
     for file in tests/requirements/numpy.txt "$@"; do fetch "$bare" "$file" || unreachable; done
     fetch "$bare" "$here/wheel.txt" || wrong "pip does not install the wheel"
 }
-# A command in it, from an empty folder: nothing is set but where a compiled kernel goes, and OpenCL of the system that shows no device.
+# Run a command in the environment, from an empty folder. Only the folder for compiled kernels is
+# set, and the system's OpenCL shows no device.
 mkdir -p "$here/empty" "$here/hidden"
 for name in libOpenCL.so.1 libOpenCL.so; do echo "no library" >"$here/hidden/$name"; done
 inside() { (cd "$here/empty" && env -i HOME="$here/home" PATH="$bare/bin" OCL_ICD_VENDORS="$here/empty/" "$@"); }
 without_loader() { inside LD_LIBRARY_PATH="$here/hidden" "$@"; }
 
-# Without any OpenCL: one sentence, of program and module alike.   $1 how it is run, $2 what the sentence begins with
+# Called with COMMAND SENTENCE: without OpenCL the program and the module print one sentence that
+# begins with SENTENCE.
 told() {
     for program in clattn "python -m clattn"; do
         # shellcheck disable=SC2086
@@ -69,7 +75,7 @@ inside python -c 'import clattn, ctypes; ctypes.CDLL(clattn.onnxruntime_library(
 told inside "no OpenCL platform: "
 told without_loader "no OpenCL: looked for "
 
-# What an editor and a type checker know.
+# Completion in editors, and type checking.
 cat >"$here/empty/good.py" <<'END'
 import numpy as np
 import clattn
@@ -123,7 +129,7 @@ grep -q '^| attend-f32-' "$here/bench.log" || { cat "$here/bench.log"; wrong "be
 for run in inside without_loader; do
     $run python "$root/tests/package/attend_installed.py" Intel >/dev/null || wrong "attention from Python, $run"
 done
-# A session of ONNX Runtime's, whose library takes the OpenCL that the module found.
+# A session of ONNX Runtime, whose library uses the OpenCL that the module found.
 for file in onnx onnxruntime; do fetch "$bare" "tests/requirements/$file.txt" || unreachable; done
 inside python -c '
 import clattn, numpy as np, onnxruntime as ort

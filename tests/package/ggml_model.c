@@ -1,7 +1,11 @@
-// ggml_model.c: a whole llama of random weights through llama.cpp's C API: the greedy tokens and logits with ggml's CPU backend, with each
-// attention in double precision in its place, and with clattn's backend, over caches of three types.
-//   ggml_model LIBGGML_CPU LIBGGML_CLATTN MODEL    writes MODEL, a GGUF file, and a line a cache; 1 where one is wrong
-// Its last line is clattn's tokens over q4_0, of prompt() below, for whoever reads MODEL by another door.
+// ggml_model.c: a whole llama model with random weights through llama.cpp's C API. Compares greedy
+// tokens and logits of three runs: ggml's CPU backend, attention replaced by double precision, and
+// clattn's backend, with caches of three types.
+//
+//   ggml_model LIBGGML_CPU LIBGGML_CLATTN MODEL
+//
+// Writes MODEL, a GGUF file, and one line per cache. Exit status 1 if one is wrong. The last line
+// has clattn's tokens with q4_0, for prompt() below, so that other programs can compare them.
 #include <ggml-backend.h>
 #include <ggml.h>
 #include <gguf.h>
@@ -27,9 +31,10 @@ enum {
     STEPS = 48
 };
 
-// ------------------------------------------------------------------------------------------- the model ---
+// ------------------------------------------------------------------------------------------- the
+// model ---
 
-// Of `columns` x `rows`; a deviation of 0: ones.
+// Add a tensor of `columns` x `rows`. A deviation of 0: ones.
 static void add(struct gguf_context *file, struct ggml_context *c, const char *name, int columns, int rows,
                 float deviation) {
     struct ggml_tensor *t = rows ? ggml_new_tensor_2d(c, GGML_TYPE_F32, columns, rows)
@@ -97,9 +102,11 @@ static void write_model(const char *path) {
     ggml_free(c);
 }
 
-// ----------------------------------------------------------------------------- attention in double precision ---
+// ----------------------------------------------------------------------------- attention in double
+// precision ---
 
-// What a run learns of its attention: nodes, and the squares of their errors and numbers. `replaces`: its results are those in double.
+// Statistics of a run's attention: number of nodes, and sums of squared errors and numbers. With
+// `replaces` the double-precision results replace those of the run.
 typedef struct attention {
     bool replaces;
     int nodes;
@@ -115,7 +122,7 @@ static void numbers_of(const struct ggml_tensor *t, int64_t row, int64_t head, f
     }
 }
 
-// One row of one head, of keys and values [keys][HEAD].
+// One row of one head, with keys and values [keys][HEAD].
 static void attend(const struct ggml_tensor *t, int64_t row, int64_t head, const float *k, const float *v,
                    double *out) {
     const struct ggml_tensor *mask = t->src[3];
@@ -146,7 +153,8 @@ static void attend(const struct ggml_tensor *t, int64_t row, int64_t head, const
     free(p);
 }
 
-// llama.cpp asks before each node whether it is wanted, and comes again when it is computed.
+// llama.cpp calls this before each node to ask whether it is wanted, and again after the node was
+// computed.
 static bool look_at(struct ggml_tensor *t, bool asks, void *user) {
     attention *a = user;
     if (t->op != GGML_OP_FLASH_ATTN_EXT || asks) {
@@ -177,7 +185,8 @@ static bool look_at(struct ggml_tensor *t, bool asks, void *user) {
     return true;
 }
 
-// ------------------------------------------------------------------------------------------------ runs ---
+// ------------------------------------------------------------------------------------------------
+// runs ---
 
 typedef struct run {
     attention attention;
@@ -197,7 +206,7 @@ static void write_tokens(const char *path, enum ggml_type type, run *r) {
     how.n_gpu_layers = 0;
     cache.n_ctx = 256;
     cache.n_threads = cache.n_threads_batch =
-        1; // several wait for each other by spinning, for long where there is other work
+        1; // several threads would wait for each other by spinning, which is slow on a busy machine
     cache.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;
     cache.type_k = cache.type_v = type;
     cache.cb_eval = look_at;
@@ -221,7 +230,7 @@ static void write_tokens(const char *path, enum ggml_type type, run *r) {
     llama_model_free(model);
 }
 
-// How many tokens are the same from the first on.
+// Number of equal tokens before the first difference.
 static int alike(const run *a, const run *b) {
     int same = 0;
     while (same < STEPS && a->tokens[same] == b->tokens[same]) {
@@ -230,7 +239,7 @@ static int alike(const run *a, const run *b) {
     return same;
 }
 
-// How far the best token of a step is above the next one, where that is least.
+// The smallest distance between the logits of the best and the second-best token of a step.
 static float margin(const run *r) {
     float least = INFINITY;
     for (int step = 0; step < STEPS; step++) {
@@ -243,8 +252,9 @@ static float margin(const run *r) {
     return least;
 }
 
-// Over f16 clattn's tokens are those of ggml's CPU backend; over fewer bits, whose products that backend makes of rounded queries, they
-// are those of attention in double precision. Its attention is as near to that as float32 is, which no other's is.
+// With f16 clattn's tokens equal those of ggml's CPU backend. With fewer bits that backend rounds
+// the queries, so clattn's tokens are compared with double precision. Only clattn's attention is
+// within float32 precision of it.
 static bool judge(const char *name, const run *theirs, const run *doubles, const run *ours, bool exact) {
     const attention *a = &ours->attention, *b = &theirs->attention;
     const double error = a->wrong / a->all;
@@ -284,7 +294,7 @@ int main(int count, char **words) {
         write_tokens(words[3], caches[at].type, &theirs[at]);
         write_tokens(words[3], caches[at].type, &doubles[at]);
     }
-    must(ggml_backend_load(words[2]), "clattn's backend"); // which every context from here on has
+    must(ggml_backend_load(words[2]), "clattn's backend"); // all later contexts have it
     bool good = true;
     for (int at = 0; at < 3; at++) {
         write_tokens(words[3], caches[at].type, &ours[at]);

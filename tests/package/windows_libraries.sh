@@ -1,13 +1,17 @@
 #!/bin/sh
-# Check and jansson by mingw-w64, which Debian has sources of and no such packages, and OpenCL's import library, which names opencl.dll
-# alone: what programs and suites for Windows are linked with.
-#   windows_libraries.sh FOLDER        makes FOLDER/lib/pkgconfig and what it names; 77: the sources are not to be had
+# Builds Check and jansson with mingw-w64, from Debian's sources since Debian has no such packages,
+# and OpenCL's import library, which only refers to opencl.dll. Programs and suites for Windows are
+# linked with these.
+#
+#   windows_libraries.sh FOLDER        creates FOLDER/lib/pkgconfig and what it names
+#
+# Exit status 77: the sources are not available.
 set -eu
 folder=$1
 cc='x86_64-w64-mingw32-gcc -O1 -w -D__USE_MINGW_ANSI_STDIO=1'
 mkdir -p "$folder/sources" "$folder/lists/partial" "$folder/parts" "$folder/lib/pkgconfig" "$folder/include"
 
-# Debian's sources, from where the machine has its packages.
+# Debian's sources, from the mirror of the machine's packages.
 if ! ls "$folder"/sources/check_*.orig.tar.* "$folder"/sources/jansson_*.orig.tar.* >/dev/null 2>&1; then
     [ "${CLATTN_INSTALL:-on}" = off ] && { echo "no sources of Check and jansson"; exit 77; }
     for list in /etc/apt/sources.list /etc/apt/sources.list.d/debian*; do

@@ -1,5 +1,6 @@
-// test_plan_cascade.c: the rule by which a past that all items share is read once, on made-up devices: it pays where the past is
-// long and the items are many, each way of folding is taken where strides leave no other, and what is planned is what it says.
+// test_plan_cascade.c: when the planner reads a shared past once for all items, on synthetic
+// devices. It pays off for a long past and many items. Strides decide between the ways of folding.
+// The plan must match its reason.
 #include "args/args.h"
 #include "plan/cascade.h"
 
@@ -41,7 +42,8 @@ static void assert_says(const cascade_plan *plan, const char *words) {
     ck_assert_msg(strncmp(why, "decode: x; ", 11) == 0 && strstr(why, words), "%s", why);
 }
 
-// A longer past is not worth less; a few keys are worth nothing, and thousands are where many items share them.
+// A longer past is never worth less. A few keys are not worth a cascade. Thousands of keys are, if
+// many items share them.
 START_TEST(worth) {
     const plan_input in = {.device = &wide_cpu, .shipped = &shipped};
     for (int group = 1; group <= 4; group *= 2)
@@ -61,7 +63,8 @@ START_TEST(worth) {
 }
 END_TEST
 
-// What is planned: the past in batches of key/value heads, own keys behind it, room for all partial results.
+// The plan: the past in batches of key/value heads, then own keys, and room for all partial
+// results.
 START_TEST(launches) {
     const plan_input in = {.device = &wide_cpu, .shipped = &shipped};
     const problem p = decode(16, 4, 1, 2048, 128);
@@ -82,7 +85,8 @@ START_TEST(launches) {
 }
 END_TEST
 
-// Every way of folding has all rows, whichever axes make heads and rows; with none that the strides allow it says so.
+// Every way of folding covers all rows, whichever axes become heads and rows. If strides allow
+// none, the plan says so.
 START_TEST(folds) {
     const plan_input in = {.device = &wide_cpu, .shipped = &shipped};
     for (int fold = 0; fold < CASCADE_FOLDS; fold++)
@@ -110,7 +114,7 @@ START_TEST(folds) {
 }
 END_TEST
 
-// Rows that fill tiles of their own gain nothing.
+// Many rows per item fill tiles anyway, so a cascade gains nothing.
 START_TEST(many_rows) {
     const plan_input in = {.device = &wide_cpu, .shipped = &shipped};
     const problem p = decode(8, 1, 960, 2048, 960);

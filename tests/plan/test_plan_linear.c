@@ -1,5 +1,6 @@
-// test_plan_linear.c: who computes a projection on devices without vector lanes, on made-up ones: a kernel that fits, never
-// one of the lanes kernels, and CLBlast only for float32 weights and many rows. On CPU devices: the lanes kernels.
+// test_plan_linear.c: who computes a projection on synthetic devices without vector lanes: a kernel
+// that fits, never a lanes kernel, and CLBlast only for float32 weights and many rows. CPUs use the
+// lanes kernels.
 
 #include "args/args.h"
 #include "plan/plan_suite.h"
@@ -42,8 +43,9 @@ static void check_fits(const plan_input *in, const linear_problem *p, const line
     ck_assert(c->knobs.lanes == 0);
 }
 
-// Weights with scales are clattn's own kernels', whoever could take a copy; no matrix engine's reads them, and in integers those in lanes,
-// of few rows four bits alone; their knobs say how they lie, and their tiles have room for the places of the scales.
+// Weights with scales always use clattn's own kernels, never CLBlast or a matrix engine. Only lanes
+// kernels use integer products, for few rows only with 4-bit weights. The knobs describe the
+// weights' layout. Tiles have local memory for the scales.
 START_TEST(scales_of_groups) {
     static const clattn_type types[] = {CLATTN_TYPE_I8, CLATTN_TYPE_F8E4M3, CLATTN_TYPE_I4, CLATTN_TYPE_U4};
     const clattn_capabilities gpu = device_of(16384, 256, 8),
@@ -74,8 +76,8 @@ START_TEST(scales_of_groups) {
 }
 END_TEST
 
-// Every size, type and limit, asked for and left open, with rows that name the lanes kernels, and with kernels that allow
-// less once compiled.
+// Every size, type and limit, forced and with AUTO, with rows that name the lanes kernels, and with
+// compiled kernels that allow fewer work-items.
 START_TEST(never_lanes) {
     static const uint64_t local[] = {1024, 8192, 16384, 32768, 49152, 65536},
                           groups[] = {1, 8, 64, 128, 256, 1024};
@@ -113,7 +115,7 @@ START_TEST(never_lanes) {
 }
 END_TEST
 
-// A measurement decides for float32 weights alone; a row of the caller's before it.
+// A measurement decides only for float32 weights. A caller's row has precedence.
 START_TEST(measured_and_asked) {
     const clattn_capabilities gpu = device_of(32768, 256, 8);
     const linear_problem few = problem_of(4, 768, 768, CLATTN_TYPE_F32),
@@ -145,7 +147,7 @@ START_TEST(measured_and_asked) {
 }
 END_TEST
 
-// CPU devices with vectors take these kernels where a row names them, and else what they had.
+// CPUs with vectors use these kernels only if a row names them.
 START_TEST(cpus_keep_theirs) {
     clattn_capabilities cpu = device_of(1 << 20, 4096, 2);
     const linear_problem many = problem_of(512, 768, 768, CLATTN_TYPE_BF16);
@@ -159,7 +161,7 @@ START_TEST(cpus_keep_theirs) {
     in.own = &own;
     ck_assert(cla_variant_choose_linear(&in, &many, false, &c) && c.id == KERNEL_LINEAR_TILES);
     cla_tuned_free(&own);
-    // One that reports no vectors computes as GPUs do, and takes lanes where a row says so.
+    // A CPU that reports no vectors is planned like a GPU, and uses lanes if a row names them.
     cpu.float_vector_width = 1, in.own = NULL;
     ck_assert(cla_variant_choose_linear(&in, &many, false, &c) && c.id == KERNEL_LINEAR_TILES);
     ck_assert(cla_tuned_parse("linear_lanes :\n", &own, why, sizeof why));
@@ -169,7 +171,8 @@ START_TEST(cpus_keep_theirs) {
 }
 END_TEST
 
-// CLBlast's parameters are whole and right, or refused; and no row for who projects.
+// CLBlast's parameters must be complete and valid, or the row is refused. A row of parameters does
+// not choose who projects.
 START_TEST(parameters_of_clblast) {
     static const char text[] = "clblast_xgemm cpu=0 : GEMMK=0 KREG=1 KWG=16 KWI=2 MDIMA=16 MDIMC=16 MWG=128 "
                                "NDIMB=16 NDIMC=16 NWG=128 SA=1 SB=1 "
@@ -194,7 +197,8 @@ START_TEST(parameters_of_clblast) {
 }
 END_TEST
 
-// Aligned loads only where the rows begin at them: 16 bytes of few rows, of many four elements, or eight of 16 bits.
+// Aligned loads need aligned rows: 16 bytes for few rows; for many rows four elements, or eight
+// 16-bit elements.
 START_TEST(alignment) {
     const clattn_capabilities gpu = device_of(32768, 256, 8);
     const plan_input in = {.device = &gpu, .shipped = &shipped};
@@ -210,7 +214,8 @@ START_TEST(alignment) {
 }
 END_TEST
 
-// The caller's rows, then what was measured, then the library's rows; and what is forced anyway.
+// Precedence: the caller's rows, the measurement, the library's rows. A forced choice overrides
+// all.
 START_TEST(who_projects) {
     const linear_problem many = {.rows = 512, .columns = 768, .reduction = 768};
     const linear_problem few = {.rows = 4, .columns = 768, .reduction = 768};
@@ -235,16 +240,18 @@ START_TEST(who_projects) {
 }
 END_TEST
 
-// bfloat16's dot product is taken where it was proven and is the faster engine, by lanes that can.
+// The bfloat16 dot product is used if its probe passed and it is faster, with lanes that support
+// it.
 START_TEST(dot_product) {
     static const struct {
-        int width, row_tile; // of the device's vectors; REDUCTION_TILE of a row of the caller's
+        int width, row_tile; // the device's vector width; REDUCTION_TILE of a caller's row
         clattn_type x, w;
         bool proven;
         float fma, dot;
         bool taken;
     } cases[] = {{16, 0, CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, true, 243, 450, true}, // Zen 5
-                 {16, 0, CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, true, 135, 68, false}, // Sapphire Rapids
+                 // Sapphire Rapids
+                 {16, 0, CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, true, 135, 68, false},
                  {16, 0, CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, false, 243, 450, false},
                  {16, 0, CLATTN_TYPE_F32, CLATTN_TYPE_BF16, true, 243, 450, false},
                  {16, 0, CLATTN_TYPE_BF16, CLATTN_TYPE_F16, true, 243, 450, false},
@@ -270,14 +277,14 @@ START_TEST(dot_product) {
         ck_assert_msg(c.knobs.dot_bf16 == cases[i].taken, "case %zu", i);
         if (!cases[i].row_tile) ck_assert_int_eq(c.knobs.reduction_tile, cases[i].taken ? 512 : 256);
         if (cases[i].row_tile) cla_tuned_free(&own);
-        p.rows = 4; // few rows read W: nothing to gain
+        p.rows = 4; // few rows are limited by reading W
         ck_assert(cla_variant_choose_linear(&in, &p, true, &c) && c.knobs.dot_bf16 == 0);
     }
 }
 END_TEST
 
-// Integers of many rows over blocks, or int8, i4 and u4, are taken where they were proven and promise to be faster, or where a row asks for
-// them; what a row says without them is for floats.
+// Integer products with many rows, for blocks, int8, i4 and u4: used if the probe passed and they
+// promise to be faster, or if a row requests them. A row without DOT_I8 selects floats.
 static const struct {
     int width;
     clattn_type x, w;
@@ -291,8 +298,8 @@ static const struct {
     {8, CLATTN_TYPE_BF16, CLATTN_TYPE_Q4_0, true, 60, 120, NULL, DOT_I8_VNNI},
     {16, CLATTN_TYPE_F32, CLATTN_TYPE_I4, true, 117, 234, NULL, DOT_I8_VNNI},
     {16, CLATTN_TYPE_F32, CLATTN_TYPE_I8, true, 117, 210, NULL, DOT_I8_VNNI},
-    {16, CLATTN_TYPE_F32, CLATTN_TYPE_U4, true, 117, 210, NULL,
-     0}, // what its numbers are too large by takes time
+    // correcting for the offset needs time
+    {16, CLATTN_TYPE_F32, CLATTN_TYPE_U4, true, 117, 210, NULL, 0},
     {16, CLATTN_TYPE_F32, CLATTN_TYPE_F8E4M3, true, 117, 234, NULL, 0},
     {16, CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, true, 117, 200, NULL, 0},
     {16, CLATTN_TYPE_F16, CLATTN_TYPE_Q8_0, true, 117, 200, NULL, DOT_I8_VNNI},
@@ -329,7 +336,7 @@ START_TEST(integer_product) {
 }
 END_TEST
 
-// Heads that RoPE turns in a projection are whole in its tile.
+// Heads with fused RoPE fit completely into the projection's tile.
 START_TEST(whole_heads) {
     const plan_input in = {.device = &wide_cpu, .shipped = &shipped};
     for (int head = 1; head <= 512; head++) {
@@ -346,7 +353,7 @@ START_TEST(whole_heads) {
         ck_assert(cla_variant_choose_linear(&in, &p, false, &c));
         ck_assert_int_eq(c.knobs.rope, head % 2 ? 0 : 2);
     }
-    // A head that no tile holds, at the end of what an int counts; and no rows at all.
+    // A head larger than any tile, near INT_MAX; and no rows at all.
     linear_problem vast = {.rows = (int64_t)1 << 46, .columns = 1 << 30, .reduction = 1};
     linear_problem huge = {.rows = 512, .columns = 89478490, .reduction = 512, .rope_head = 89478490},
                    none = huge;
@@ -358,7 +365,8 @@ START_TEST(whole_heads) {
 }
 END_TEST
 
-// Work-items of one row have as many columns as leave eight for each core, at most 64; of integers never few.
+// With one row, work-items have as many columns as leave eight work-items per core, at most 64.
+// With integer products small results have more columns per work-item.
 START_TEST(columns_of_one_row) {
     static const struct {
         int64_t columns;
@@ -382,25 +390,26 @@ START_TEST(columns_of_one_row) {
 }
 END_TEST
 
-// Integers where they are proven and the rates say that they are faster, or where a row asks for them.
+// Integer products if the probe passed and they are faster, or if a row requests them.
 START_TEST(integers) {
     static const struct {
         clattn_type x, w;
         int64_t rows;
-        float integers, floats; // rates; of integers 0: not proven
+        float integers, floats; // rates; integers 0: not proven
         const char *own;
         int dot_i8;
     } cases[] = {
         {CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, 1, 200, 100, NULL, DOT_I8_VNNI},
         {CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, 1, 0, 100, NULL, 0},
-        {CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, 1, 120, 100, NULL, 0}, // slow ones
-        {CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, 4, 200, 100, NULL, 0}, // each row takes three products
+        {CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, 1, 120, 100, NULL, 0}, // slow integers
+        {CLATTN_TYPE_F32, CLATTN_TYPE_Q8_0, 4, 200, 100, NULL, 0}, // each row needs three products
         {CLATTN_TYPE_BF16, CLATTN_TYPE_Q8_0, 2, 200, 100, NULL, DOT_I8_VNNI},
         {CLATTN_TYPE_F32, CLATTN_TYPE_Q4_0, 4, 200, 100, NULL, DOT_I8_VNNI},
         {CLATTN_TYPE_F32, CLATTN_TYPE_Q4_1, 1, 200, 100, NULL, DOT_I8_VNNI},
         {CLATTN_TYPE_F32, CLATTN_TYPE_I4, 1, 200, 100, NULL, DOT_I8_VNNI},
         {CLATTN_TYPE_BF16, CLATTN_TYPE_U4, 4, 200, 100, NULL, DOT_I8_VNNI},
-        {CLATTN_TYPE_BF16, CLATTN_TYPE_I8, 1, 200, 100, NULL, 0}, // floats wait for memory, too
+        // floats are limited by memory as well
+        {CLATTN_TYPE_BF16, CLATTN_TYPE_I8, 1, 200, 100, NULL, 0},
         {CLATTN_TYPE_F32, CLATTN_TYPE_I8, 1, 0, 100, "linear_few_lanes : DOT_I8=1\n", DOT_I8_EMULATION},
         {CLATTN_TYPE_F32, CLATTN_TYPE_F8E4M3, 1, 200, 100, "linear_few_lanes : DOT_I8=1\n", 0},
         {CLATTN_TYPE_F32, CLATTN_TYPE_F32, 1, 200, 100, NULL, 0},
@@ -429,18 +438,19 @@ START_TEST(integers) {
 }
 END_TEST
 
-// Fragments of warps: 16-bit projections of many rows, where an engine is proven that is not slower than tiles of multiply-adds; by a row
-// of the caller's anywhere, on an engine that is proven or on the emulation, but wgmma. A row's knobs are kept where they fit.
+// Fragments of warps for 16-bit projections of many rows: used if a passed engine is not slower
+// than tiles of multiply-adds. A caller's row can force them on any passed engine or on the
+// emulation, except for wgmma. A row's knobs are kept if they fit.
 static const struct linear_fragments_case {
     const char *own;
-    float rate; // of NVIDIA's engine for both types; 0: not proven; of tiles 100
+    float rate; // NVIDIA's engine, both types; 0: not proven; tiles 100
     int64_t rows, columns;
     int engine; // 0: another kernel
     int row_tile, column_tile;
 } linear_fragments_cases[] = {
     {NULL, 0.0f, 4096, 4096, 0, 0, 0},
     {NULL, 4000.0f, 4096, 4096, MATRIX_ENGINE_MMA, 128, 128},
-    {NULL, 4000.0f, 512, 1024, MATRIX_ENGINE_MMA, 64, 64}, // a tile for each of 108 units
+    {NULL, 4000.0f, 512, 1024, MATRIX_ENGINE_MMA, 64, 64}, // one tile for each of 108 units
     {NULL, 4000.0f, 17, 77, MATRIX_ENGINE_MMA, 32, 64},
     {NULL, 4000.0f, 16, 4096, 0, 0, 0},
     {NULL, 99.0f, 4096, 4096, 0, 0, 0},
@@ -449,7 +459,7 @@ static const struct linear_fragments_case {
     {"linear_fragments :", 0.0f, 1, 8, MATRIX_ENGINE_EMULATION, 32, 64},
     {"linear_fragments : MATRIX_ENGINE=1 EMULATED=7", 4000.0f, 1, 8, MATRIX_ENGINE_EMULATION, 64, 64},
     {"linear_fragments : MATRIX_ENGINE=5", 4000.0f, 4096, 4096, MATRIX_ENGINE_MMA, 128,
-     128}, // not here: as without the row
+     128}, // unsupported here: planned without the row
     {"linear_fragments : MATRIX_ENGINE=3", 0.0f, 4096, 4096, 0, 0, 0},
     {"linear_fragments : ROW_VECTORS=2 GROUP_ROWS=4", 4000.0f, 4096, 4096, MATRIX_ENGINE_MMA, 128, 128},
     {"linear_fragments : GROUP_ROWS=8 GROUP_COLUMNS=2", 4000.0f, 4096, 4096, MATRIX_ENGINE_MMA, 256, 128}};
@@ -503,11 +513,12 @@ START_TEST(projections_on_fragments) {
 }
 END_TEST
 
-// float32 in terms, where the call allows it: six products for one, three where one side is bfloat16, of half of the engine's rate; and
-// where a row names the kernel. Never with float16, with short reductions, or unasked.
+// float32 split into terms, if the call allows it: six products, or three if one side is bfloat16,
+// at half of the engine's rate. Also if a row names the kernel. Never with float16, with short
+// reductions, or if the call does not allow it.
 static const struct linear_terms_case {
     const char *own;
-    float rate; // of NVIDIA's engine; of tiles 100
+    float rate; // NVIDIA's engine; tiles 100
     clattn_type x, w;
     bool split;
     int64_t reduction;

@@ -1,6 +1,6 @@
-// test_plan_rows.c: how the planner plans decode_rows, on a made-up CPU: it takes many query rows on one key/value head, with
-// every option of a score, in tiles that fill no more lanes and memory than they need. The other
-// families are test_plan.c's.
+// test_plan_rows.c: plans of decode_rows on a synthetic CPU, for many query rows on one key/value
+// head, with every score option. Tiles use no more lanes and memory than the rows need. Other
+// families are in test_plan.c.
 #include "args/args.h"
 
 #include "plan/plan_suite.h"
@@ -28,7 +28,8 @@ static variant plan(const plan_input *in, const problem *p) {
     return v;
 }
 
-// From sixteen rows on, with any option of a score and dropout; fewer rows and ragged batches go to decode_lanes.
+// From sixteen rows on, with any score option and dropout. Fewer rows and ragged batches use
+// decode_lanes.
 START_TEST(who_takes_it) {
     const plan_input in = {.device = &wide_cpu, .shipped = &shipped};
     problem p = latent(16, 1, 4096);
@@ -52,7 +53,7 @@ START_TEST(who_takes_it) {
 }
 END_TEST
 
-// Every row is in a tile, vectors are no more than the rows fill, and a work-item's memory stays within bounds.
+// Every row is in a tile, no vector is unused, and a work-item's memory stays within its limit.
 START_TEST(shapes) {
     const plan_input in = {.device = &wide_cpu, .shipped = &shipped};
     for (int n_q = 1; n_q <= 8; n_q++)
@@ -83,7 +84,8 @@ START_TEST(many_units) {
 }
 END_TEST
 
-// A plan says how the caller's expressions run, where its kernel has lanes: as vectors, or why lane by lane.
+// If the kernel has lanes, the plan says how the caller's expressions run: as vectors, or why lane
+// by lane.
 START_TEST(expressions) {
     static const clattn_capabilities no_cpu = {
         .max_work_group = 256, .local_memory_bytes = 32768, .compute_units = 8};

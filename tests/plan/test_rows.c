@@ -1,7 +1,8 @@
-// test_rows.c: tuned rows at random: what the parser takes, the device builds and computes right. A row that asks for what
-// a kernel cannot do must have been refused. Uses the parser, from the static library.
+// test_rows.c: random tuned rows. If the parser accepts a row, the kernel must compile and its
+// results must be right. A row that the kernel cannot run must be refused. Uses the parser, from
+// the static library.
 //
-//   build/tests/test_rows 100     so many accepted rows for each kernel, with other numbers; the suite does a few
+//   build/tests/test_rows 100     accept 100 rows for each kernel, with other numbers
 #include "support/case_assert.h"
 #include "verification/reference/random.h"
 #include "plan/rows/tuned.h"
@@ -13,7 +14,8 @@
 static int rows_of_each = 2;
 static struct random numbers = {.state = 1};
 
-// A kernel, its knobs, and cases that it takes with such a row: many of a tile and few, also where heads are turned.
+// A kernel, its knobs, and cases that run with such a row: many and few rows of a tile, and heads
+// with RoPE.
 static const struct {
     const char *kernel, *knobs, *cases[2];
 } kernels[] = {
@@ -56,7 +58,8 @@ static const struct {
 };
 #define KERNELS ((int)(sizeof kernels / sizeof kernels[0]))
 
-// Half of the knobs are left to the planner; the others have numbers that kernels like, their neighbours and absurd ones.
+// Half of the knobs are omitted. The others have typical values, their neighbours, and absurd
+// values.
 static void random_row(int kernel, char row[512]) {
     static const int values[] = {0,  1,  2,  3,  4,  4,  5,  6,  7,  8,   8,   9,   10,   12,   16,
                                  16, 17, 24, 32, 33, 48, 60, 64, 96, 128, 256, 512, 1024, 65536};
@@ -97,7 +100,8 @@ static void run(const char *row, const char *name) {
     ck_assert_msg(good, "%s: %s: %s", row, name, why);
 }
 
-// Until as many were accepted as are wanted, and one refused: a check that refuses nothing has been taken out.
+// Runs until enough rows were accepted and at least one was refused. Without a refusal the parser
+// checks nothing.
 START_TEST(accepted_rows) {
     int taken = 0, refused = 0;
     while ((taken < rows_of_each || refused == 0) && taken + refused < 1000 * rows_of_each) {

@@ -1,6 +1,6 @@
-// test_slices.c: work that is cut into slices, from inside the library (device/pace.h): how grids and rows are cut, at which
-// rate, that a call in many slices gives what it gives in one, and what a caller hears of it and cancels. Leaves out what a
-// call computes (every other suite).
+// test_slices.c: work that is cut into slices (device/pace.h), tested inside the library: cuts of
+// grids and rows, and the learned rate. Also identical results with one slice and many, progress
+// callbacks and cancellation. Results of calls are in every other suite.
 #include "support/case_assert.h"
 #include "support/harness.h"
 #include "support/layer_client.h"
@@ -38,7 +38,8 @@ START_TEST(grids_are_cut) {
 }
 END_TEST
 
-// For any grid: no part is above the limit unless it is one group, and at least half of the limit where that can be.
+// For any grid: no part exceeds the limit unless it is one group. A part has at least half of the
+// limit if possible.
 START_TEST(any_grid_is_cut) {
     struct random random = {_i + 1};
     for (int n = 0; n < 1000; n++) {
@@ -77,7 +78,7 @@ START_TEST(rows_are_cut) {
 END_TEST
 
 static clattn_context *context;
-// The kernels of all devices but CPUs, whose tiles have few rows.
+// Use the kernels for GPUs, whose tiles have few rows.
 static void setup(void) {
     context = harness_open((clattn_context_params){
         .context = harness()->opencl,
@@ -88,7 +89,8 @@ static void teardown(void) {
     clattn_context_destroy(context);
 }
 
-// A rate is learned from what took long enough; it falls at once, and rises by half.
+// A rate is learned from launches that last long enough. It drops at once, and rises by half per
+// launch.
 START_TEST(rates_are_learned) {
     clattn_capabilities unknown = {.name = ""}, known = {.compute_units = 10, .clock_mhz = 1000};
     ck_assert_double_eq(cla_pace_start_rate(&known), 10 * 1e9 * PACE_START_FLOPS);
@@ -97,7 +99,7 @@ START_TEST(rates_are_learned) {
     pace_rate rate = {0};
     context->pace->cuts_all = true;
     ck_assert_double_eq_tol(cla_pace_most(context, &rate, false), start * PACE_SECONDS, 1e-3 * start);
-    cla_pace_learn(context, &rate, start * 1e-6, 1e-3, false); // too short to tell that it is slow
+    cla_pace_learn(context, &rate, start * 1e-6, 1e-3, false); // too short to prove a slow rate
     ck_assert_double_eq(rate.flops, 0.0);
     cla_pace_learn(context, &rate, start, 2.0, false);
     ck_assert_double_eq_tol(rate.flops, start / 2, 1e-3 * start);
@@ -105,7 +107,7 @@ START_TEST(rates_are_learned) {
     ck_assert_double_eq_tol(rate.flops, start * 1.25, 1e-3 * start);
     cla_pace_learn(context, &rate, start, 10.0, false);
     ck_assert_double_eq_tol(rate.flops, start * 0.1, 1e-3 * start);
-    cla_pace_learn(context, &rate, start, 100.0, true); // it may have waited
+    cla_pace_learn(context, &rate, start, 100.0, true); // the launch may have waited
     ck_assert_double_eq_tol(rate.flops, start * 0.1, 1e-3 * start);
     cla_pace_learn(context, &rate, 0.0, 1.0, false);
     cla_pace_learn(context, &rate, 1.0, 0.0, false);
@@ -113,7 +115,8 @@ START_TEST(rates_are_learned) {
 }
 END_TEST
 
-// A CPU device is cut only for who wants to hear; others always.
+// Launches on a CPU are cut only if the caller has a progress callback. On other devices they are
+// always cut.
 START_TEST(who_is_cut) {
     const pace_rate rate = {0};
     context->capabilities.is_cpu = true;
@@ -147,7 +150,7 @@ static const char *const names[] = {
 };
 #define NAMES ((int)(sizeof names / sizeof names[0]))
 
-// What the last calls have shown is forgotten: the pace is the cautious one of the start.
+// Forget the learned rates, so that the pace is that of a new context.
 static void forget(void) {
     if (cla_pace_begin(context)) cla_pace_end(context, &(pace_timed){0});
     for (program *p = context->programs; p; p = p->next) p->rate.flops = 0.0;
@@ -158,7 +161,8 @@ static bool is_built(const char *name) {
     return harness_has_clblast() || !strstr(name, "clblast");
 }
 
-// The case in a context that cuts into slices of so many operations; how many launches that were.
+// Run the case in a context with slices of at most `most` operations. Returns the number of
+// launches.
 static int run(const char *name, double most, cl_command_queue queue) {
     struct case_arrays arrays;
     char why[512] = "";
@@ -180,7 +184,7 @@ static int run(const char *name, double most, cl_command_queue queue) {
 START_TEST(slices_give_the_same) {
     cl_command_queue queues[] = {harness()->queue, harness()->out_of_order};
     for (int n = 0; is_built(names[_i]) && n < 2 && queues[n]; n++) {
-        (void)run(names[_i], INFINITY, queues[n]); // may probe
+        (void)run(names[_i], INFINITY, queues[n]); // may run probes
         const int one = run(names[_i], INFINITY, queues[n]), few = run(names[_i], 2e5, queues[n]),
                   most = run(names[_i], 1.0, queues[n]);
         ck_assert_msg(one < few || one < most, "%s: %d, %d and %d launches", names[_i], one, few, most);
@@ -209,8 +213,8 @@ static clattn_status listen(struct case_arrays *arrays, struct heard *h, int can
     return case_enqueue(context, harness()->queue, arrays, event);
 }
 
-// A caller hears of every slice and of the end, when nothing of the call runs any more; a call that is cancelled starts no
-// further slice.
+// The callback is called after every slice, and at the end when nothing of the call runs any more.
+// A cancelled call starts no further slice.
 START_TEST(progress) {
     struct case_arrays arrays;
     struct heard h;

@@ -1,6 +1,8 @@
 #!/bin/sh
-# Options that are not wholly understood, would be without effect, or would become another request: each is refused with one
-# line and leaves no file.   $1 build folder
+# Options that are not fully understood, have no effect, or would change the meaning of the request
+# are refused with one line, and leave no file.
+#
+#   check_refusals.sh BUILD
 set -u
 . "$PWD/tests/program/options_files.sh"
 attend --out o.npy || complain "attend"
@@ -32,7 +34,7 @@ no_rope 'i32 or i64' --positions slopes2.npy
 for text in 1,2 1,2,x 1,2,3,4 1,2,-1 1,2,1,; do no_rope 'three numbers' --positions axes.npy --rope-sections "$text"; done
 no_rope 'their sum must be' --positions axes.npy --rope-sections 1,2,3
 
-# Without effect, or of two one.
+# Options without effect, and options that exclude each other.
 refused 2 'too many' --version attend
 refused 2 'no command' help nonesuch
 no 'given twice' --q x.npy
@@ -64,7 +66,7 @@ refused 2 'ran no case' verify --family nonesuch --case plain
 refused 2 'no effect' tune --tuned off
 refused 2 'linear case' tune --projection --case plain
 
-# Where keys lie.
+# Storage of keys.
 no 'prefix-v: needs --prefix-k' --prefix-v past.npy
 refused 2 'prefix-k: not with --past-v' attend --q x.npy --k x.npy --v x.npy --out refused.npy --prefix-k past.npy --prefix-v past.npy \
     --past-v past.npy
@@ -86,7 +88,7 @@ done
 refused 2 'nothing would be compared' attend --q none.npy --k none.npy --v none.npy --out refused.npy --expect none.npy
 refused 2 'expect: has shape' attend --q x.npy --k x.npy --v x.npy --out refused.npy --expect slopes.npy
 
-# Outputs are asked after before any work, each needs its own file, and stdout must take what it is given.
+# Outputs are checked before any work. Each needs its own file, and stdout must accept its data.
 for path in no/o.npy . x.npy/o.npy ''; do
     refused 2 out attend --q missing.npy --k x.npy --v x.npy --out "$path"
     refused 2 save bench --save "$path"
@@ -96,7 +98,8 @@ refused 2 'no/w.npy' layer --x missing.npy --heads 1 --out refused.npy --attenti
 refused 2 'file of --out' attend --q x.npy --k x.npy --v x.npy --out refused.npy --lse ./refused.npy
 refused 2 'file of --weights' attend --q x.npy --k x.npy --v x.npy --out refused.npy --weights later.npy --scores link.npy
 
-# A layer by its tensors' names alone is another model's where names do not tell how it attends.
+# With tensor names alone, a layer belongs to another model if names do not determine how it
+# attends.
 by_names() { # $1 word, then options
     word=$1
     shift
@@ -112,7 +115,7 @@ by_names 'for --model' --causal none --rope none --layer 0
 by_names 'block: needs --model DIR' --causal top-left --rope half --rope-base 100000 --block
 refused 2 missing.npy layer --weights "$smollm2" --names llama:$prefix --heads 9 --kv-heads 3 --x missing.npy --out refused.npy --causal \
     none --rope none
-# Tensors of other schemes, small: [3E, E] with E = 4, and what a scheme does not know.
+# Small tensors of other naming schemes: [3E, E] with E = 4, and unsupported tensors.
 torch() { # $1 word, then options
     word=$1
     shift
@@ -170,7 +173,7 @@ no_model 'num_attention_heads' text --layer 0
 no_model 'num_attention_heads' no_heads --layer 0
 no_model 'neither' no_weights --layer 0
 for n in 0 1 2 3 4 5 6 7 8 9; do no_model 'is not a plain name' shard$n --layer 0; done
-# An output is never an input, by whatever path or link, of whatever command.
+# An output must never be an input, by any path or link, in any command.
 mkdir sub linked
 cp x.npy sub/in.npy; cp "$smollm2" sub/in.safetensors; cp t.npy tokens.txt
 ln -s "$PWD/sub" linked/sub; ln -s sub/in.npy in_link.npy; ln -s in_link.npy in_twice.npy
@@ -206,8 +209,9 @@ no_model 'heads: is not for --model' whole --layer 0 --heads 9
 no_model 'causal: is not for --model' whole --layer 0 --causal none
 no_model 'wq: is not for --model' whole --layer 0 --wq k
 
-# Words that users of torch, FlashAttention, ONNX, numpy and other programs try: the line names the option that is meant. Each row has the
-# arguments and, behind the bar, what the line must have.
+# Words that users of torch, FlashAttention, ONNX, numpy and other programs try. The error names the
+# intended option. Each row has the arguments and, after the bar, the text that the error must
+# contain.
 while IFS='|' read -r arguments word; do
     # shellcheck disable=SC2086
     refused 2 "$word" $arguments
@@ -341,7 +345,7 @@ no 'bias: holds i32: floats are needed' --bias moved.npy
 no "'and': is no word of an expression: write &&" --mask-mod 'i and j'
 no "'or': is no word of an expression: write ||" --score-mod '(i or j) * score'
 no "'kv_idx': is no word of an expression: write j" --mask-mod 'kv_idx < 3'
-# Spellings of types that are taken, everywhere alike; types that others have beside.
+# Spellings of types that all options accept, and types that only other libraries have.
 attend --out f16.npy --dtype f16 || complain "--dtype f16"
 for type in fp16 half float16 FP16 torch.float16; do
     attend --out o16.npy --dtype $type && cmp -s o16.npy f16.npy || complain "--dtype $type"
@@ -350,7 +354,8 @@ for type in fp32 float float32 bf16 bfloat16; do attend --out o16.npy --dtype $t
 for type in half int8 fp8_e4m3 bfloat16; do attend --out o16.npy --kv-type $type --v-type $type || complain "--kv-type $type"; done
 "$clattn" bench -n 8 -d 8 --heads 1 --dtype half,float --max-ms 1 --check off --limits off --cache-dir off -o csv >o.csv &&
     grep -q attend-f16 o.csv && grep -q attend-f32 o.csv || complain "bench --dtype half,float"
-# A cache folder that cannot be written is one line, and no failure. PoCL's own is elsewhere: without one it has no device.
+# A cache folder that cannot be written leads to one line and no failure. PoCL's cache is elsewhere,
+# because without one PoCL has no device.
 : >plain_file
 POCL_CACHE_DIR=${POCL_CACHE_DIR:-$PWD/pocl}
 export POCL_CACHE_DIR

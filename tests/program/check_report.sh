@@ -1,14 +1,17 @@
 #!/bin/sh
-# clattn report: every case, ratio and head of its files is on the page, which is well formed, takes no name for markup and asks
-# for nothing from a network; a file of bench --submit that was edited is refused; in a browser, where there is one, columns sort,
-# filters filter, and it can be read in the dark and at 360 pixels.   $1 build folder, $2 "quick": what needs no device and no browser
+# `clattn report`: the page has every case, ratio and head of its files, is well formed, escapes all
+# names, and loads nothing from a network. An edited file of bench --submit is refused. If a browser
+# is available, columns sort, filters work, and the page is readable in dark mode and at 360 pixels.
+#
+#   check_report.sh BUILD [quick]     quick: only what needs no device and no browser
 set -u
 clattn=$PWD/$1/clattn data=$PWD/tests/data
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 . "$OLDPWD/tests/program/refused.sh"
-# Submissions of two devices, the second hostile, sealed by the rule as docs/program.md tells it; what an editor makes of one.
+# Submissions of two devices, the second with hostile names, sealed by the rule in docs/program.md.
+# Also the result of editing one.
 cat >submission.py <<'PYTHON'
 import hashlib, json
 def plain(x):
@@ -81,10 +84,12 @@ assert not open_ and names.count("script") == 1 and "img" not in names and not a
 assert "<img src=x onerror=alert(1)>\" onclick=\"x" in said and "no <kernel>" in said and "Pl\u00e4tform?" in said
 assert text.count("its hash is right") == 3 and "set standard 1 of 2026-11-27T08:00:00Z, at most 1000 ms a case" in said, said[:900]
 marks = [a for tag, a in tags if "data-op" in a]
-assert len(marks) == 3 * (4 + 3) + 3 and {a["data-kind"] for a in marks} == {"gpu", "cpu"}, len(marks) # cases, points, ratios
+# cases, points, ratios
+assert len(marks) == 3 * (4 + 3) + 3 and {a["data-kind"] for a in marks} == {"gpu", "cpu"}, len(marks)
 assert said.count(" of FMA") == 6 and said.count(" of reading") == 3 and "16.0 GiB, float16, no float64, sub-groups" in said
 assert said.count(" of reading 33.6 MB (L3)") == 3 and said.count("contradict each other: FMA & <loads>.") == 2 * 2 and ", AMX <bfloat16> 5000.0" in said
-# The summary and the table come before all pictures, which scale; each point is a link to its row, with its number and its case in words.
+# The summary and the table come before all pictures, and pictures scale. Each point is a link to
+# its row, and has its number and its case as text.
 places = [text.index(x) for x in ('id="summary"', 'id="cases"', 'id="ratios"', 'id="devices"', '<svg class="roofline"')]
 assert places == sorted(places) and not any("width" in a for tag, a in tags if tag == "svg" and a["class"] != "plain"), places
 rows = {a["id"]: a["data-name"] for tag, a in tags if tag == "tr" and "id" in a}
@@ -104,7 +109,7 @@ run() { "$clattn" bench --max-ms 5 --cache-dir kernels --quiet "$@" || complain 
 run -n 9,33 -d 16 --heads 2 --dtype f32,bf16 --save first.json
 run -n 9,33 -d 16 --heads 2 --dtype f32,bf16 --save second.json
 run --op decode --n-kv 40 -d 16 --heads 2 --save third.json
-# The real set: its cases, all samples, and the hash that is told by the rule.
+# A real submission: its cases, all samples, and the hash by the documented rule.
 "$clattn" bench --submit real.json --max-ms 5 --cache-dir kernels --json >told.json || complain "bench --submit"
 python3 -B - <<'PYTHON' || bad=1
 import json, re
@@ -120,7 +125,7 @@ assert len(real["rows"]) == 16 * len(real["devices"]) and len(cases) == 16 and {
 assert all(row["status"] != "fail" and (row["status"] != "ok" or row["samples_ns"]) for row in real["rows"])
 PYTHON
 "$clattn" report real.json gpu.json --out real.html || complain "report of real.json"
-# Ended after its first case.
+# A run that is interrupted after its first case.
 env --default-signal=INT "$clattn" bench --submit stopped.json --max-ms 5 --cache-dir cold --quiet --verbose 2>stopped.txt &
 stopped=$!
 while kill -0 $stopped 2>/dev/null && ! grep -qs ' kernel .* built in ' stopped.txt; do sleep 0.2; done
@@ -146,7 +151,7 @@ PYTHON
 python3 - <<'PYTHON' || bad=1
 import html.parser, json, re
 class Page(html.parser.HTMLParser):
-    empty = {"meta", "rect", "input"} # of HTML; SVG's shapes close themselves or hold a title
+    empty = {"meta", "rect", "input"} # of HTML; SVG shapes close themselves or contain a title
     def __init__(self, name):
         super().__init__(convert_charrefs=True)
         self.open, self.tags, self.words, self.name = [], [], [], name
@@ -175,7 +180,8 @@ for name, files in ("page.html", ["first.json", "second.json", "third.json"]), (
     assert tags.count("tr") >= len(rows) + 1, name
 page, text = Page("page.html"), open("page.html").read()
 assert "\n".join(page.words).count("second") >= 4 + 1, "a ratio of each case that both files hold"
-assert text.count("prefers-color-scheme: dark") == 1 and text.count("<circle") == 9 + 4, text.count("<circle") # cases; ratios
+# cases; ratios
+assert text.count("prefers-color-scheme: dark") == 1 and text.count("<circle") == 9 + 4, text.count("<circle")
 assert text.count("<figure>") == 2 and text.count("\u2192") == 2 * (6 + 1), "two heads with their greatest; a NaN and a zero are the panel's grey"
 words = "\n".join(Page("hostile.html").words)
 assert 'A <b> & "c"' in words and "<s> \u2192 word &: 0.25" in words and "fail: " in words, "names"
@@ -201,7 +207,7 @@ while at < len(data):
     at += size + 12
 assert len(set(zlib.decompress(pixels))) > 50, "an empty picture"
 PYTHON
-    # The pages in frames of 1280, 390 and 360 pixels, asked from outside; light, then dark.
+    # The pages in frames of 1280, 390 and 360 pixels, examined by a script: light, then dark.
     cat >ask.js <<'JS'
 const luminance = c => c.match(/\d+/g).slice(0, 3).map(x => x / 255).map(x => x <= .04045 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4)
     .reduce((sum, x, i) => sum + x * [.2126, .7152, .0722][i], 0);
@@ -277,7 +283,8 @@ for told in light, dark:
         assert t["cut"] == 0 and t["table_first"] and t["wide"] <= width and 0 < t["told"] <= width, (name, t["cut"], t["wide"], t["told"])
         assert t["charts"] and all(0 <= left and right <= width and wide >= min(480, width) * 0.8 for left, right, wide in t["charts"]), (name, t["charts"])
         assert len(t["tips"]) == 9 and all(tip == [0, 1, True, 0] for tip in t["tips"]), (name, t["tips"])
-    for name in "wide", "narrow", "small":  # of three files, of which two are one: cases and ratios; points; devices
+    # three files, two of them equal: cases and ratios; points; devices
+    for name in "wide", "narrow", "small":
         t = told[name]
         assert t["all"] == ["12 of 12 cases", 12 + 3, 9, 3] and t["choices"] == ["all", "cpu", "gpu"], (t["all"], t["choices"])
         assert t["filtered"] == [["4 of 12 cases", 4, 3, 1], ["3 of 12 cases", 4, 3, 3], ["3 of 12 cases", 4, 3, 3], ["4 of 12 cases", 4, 3, 1],

@@ -1,6 +1,9 @@
 #!/bin/sh
-# What is made from the tables of options: help within 100 columns with an example, words for mistyped names, manual pages
-# that groff takes without a warning, and completions that each shell that is here takes and answers with.   $1 build folder
+# Texts generated from the tables of options. Help fits 100 columns and has an example, mistyped
+# names have suggestions, and groff formats the manual pages without a warning. Completions work in
+# each installed shell.
+#
+#   check_shells.sh BUILD
 set -u
 build=$PWD/$1 clattn=$PWD/$1/clattn
 work=$(mktemp -d)
@@ -35,7 +38,7 @@ done
 for word in --version -V version; do [ "$("$clattn" $word)" = "clattn $("$clattn" --version | cut -d ' ' -f 2)" ] || complain "clattn $word"; done
 "$clattn" layer --help | grep -q 'also --qk-norm' || complain "layer --help does not name --qk-norm"
 
-# bash: what it would offer for the words so far.
+# bash: returns the completions for the words so far.
 "$clattn" completion bash >clattn.bash || complain "completion bash"
 offers() { # WORDS...
     bash -c '. ./clattn.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _clattn; echo "${COMPREPLY[*]}"' bash "$@"

@@ -1,8 +1,13 @@
 #!/bin/sh
-# clattn verify: the hard cases in the kernel variants that the device suites have least of; with CLATTN_THOROUGH=on in all.
-# The planner's own choice and unfused are the suite `case`, linear-lanes the suites linear and layer; suites hostile
-# run on most.   $1 build folder; $2 half: without decode-rows-16, which guard pages run, too, without linear-tiles, which Oclgrind runs,
-# and the emulation of matrix engines unoptimised (driver.sh): what an optimiser makes of it says nothing of the engines
+# `clattn verify`: the hard cases with the kernel variants that device suites cover least, or with
+# all variants if CLATTN_THOROUGH=on. The suite `case` has the planner's choice and unfused, and the
+# suites linear and layer have linear-lanes. The suites hostile run with most variants.
+#
+#   check_verify.sh BUILD [half]
+#
+# half: without decode-rows-16, which the suite `pages` also runs, and without linear-tiles, which
+# Oclgrind runs. Emulations of matrix engines are compiled unoptimised (driver.sh), because
+# optimising them tests nothing about the engines.
 set -eu
 clattn=$1/clattn
 [ "${CLATTN_THOROUGH:-off}" = off ] || exec "$clattn" verify --cache-dir off

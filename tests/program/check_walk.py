@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
-"""A newcomer's walk: every command line of the README and of docs, and every example of --help, is run as it stands, in a folder with files
-of the names that it uses. What would take minutes is run with its measurements cut short, and with 32 rows for each 1,024: what was run
-is printed.   $1 build folder"""
+"""The steps of a newcomer. Every command line of README and docs, and every example of --help, runs
+as written, in a folder with files of the names that it uses. Slow commands run with shorter
+measurements, and with 32 rows instead of each 1,024. Prints what was run.
+
+   check_walk.py BUILD
+"""
 import glob, json, os, re, shutil, subprocess, sys, tempfile
 
 from files import npy, read_safetensors, safetensors
@@ -13,9 +16,9 @@ work = tempfile.mkdtemp()
 os.chdir(work)
 os.makedirs("home/.local/share/bash-completion/completions")
 environment = {**os.environ, "XDG_CACHE_HOME": work + "/cache", "HOME": work + "/home", "PATH": build + ":" + os.environ["PATH"]}
-# Kernels are compiled unoptimised (driver.sh).
+# Settings that compile kernels unoptimised (driver.sh).
 plain = dict(word.split("=", 1) for word in os.environ.get("plainly", "").split())
-# A run of minutes, and what makes it one of seconds. The cases are of kernels that check_bench.sh has compiled.
+# Options that shorten slow commands. The cases use kernels that check_bench.sh has compiled.
 CUT = {"bench": "--max-ms 1 --check off --limits off --cache-dir off", "verify": "--only planner --case plain --cache-dir off",
        "bench --submit": "--help",  # check_report.sh measures the whole set
        "doctor": "--only flash,unfused",  # check_doctor.sh runs every family
@@ -34,7 +37,7 @@ def run(line, cut=""):
 
 
 def prepare(line):
-    """The inputs that the line names, of the shapes that its model has."""
+    """Create the input files that the line names, with the shapes of its model."""
     for name in "q", "k", "v", "dout":
         npy(name + ".npy", (1, 2, 8, 16))
     shutil.copy(data + "/minilm_layer0_weights.npy", "weights.npy")
@@ -60,18 +63,18 @@ def prepare(line):
 
 
 def left_to(page):
-    """Another check of the page's snippets, tests/*/check_PAGE.*, or None."""
+    """Returns another check of the page's snippets, tests/*/check_PAGE.*, or None."""
     checks = glob.glob(f"{top}/tests/*/check_{os.path.basename(page)[:-3]}.*")
     return next((x for x in sorted(checks) if "docs/" + os.path.basename(page) in open(x, encoding="utf-8").read()), None)
 
 
 def lines_of(snippet):
-    """The commands of a fence, each on a line of its own."""
+    """The commands of a fenced block, each on one line."""
     return [x for x in (re.sub(r"\s+", " ", line).strip() for line in snippet.replace("\\\n", " ").splitlines()) if x]
 
 
 def shortened(line):
-    """The line, and what makes it one of seconds."""
+    """Returns the line, and options that shorten it to seconds."""
     command = line.split()[1]
     cut = "" if "--help" in line else CUT.get(f"{command} --submit" if "--submit" in line else command, "")
     if "--only" in line and command == "doctor":
@@ -94,7 +97,8 @@ def shortened(line):
 
 
 def check_table():
-    """The README's block has the columns that a bench prints, and rows that name their limit as a bench does."""
+    """The README's block has the columns of a bench's output, and its rows name limits as a bench
+    does."""
     done = subprocess.run("clattn bench -n 9 -d 16 --heads 2 --max-ms 1 --cache-dir off -o md 2>/dev/null", shell=True, capture_output=True,
                           text=True, check=True, env={**environment, **plain})
     printed = [x for x in done.stdout.splitlines() if x.startswith("|")]
@@ -117,7 +121,7 @@ def main():
         assert example, command
         lines += [x.strip() for x in example.group(1).replace("\\\n", " ").splitlines()]
     blocks = re.findall(r"^    (clattn [a-z].*)$", readme, re.M)
-    assert len(blocks) >= 10, blocks
+    assert len(blocks) >= 6, blocks
     for block in blocks:
         for part in re.sub(r"\s{2,}.*", "", block).split(", clattn "):
             lines.append(part if part.startswith("clattn ") else "clattn " + part)

@@ -1,19 +1,18 @@
-# options_files.sh: what tests/program/check_options.sh and tests/program/check_refusals.sh work on: a folder of their
-# own, small files in it, and the
-# program. Sourced with $1, the build folder.
+# options_files.sh: common part of check_options.sh and check_refusals.sh: their working folder,
+# small files, and the program. Sourced with $1, the build folder.
 clattn=$PWD/$1/clattn data=$PWD/tests/data
 . "$PWD/tests/program/refused.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
-export XDG_CACHE_HOME=none HOME=none # no cache folder: each command stands alone
+export XDG_CACHE_HOME=none HOME=none # no cache folder, so that commands are independent
 "$clattn" devices --quiet 2>/dev/null || { echo "no OpenCL device"; exit 77; }
 
 attend() { "$clattn" attend --q x.npy --k x.npy --v x.npy --quiet "$@"; }
-# An option that is refused with that word.
+# Check that an option is refused with this word.
 no() { refused 2 "$1" attend --q x.npy --k x.npy --v x.npy --out refused.npy "$2" "$3"; }
 ln -s later.npy link.npy
-# Small files; a real layer, tensors of other schemes and what a scheme does not know; models' folders.
+# Small files; a real layer; tensors of other naming schemes and unsupported ones; model folders.
 smollm2=$data/smollm2_layer0.safetensors prefix=model.layers.0.self_attn
 export PYTHONPATH="$OLDPWD/tests/program" PYTHONDONTWRITEBYTECODE=1
 python3 - "$smollm2" <<'PYTHON' || exit 1
@@ -21,14 +20,14 @@ import json, os, sys
 from files import npy, read_safetensors, safetensors
 npy("x.npy", (1, 2, 4, 8))
 npy("none.npy", (0, 2, 4, 8))
-npy("wide.npy", (1, 2, 4, 32))  # whole blocks
+npy("wide.npy", (1, 2, 4, 32))  # complete blocks
 npy("t.npy", (1, 3, 4))
 npy("slopes.npy", (2,), (1, 0.5))
 npy("slopes2.npy", (1, 4))
 for name, value in {"minus": -1, "zero": 0, "three": 3, "two_past": 2}.items():
     npy(name + ".npy", (1,), [value], "<i4")
 npy("five.npy", (1,), [5], "<i8")
-# Positions; sequences in one file; a page that 32 bits do not count.
+# Positions; sequences in one file; a page number that exceeds 32 bits.
 npy("counted.npy", (1, 4), range(4), "<i8")
 npy("axes.npy", (3, 1, 4), 3 * list(range(4)), "<i4")
 npy("moved.npy", (1, 4), (5, 1, -3, 1000000), "<i4")
@@ -38,7 +37,8 @@ npy("cu_one.npy", (2,), (0, 4), "<i4")
 npy("cu_new.npy", (2,), (0, 1), "<i4")
 npy("table.npy", (1, 2), (1, 0), "<i8")
 npy("far.npy", (1, 2), (1, 1 << 40), "<i8")
-# Rows of x as past rows and new ones, as pages of two rows in another order, and in a cache of which the last row is free.
+# Rows of x as past rows and new rows, as pages of two rows in another order, and in a cache whose
+# last row is free.
 x = lambda h, n, d: ((h * 4 + n) * 8 + d) % 7 / 4 - 0.75
 def rows(heads): return [x(h, n, d) for h, ns in heads for n in ns for d in range(8)]
 npy("past.npy", (1, 2, 3, 8), rows([(0, (0, 1, 2)), (1, (0, 1, 2))]))
@@ -47,18 +47,18 @@ npy("items.npy", (2, 2, 4, 8), 2 * rows([(0, range(4)), (1, range(4))]))
 npy("items_new.npy", (2, 2, 1, 8), 2 * rows([(0, (3,)), (1, (3,))]))
 npy("pool.npy", (2, 2, 2, 8), rows([(0, (2, 3)), (1, (2, 3)), (0, (0, 1)), (1, (0, 1))]))
 npy("cache.npy", (1, 2, 4, 8), [x(h, n, d) if n < 3 else 9 for h in range(2) for n in range(4) for d in range(8)])
-# Rows of 64 whose first half is far larger, queries that do not look at it, and rows that are far from 0.
+# Rows of 64 whose first half is far larger, queries that ignore that half, and rows far from 0.
 halves = lambda large, more: [large * (-1) ** d if d < 32 else more + x(h, n, d) for h in range(2) for n in range(4) for d in range(64)]
 npy("halves_q.npy", (1, 2, 4, 64), halves(0, 0))
 npy("halves.npy", (1, 2, 4, 64), halves(64, 0))
 npy("offset.npy", (1, 2, 4, 64), [10 + v for v in halves(0, 0)])
-# Of a layer whose weights change nothing: all rows, and the last one, alone and twice.
+# For a layer with identity matrices: all rows, and the last row once and twice.
 whole = lambda n: [x(h, n, d) for h in range(2) for d in range(8)]
 npy("eye.npy", (16, 16), [float(i == j) for i in range(16) for j in range(16)])
 npy("all.npy", (1, 4, 16), [v for n in range(4) for v in whole(n)])
 npy("last.npy", (1, 1, 16), whole(3))
 npy("last_two.npy", (2, 1, 16), 2 * whole(3))
-# Tensors of other schemes: [3E, E] with E = 4.
+# Tensors of other naming schemes: [3E, E] with E = 4.
 torch = {"a.in_proj_weight": [12, 4], "a.out_proj.weight": [4, 4], "k": [4, 4], "kb": [4]}
 safetensors("torch.safetensors", torch)
 safetensors("torch_bias.safetensors", {**torch, "a.bias_k": [1, 1, 4]})
@@ -79,7 +79,7 @@ safetensors("sharded/2.safetensors", {key: real[key] for key in keys[2:]})
 def shards(folder, names):
     json.dump({"weight_map": {key: names[i >= 2] for i, key in enumerate(keys)}}, open(folder + "/model.safetensors.index.json", "w"))
 shards("sharded", ("1.safetensors", "2.safetensors"))
-# Names of shards that are no names: each with files that would be found.
+# Invalid names of shards. Each has a file that would be found.
 for i, name in enumerate(("../sharded/1.safetensors", "a\\1.safetensors", "C:1.safetensors", "1.safetensors:s", "1\x9b.safetensors", "1\n.safetensors", "1\u202e.safetensors", ".", "..", "")):
     model(f"shard{i}", False)
     shards(f"shard{i}", (name, name))
@@ -104,7 +104,8 @@ model("head_dim", head_dim=32)
 model("type", model_type="mamba")
 model("norm", model_type="qwen3", rms_norm_eps=1e-6)
 model("no_epsilon", model_type="qwen3", rms_norm_eps=-1)
-model("capped", attn_logit_softcapping=50.0, clip_qkv=8, sliding_window=2)  # keys that llama does not have
+# keys that llama does not have
+model("capped", attn_logit_softcapping=50.0, clip_qkv=8, sliding_window=2)
 model("sinks", model_type="gpt_oss")
 model("llama3", rope_scaling={"rope_type": "llama3", "factor": 8.0})
 model("stranger", model_type="gemma", use_bidirectional_attention=True)

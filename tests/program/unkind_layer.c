@@ -1,11 +1,17 @@
-// unkind_layer.c: for check_doctor.sh, a driver that ends or stops processes, or answers nothing. It is an OpenCL layer (OPENCL_LAYERS).
-// Variables say what it does:
-//   UNKIND_DIES, UNKIND_HANGS   WORD: clBuildProgram of a source with WORD and a parenthesis never returns
-//   UNKIND_REFUSES              WORD: it fails, and its log has an error
-//   UNKIND_LIES                 WORD: clEnqueueReadBuffer of a context that built such a source gives other numbers
-//   UNKIND_SILENT               clGetDeviceInfo fails; UNKIND_EMPTY: no platform has a device; UNKIND_LOAD: dies where it is loaded
-//   UNKIND_VERSION, UNKIND_NAME in place of CL_PLATFORM_VERSION, CL_PLATFORM_NAME
-//   UNKIND_FILE                 with LD_PRELOAD: the path of a device file that glob() finds and access() refuses
+// unkind_layer.c: for check_doctor.sh, a driver that crashes or hangs processes, or fails. It is an
+// OpenCL layer (OPENCL_LAYERS), controlled by variables:
+//
+//   UNKIND_DIES, UNKIND_HANGS   WORD: clBuildProgram of a source with WORD and a parenthesis
+//                               crashes or hangs
+//   UNKIND_REFUSES              WORD: such a build fails, and its log has an error
+//   UNKIND_LIES                 WORD: after such a build, clEnqueueReadBuffer returns wrong numbers
+//   UNKIND_SILENT               clGetDeviceInfo fails
+//   UNKIND_EMPTY                no platform has a device
+//   UNKIND_LOAD                 crashes when it is loaded
+//   UNKIND_VERSION              replaces CL_PLATFORM_VERSION
+//   UNKIND_NAME                 replaces CL_PLATFORM_NAME
+//   UNKIND_FILE                 with LD_PRELOAD: the path of a device file that glob() finds and
+//                               access() refuses
 #define _POSIX_C_SOURCE 200809L
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl_layer.h>
@@ -31,7 +37,7 @@ static cl_int answer(const void *from, size_t bytes, size_t size, void *value, s
     return CL_SUCCESS;
 }
 
-// A function of that name is called or defined in the source.
+// Returns true if the source calls or defines a function whose name ends with the word.
 static bool has_word(cl_program program, const char *variable) {
     const char *word = getenv(variable);
     size_t size = 0;
@@ -53,7 +59,7 @@ static cl_int CL_API_CALL build(cl_program program, cl_uint count, const cl_devi
                                 void *user) {
     if (has_word(program, "UNKIND_DIES")) {
         fprintf(stderr, "unkind: internal compiler error in /home/%s/driver.c\n", getenv("USER"));
-        signal(SIGSEGV, SIG_DFL); // PoCL catches it
+        signal(SIGSEGV, SIG_DFL); // PoCL catches this signal
         raise(SIGSEGV);
     }
     while (has_word(program, "UNKIND_HANGS")) sleep(1);

@@ -1,4 +1,8 @@
-"""The Python module's Buffers: views, memory that is shared, caches, what is written in place, and that nothing waits.   BUILD"""
+"""Buffers of the Python module: views, shared memory, caches, in-place outputs, and calls that do
+not wait.
+
+   check_buffers.py BUILD
+"""
 import gc
 
 import numpy as np
@@ -13,11 +17,12 @@ def numbers(*shape):
     return random.standard_normal(shape, np.float32)
 
 
-int16 = "int16"  # as torch has it
+int16 = "int16"  # torch's name
 
 
 class Lent:
-    """Memory as torch has it: an address, strides in elements, its own words for types."""
+    """Memory with torch's interface: an address, strides in elements, and torch's names of types.
+    """
 
     class device:
         type = "cpu"
@@ -42,7 +47,7 @@ class Lent:
 
 
 class Packet:
-    """Memory as DLPack has it, and no numpy array."""
+    """Memory that only has DLPack's interface."""
 
     def __init__(self, array):
         self.array = array
@@ -203,9 +208,10 @@ def caches():
     refused("clattn.Buffer", clattn.attention, q, rows, rows, k_new=last, v_new=last)
     refused("clattn.Buffer", clattn.append, new, new, k=rows, v=rows)
     refused("starts: shape (1,) was given, [B] is wanted, (2,)", clattn.append, new, new, k=k, v=v, starts=[0])
-    # Keys that were turned and are moved by -3 are those that stand 3 places before; rows behind an item's are left alone.
+    # Keys with RoPE, shifted by -3, equal keys with RoPE at positions lower by 3. Rows past an
+    # item's length do not change.
     for dtype, tolerance in (("float32", 2e-6), ("bfloat16", 4e-2), ("int8", 6e-2), ("float8_e4m3fn", 0.5), ("i8 in groups", 6e-2), ("q8_0", 6e-2)):
-        groups = dtype == "i8 in groups"  # of which one is turned in part
+        groups = dtype == "i8 in groups"  # RoPE changes a part of one group
         rows, how = numbers(2, 2, 5, 64 if groups else 32), {"layout": "half", "base": 500.0, "rotary_dim": 20 * groups}
         dtype = "int8" if groups else dtype
         k = clattn.Buffer(rows, dtype) if dtype == "q8_0" else clattn.Buffer.zeros(rows.shape, dtype)
@@ -228,7 +234,7 @@ def caches():
     for at in range(6):
         clattn.append(np.full((1, 1, 1, 8), at, np.float32), k=ring, start=at, circular=True)
     check(ring[0, 0, :, 0].numpy().tolist() == [4, 5, 2, 3], "a ring")
-    # A layer that appends, token by token, is the layer over all of them.
+    # A layer that appends one token at a time equals the layer over all tokens.
     x, w = numbers(1, 7, 32), {name: numbers(n, 32) / 6 for name, n in (("wq", 32), ("wk", 16), ("wv", 16), ("wo", 32))}
     options = dict(w, heads=4, kv_heads=2, causal=True, rope={"layout": "half"}, projection="native")
     k, v = (clattn.Buffer.zeros((1, 2, 10, 8)) for _ in "kv")
@@ -250,7 +256,7 @@ def caches():
 
 
 def waits():
-    """A call on Buffers waits for nothing, and reads nothing back."""
+    """A call on Buffers does not wait, and reads nothing back."""
     lib, waited = clattn.library(), []
     kept = {name: getattr(lib, name) for name in ("clFinish", "clEnqueueReadBuffer", "clEnqueueWriteBuffer")}
     q, cache, w = clattn.Buffer(numbers(1, 4, 1, 16)), clattn.Buffer(numbers(1, 2, 9, 16)), clattn.Buffer(numbers(16, 16))
@@ -270,7 +276,7 @@ def waits():
     cache.write(7)
     for found, want in zip(later, (before, before[0, :, 1:3, 3], before[:, :, 3:3])):
         check(np.array_equal(found.numpy(), want) and np.array_equal(found.numpy(), want), "numbers of before, read later")
-    cache.later()  # nobody asks for it
+    cache.later()  # its result is never used
 
 
 def lives():
@@ -285,7 +291,7 @@ def lives():
     refused("the context is closed", buffer.write, x)
     del buffer, over, context
     gc.collect()
-    for _ in range(20):  # memory that is let go while a call still uses it
+    for _ in range(20):  # memory that is released while a call still uses it
         q, out = clattn.Buffer.over(numbers(1, 4, 256, 64)), clattn.Buffer.zeros((1, 4, 256, 64))
         want = clattn.attention(q.numpy(), q, q)
         clattn.attention(q, q, q, out=out)
@@ -295,7 +301,8 @@ def lives():
 
 
 def recorded():
-    """A step of a decoder: recorded once, with new rows and lengths in Buffers, beside the calls with lengths on the host."""
+    """A decoder step, recorded once with new rows and lengths in Buffers, compared with calls that
+    have lengths on the host."""
     context = clattn.Context()
     heads, size, capacity, steps = 4, 16, 12, 5
     def buffer(x, **of):
@@ -312,7 +319,7 @@ def recorded():
         refused("another one", context.record().__enter__)
     check(not out.numpy().any() and step.launches > 1, "nothing ran")
     for at in range(steps):
-        if at == 2:  # on a CPU one launch, if its compiler takes it
+        if at == 2:  # on a CPU one launch, if its compiler supports that
             before = step.launches
             check(step.fuse() is step and 0 < step.launches <= before, "fused")
         new, counts = {name: numbers(*x.shape) for name, x in rows.items()}, [1 + at, 3 + 2 * at]
@@ -350,7 +357,7 @@ def recorded():
             raise KeyError
     except KeyError:
         refused("the recording is closed", broken)
-    context.attention(found, found, found)  # runs
+    context.attention(found, found, found)  # succeeds
     context.close()
     refused("the context is closed", step)
 

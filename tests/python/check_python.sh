@@ -1,7 +1,11 @@
 #!/bin/sh
-# The Python module: its structs against a C compiler's, its keywords, help and errors, its calls against numpy, its buffers, each
-# function of the header, a decoder, and a layer that learns.   $1 build folder; $2 some: without the decoder
-# numpy comes from PyPI into the build folder's own environment where Python has none.
+# The Python module. Its structs are compared with a C compiler's, and its calls with numpy. Also
+# its keywords, help and errors, its buffers, each function of the header, a decoder, and a layer
+# that learns.
+#
+#   check_python.sh BUILD [some]     some: without the decoder
+#
+# If Python has no numpy, it is installed from PyPI into an environment in the build folder.
 set -eu
 build=$(cd "$1" && pwd)
 python=python3

@@ -1,14 +1,20 @@
 #!/bin/sh
-# clattn_torch beside PyTorch and within transformers: a wheel of these sources, installed by pip where there is nothing of ours but it.
-#   $1 build folder, whose own environment is made for this: 600 MB of PyPI's, 1.7 GB on disk. CLATTN_INSTALL=off makes none.
-# CLATTN_TORCH=PYTHON has torch, and transformers or not: it is given the build folder's module, and nothing is installed.
+# clattn_torch with PyTorch and within transformers. A wheel of these sources is installed by pip,
+# without any other part of this project.
+#
+#   check_torch.sh BUILD
+#
+# The build folder's own environment has 600 MB of packages from PyPI, 1.7 GB on disk.
+# CLATTN_INSTALL=off creates none. CLATTN_TORCH=PYTHON is a Python with torch, and perhaps
+# transformers. It uses the build folder's module, and nothing is installed.
 set -eu
 build=$(cd "$1" && pwd)
 here=$build/torch
 wrong() { echo "$1"; exit 1; }
 
-# PyTorch's wheels are linked with CUDA's libraries, gigabytes that one who computes on the CPU never calls: one library stands in for all
-# of them, with each function that is named, which says cudaErrorNoDevice, 100.   $1 torch's libraries
+# PyTorch's wheels are linked with gigabytes of CUDA libraries that are never used on a CPU.
+# stand_in FOLDER creates one library that replaces all of them. It defines each function that
+# torch's libraries in FOLDER import. They return 100, cudaErrorNoDevice.
 stand_in() {
     nm -D --undefined-only "$1"/*.so 2>/dev/null | sed -nE 's/^ +[Uw] (_*(cu|nv|nccl)[A-Za-z0-9_]*)(@(.*))?$/\1 \4/p' | sort -u >"$here/names"
     sed -E -e 's/^([^ ]*Error(String|Name)) .*$/const char *\1(int status) { return status ? "there is no CUDA" : ""; }/' \

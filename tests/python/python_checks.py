@@ -1,4 +1,5 @@
-"""What the checks of the Python module share: the module of a build folder, counted checks, and attention in float64."""
+"""Shared by the checks of the Python module: the module of a build folder, counted checks, and
+attention in float64."""
 import os
 import sys
 

@@ -1,8 +1,11 @@
-"""A whole decoder of Llama's kind in float64, by numpy alone, and a made-up model: what examples of whole decoders are compared with.
-Weights have GGUF's names, and rows of q and k its order: RoPE turns neighbours.
+"""A complete Llama decoder in float64 with numpy, and a synthetic model, for comparison with the
+examples of complete decoders. Weights have GGUF's names, and rows of q and k have GGUF's order, in
+which RoPE pairs neighbouring columns.
 
-    whole_llama.py FOLDER [MODEL.gguf]   writes the made-up model, or a real one, as Hugging Face stores it, with tokens.npy and their
-                                         logits.npy; FOLDER-bf16 and FOLDER-f16 beside it have its weights in those types
+    whole_llama.py FOLDER [MODEL.gguf]
+
+Writes the synthetic model, or a real one, in Hugging Face's format, with tokens.npy and the logits
+in logits.npy. FOLDER-bf16 and FOLDER-f16 have the weights in those types.
 """
 import json
 import os
@@ -12,7 +15,7 @@ import numpy as np
 
 
 def rope(x, base):
-    """x [H, N, D]: neighbours (x[2d], x[2d + 1]) turn by n base^(-2d/D)."""
+    """RoPE of x [H, N, D]: neighbours (x[2d], x[2d + 1]) are rotated by n base^(-2d/D)."""
     n, d = x.shape[1:]
     angle = np.arange(n)[:, None] * base ** (-np.arange(0, d, 2) / d)
     turned = np.empty_like(x)
@@ -60,7 +63,7 @@ def made_up(blocks=3, width=96, heads=6, kv_heads=2, size=16, hidden=160, vocabu
 
 
 def stored(w, dtype):
-    """float32 numbers as those of a type, and as bytes."""
+    """float32 numbers rounded to a type, and as bytes."""
     if dtype == "F16":
         return w.astype(np.float16).astype(np.float32), w.astype("<f2").tobytes()
     if dtype == "F32":
@@ -81,7 +84,7 @@ def name_of(name):
 
 
 def halves(w, heads):
-    """Rows of q or k in Hugging Face's order, where the halves of a head turn."""
+    """Rows of q or k in Hugging Face's order, in which RoPE pairs the halves of a head."""
     return np.ascontiguousarray(w.reshape(heads, -1, 2, w.shape[1]).swapaxes(1, 2).reshape(w.shape))
 
 

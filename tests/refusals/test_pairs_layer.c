@@ -1,6 +1,6 @@
-// test_pairs_layer.c: of a layer's options - whose keys they are and where they lie, how the batch is packed, what becomes of heads and
-// scores - every two are taken together by a plan, or stand in `refused` and are refused by name, in one line. What such layers
-// compute is other suites' affair (test_layer_cache.c).
+// test_pairs_layer.c: every two options of a layer together: storage of keys, packing of the batch,
+// operations on heads and scores. Planning accepts each pair, or the pair is in `refused` and is
+// refused with a one-line message that names it. Results are in test_layer_cache.c.
 #include "support/harness.h"
 
 #include <stdio.h>
@@ -8,7 +8,8 @@
 
 enum { BATCH = 2, ROWS = 6, HEADS = 4, KV_HEADS = 2, SIZE = 16, WIDTH = 32, CAPACITY = 10, PAST = 3 };
 
-// Keys that are made of y; or are there; caches that new ones are appended to, dense, in pages, of int8; past rows.
+// Keys are computed from y, or are ready. New keys are appended to a cache that is dense, paged or
+// int8. Past rows come first.
 enum {
     CROSS,
     READY,
@@ -54,7 +55,7 @@ static bool has(unsigned with, int option) {
     return with >> option & 1;
 }
 
-// The caller's keys, and what lies behind or before them.
+// Set the caller's keys, with appended rows or a past.
 static void set_keys(clattn_layer_params *p, unsigned with) {
     const clattn_type type = has(with, I8) ? CLATTN_TYPE_I8 : CLATTN_TYPE_F32;
     const bool ready = has(with, READY), pages = has(with, PAGES),

@@ -1,5 +1,5 @@
-/* cache_fixture.h: a temporary folder for a test, with one cache in it, and what to expect of it. Leaves out
- * the cases themselves: test_cache.c and test_os.c. POSIX only; not for two threads at once. */
+/* cache_fixture.h: a temporary folder for a test, with one cache in it, and its expected
+ * contents. Used by test_cache.c and test_os.c. POSIX only; not for two threads at once. */
 #ifndef CLATTN_TESTS_CACHE_FIXTURE_H
 #define CLATTN_TESTS_CACHE_FIXTURE_H
 
@@ -9,12 +9,13 @@
 
 enum { HEADER = 88, SMALL = 21, PATH_BYTES = 512, NOBODY = 65534 };
 
-/* A fresh folder a test: root/ holds cache/ (`folder`), where the entry of `key` is the file `entry`. */
+/* A fresh folder for each test: root/ contains cache/ (`folder`), where the entry of `key` is
+ * the file `entry`. */
 extern char root[128], folder[192], entry[PATH_BYTES];
 extern uint8_t key[CACHE_KEY_BYTES];
 extern const char small[SMALL + 1]; /* a payload */
 
-/* A checked fixture: make root, and remove it with all that is in it. */
+/* A checked fixture: create root, and remove it with its contents. */
 void fixture_setup(void);
 void fixture_teardown(void);
 
@@ -24,22 +25,22 @@ bool exists(const char *path); /* a link counts, wherever it points */
 mode_t mode_of(const char *path);
 int files_in(const char *path);
 
-/* Load `key`; a miss must not touch the results. */
+/* Load `key`; a miss must not change the results. */
 void expect_miss(cache *c);
 void expect_hit(cache *c, const void *payload, size_t payload_bytes);
 
-/* What the cache told since the fixture was set up. */
+/* The cache's log lines since the fixture was set up. */
 extern int lines_told;
 extern char last_told[512];
 
-/* A cache in this folder, of the usual size or of so many bytes. */
+/* A cache in this folder, of the usual size or of this many bytes. */
 cache *open_cache(const char *dir);
 cache *open_cache_of(const char *dir, uint64_t max_bytes);
 
-/* The cache in `folder`, holding `small`. */
+/* The cache in `folder`, with the entry `small`. */
 cache *open_with_small(void);
 
-/* The cache still works after what was done to it: the next store heals it, and no temporary file is left. */
+/* The cache still works: the next store repairs it, and no temporary file remains. */
 void expect_healed_and_close(cache *c);
 
 #endif

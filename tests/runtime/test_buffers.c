@@ -1,7 +1,8 @@
-// test_buffers.c: what buffers may be: parts of larger ones (clCreateSubBuffer), the caller's own memory
-// (CL_MEM_USE_HOST_PTR), memory of the driver's that the host sees (CL_MEM_ALLOC_HOST_PTR). Every tensor of a call is one,
-// workspace too, and the numbers are those of ordinary buffers. The program's own clCreateBuffer stands in front of the
-// loader's. Leaves out which buffers are refused for what they share. POSIX only.
+// test_buffers.c: kinds of buffers: parts of larger ones (clCreateSubBuffer), the caller's memory
+// (CL_MEM_USE_HOST_PTR), and driver memory that the host sees (CL_MEM_ALLOC_HOST_PTR). Every tensor
+// of a call has such a buffer, also the workspace, and the results are those of ordinary buffers.
+// The program's own clCreateBuffer replaces the loader's. Refusals of shared memory are elsewhere.
+// POSIX only.
 #define _GNU_SOURCE
 #include "support/case_assert.h"
 #include "support/harness.h"
@@ -14,7 +15,7 @@
 enum kind { ORDINARY, PART, HOST_POINTER, HOST_ALLOCATED, KINDS };
 static const char *const kind_names[KINDS] = {"ordinary", "part of a buffer", "on a host pointer",
                                               "allocated for the host"};
-static enum kind kind; // of the buffers that the suite makes
+static enum kind kind; // of the buffers that the suite creates
 static int made;       // that are not ordinary
 static cl_mem parent;  // of the last part, which keeps it alive
 static size_t taken;   // bytes of ordinary buffers
@@ -33,7 +34,7 @@ static size_t alignment(void) {
     return bits / 8 > 4096 ? bits / 8 : 4096;
 }
 
-// In the middle of a buffer of bytes that are NaN in every type.
+// In the middle of a buffer whose bytes are NaN in every type.
 static cl_mem make_part(cl_context context, size_t size, const void *host) {
     const size_t edge = alignment(), whole = edge + size + edge;
     const cl_buffer_region region = {edge, size};
@@ -87,8 +88,8 @@ static cl_mem make_workspace(size_t bytes) {
     return buffer;
 }
 
-// A few words a batch item, head or frequency, and nothing for a projection: what a call that has a workspace may take
-// besides; a layer's projections in a table where it is one launch. CLBlast takes what it wants.
+// Memory that a call with a workspace may still allocate: a few words for each batch item, head or
+// frequency. A projection needs none, and a layer in one launch a table. CLBlast is not limited.
 #define SMALL_LAYER_BYTES 624
 static size_t may_take(const struct test_case *test) {
     if (test->projection == CLATTN_PROJECTION_CLBLAST) return SIZE_MAX;
@@ -98,7 +99,7 @@ static size_t may_take(const struct test_case *test) {
                : one_launch + 16 * (size_t)(test->batch + test->heads + test->head_dim / 2);
 }
 
-// The case's own buffers are of the kind; what the library makes is not.
+// The case's own buffers have the kind under test. Buffers of the library do not.
 static void run_case(const char *name) {
     struct test_case test;
     struct case_arrays arrays;
@@ -178,7 +179,7 @@ START_TEST(merges) {
 }
 END_TEST
 
-// A view ends with its part, not with the buffer that the part lies in.
+// A view ends with its part, not with the buffer that contains the part.
 START_TEST(no_view_leaves_its_part) {
     struct test_case test;
     struct case_arrays arrays;

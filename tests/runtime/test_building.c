@@ -1,6 +1,7 @@
-// test_building.c: compiling beside running, on one context. A kernel that several threads ask for is built once; while
-// one is built, whoever needs another is not held up. Also prints what the enqueues of eight threads take while a ninth
-// compiles: a figure to look at, which fails nothing. Leaves out right results under threads (test_threads.c).
+// test_building.c: compilation beside running calls, on one context. A kernel that several threads
+// need is built once. Meanwhile, threads that need other kernels do not wait. Also prints the time
+// of the enqueues of eight threads while a ninth compiles; that figure cannot fail. Results under
+// threads are in test_threads.c.
 #include "support/case_assert.h"
 #include "support/harness.h"
 
@@ -24,7 +25,7 @@ static cl_command_queue open_queue(void) {
     return queue;
 }
 
-// A case that is ready to be enqueued again and again.
+// A case that is ready to be enqueued repeatedly.
 struct ready {
     struct case_data *data;
     struct case_arrays arrays;
@@ -48,7 +49,7 @@ static clattn_status ready_run(struct ready *r, clattn_context *c, cl_command_qu
     return clFinish(queue) == CL_SUCCESS ? status : CLATTN_DRIVER;
 }
 
-// Head sizes that no other case has: their kernels are there for nobody.
+// Head sizes that no other case has, so their kernels do not exist yet.
 static clattn_status prepare_shape(clattn_context *c, int n) {
     clattn_attention_params p = {0};
     const int64_t d = 24 + 8 * n;
@@ -98,8 +99,8 @@ START_TEST(threads_that_want_the_same_build_it_once) {
 }
 END_TEST
 
-// The library tells the log of a kernel before that kernel is there for all. The callback holds that moment until the
-// other thread has done what it wants; a library that holds a lock meanwhile never lets it.
+// The library logs a kernel before other threads can use it. The callback stops there until the
+// other thread is done. If the library held a lock then, the test would never end.
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -211,7 +212,8 @@ static void sleep_ms(long ms) {
     nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
 }
 
-// Run all for a while, with or without a thread that prepares meanwhile; the longest enqueue in milliseconds.
+// Run all for a while, with or without a thread that compiles meanwhile. Returns the longest
+// enqueue in milliseconds.
 static double longest(struct runner runners[RUNNERS], clattn_context *c, int shapes, bool *stop,
                       uint64_t *calls) {
     uint64_t most = 0;
@@ -262,7 +264,7 @@ START_TEST(enqueues_beside_a_compiler) {
 END_TEST
 
 int main(void) {
-    // What PoCL kept of an earlier run would make the kernels ready at once.
+    // PoCL's cache of an earlier run would make the kernels ready at once.
     char folder[] = "/tmp/clattn-building-XXXXXX", command[128];
     if (!mkdtemp(folder) || setenv("POCL_CACHE_DIR", folder, 1) != 0) return HARNESS_BROKEN;
     const TTest *const tests[] = {threads_that_want_the_same_build_it_once, a_build_holds_up_nobody,

@@ -1,6 +1,6 @@
-/* test_cache.c: evidence for base/cache: an entry comes back whole or not at all, whatever became of its
- * file, and with threads and processes at it at the same time. The folder's own dangers are in test_os.c. No
- * OpenCL; POSIX only. */
+/* test_cache.c: tests of base/cache. An entry is loaded completely or not at all, whatever
+ * happened to its file, also with several threads and processes at once. Dangers of the folder
+ * are in test_os.c. No OpenCL; POSIX only. */
 #define _XOPEN_SOURCE 700
 #include <clattn/runtime.h>
 
@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 START_TEST(round_trip) {
-    const mode_t mask = umask(0); /* the modes below are the cache's own doing */
+    const mode_t mask = umask(0); /* the cache itself sets the modes below */
     cache *c = open_cache(folder);
     ck_assert_ptr_nonnull(c);
     expect_miss(c);
@@ -39,7 +39,8 @@ START_TEST(round_trip) {
 }
 END_TEST
 
-/* The layout that cache.c's first lines promise, byte by byte: another build reads what this one wrote. */
+/* The file format of cache.c's first lines, byte by byte: another build reads what this one
+ * wrote. */
 START_TEST(format) {
     cache *c = open_with_small();
     unsigned char bytes[HEADER + SMALL + 1], hashed[56 + SMALL], digest[SHA256_BYTES];
@@ -82,7 +83,8 @@ END_TEST
 
 START_TEST(too_large) {
     cache *c = open_with_small();
-    cla_cache_store(c, key, small, CACHE_ENTRY_MAX_BYTES); /* refused for its size before a byte is read */
+    cla_cache_store(c, key, small, CACHE_ENTRY_MAX_BYTES); /* refused for its size before a byte
+                                                            * is read */
     cla_cache_store(c, key, small, SIZE_MAX);
     expect_hit(c, small, SMALL);
     ck_assert_int_eq(truncate(entry, (off_t)CACHE_ENTRY_MAX_BYTES + 1), 0);
@@ -91,7 +93,8 @@ START_TEST(too_large) {
 }
 END_TEST
 
-/* Of an application that says how long an entry is, too: nothing is asked of the memory for more than an entry may have. */
+/* An application's store may report a wrong length: the cache allocates no more than an entry
+ * may have. */
 static size_t told, asked;
 
 static size_t say_length(void *user, const char *name, void *bytes, size_t capacity) {
@@ -197,7 +200,7 @@ START_TEST(entry_not_plain) {
     ck_assert_int_eq(unlink(entry), 0);
     ck_assert_int_eq(mkdir(entry, 0700), 0);
     expect_miss(c);
-    cla_cache_store(c, key, small, SMALL); /* an empty folder gives way */
+    cla_cache_store(c, key, small, SMALL); /* an empty folder is replaced */
     expect_hit(c, small, SMALL);
     ck_assert_int_eq(lines_told, 0);
 
@@ -207,7 +210,8 @@ START_TEST(entry_not_plain) {
     ck_assert_int_eq(mkdir(entry, 0700), 0);
     write_file(inside, "x", 1);
     cla_cache_store(c, key, small,
-                    SMALL); /* a full one does not, which is told, and leaves no temporary file */
+                    SMALL); /* a full folder is not: the cache logs that, and leaves no temporary
+                             * file */
     expect_miss(c);
     ck_assert_int_eq(lines_told, 1);
     ck_assert_ptr_nonnull(strstr(last_told, "is not kept"));
@@ -241,12 +245,12 @@ START_TEST(entry_of_another_user) {
 }
 END_TEST
 
-/* ------------------------------------------------------------------------------ at the same time --- */
+/* ------------------------------------------------------------------------- at the same time --- */
 
 enum { WRITERS = 4, THREADS = 2, BUSY_NS = 900000000 };
 
-/* Writer w stores 40000 w + 100 bytes of value w + 1: sizes so far apart that a mix of two could not pass as
- * one. */
+/* Writer w stores 40000 w + 100 bytes of value w + 1. The sizes differ so much that a mix of two
+ * entries would be noticed. */
 static size_t payload_of(unsigned writer, unsigned char **bytes) {
     const size_t count = 40000 * (size_t)writer + 100;
     *bytes = malloc(count);
@@ -292,8 +296,8 @@ static void *store_and_load(void *argument) {
     return NULL;
 }
 
-/* Whether every load of this process's threads hit, and gave a whole payload. Aborts no test: it runs in a
- * child too. */
+/* Returns whether every load of this process's threads hit, with a complete payload. It aborts
+ * no test, because it also runs in a child. */
 static bool work(unsigned first_writer) {
     cache *shared = open_cache(folder);
     worker workers[THREADS] = {0};
@@ -312,8 +316,8 @@ static bool work(unsigned first_writer) {
     return good;
 }
 
-/* Two processes of two threads store and load one key. A rename replaces without a gap, so nothing misses
- * either. */
+/* Two processes of two threads store and load one key. A rename replaces the file without a gap,
+ * so no load misses. */
 START_TEST(four_at_one_key) {
     const pid_t child = fork();
     ck_assert_int_ge(child, 0);

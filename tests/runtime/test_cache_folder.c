@@ -1,5 +1,5 @@
-/* test_cache_folder.c: the folder of base/cache as a whole: its size, what the dead left in it, and what is told of it.
- * Entries are test_cache.c's. No OpenCL; POSIX only. */
+/* test_cache_folder.c: the folder of base/cache as a whole: its size, files left by dead
+ * processes, and log lines. Entries are in test_cache.c. No OpenCL; POSIX only. */
 #define _XOPEN_SOURCE 700
 #include "runtime/cache_fixture.h"
 
@@ -33,7 +33,7 @@ static bool has_number(cache *c, int n) {
 static void path_of_number(int n, char path[PATH_BYTES]) {
     (void)snprintf(path, PATH_BYTES, "%s/%02x%062d.clattn", folder, n, 0);
 }
-/* As if it had last been used so many seconds ago. */
+/* As if it had last been used this many seconds ago. */
 static void make_old(int n, int seconds) {
     char path[PATH_BYTES];
     struct timespec times[2];
@@ -44,7 +44,7 @@ static void make_old(int n, int seconds) {
     ck_assert_int_eq(utimensat(AT_FDCWD, path, times, 0), 0);
 }
 
-/* What was not used for longest goes first; loading is a use, and what has just been stored stays. */
+/* The least recently used entry is removed first. Loading is a use, and a new entry stays. */
 START_TEST(kept_to_its_size) {
     char other[PATH_BYTES];
     cache *c = open_cache_of(folder, 5 * 1000);
@@ -56,15 +56,15 @@ START_TEST(kept_to_its_size) {
         make_old(n, 100 - n);
     }
     ck_assert_int_eq(lines_told, 0);
-    ck_assert(has_number(c, 0)); /* which makes it young */
-    store_number(c, 5, 900);     /* 1 goes */
+    ck_assert(has_number(c, 0)); /* which makes it recent */
+    store_number(c, 5, 900);     /* 1 is removed */
     ck_assert_int_eq(lines_told, 1);
     ck_assert(has_number(c, 0) && !has_number(c, 1));
     for (int n = 2; n < 6; n++) make_old(n, 100 - n);
-    store_number(c, 6, 2500); /* 2, 3 and 4 go */
+    store_number(c, 6, 2500); /* 2, 3 and 4 are removed */
     ck_assert(!has_number(c, 2) && !has_number(c, 3) && !has_number(c, 4));
     ck_assert(has_number(c, 0) && has_number(c, 5) && has_number(c, 6));
-    store_number(c, 7, 6000); /* more than all may have */
+    store_number(c, 7, 6000); /* more than the folder's limit */
     ck_assert(!has_number(c, 7) && has_number(c, 6));
     ck_assert_ptr_nonnull(strstr(last_told, "is not kept"));
     ck_assert(exists(other));
@@ -72,7 +72,8 @@ START_TEST(kept_to_its_size) {
 }
 END_TEST
 
-/* What a killed process left goes when the folder is next opened, but for what may still be written. */
+/* Files left by a killed process are removed when the folder is next opened, unless they may
+ * still be written. */
 START_TEST(temporaries_of_the_dead) {
     static const struct {
         const char *name;
@@ -100,7 +101,7 @@ START_TEST(temporaries_of_the_dead) {
 }
 END_TEST
 
-/* One line each for a folder that is not used, and for an entry that was damaged. */
+/* One log line for a folder that is not used, and one for a damaged entry. */
 START_TEST(what_is_told) {
     char missing[PATH_BYTES];
     (void)snprintf(missing, sizeof missing, "%s/none/cache", root);

@@ -1,6 +1,5 @@
-// test_consumer.c: what a program that knows nothing but the public header sees: the version and the devices.
-// It must compile with that header alone and end well on a machine without any OpenCL platform. Leaves out
-// all computing.
+// test_consumer.c: a program that uses only the public header: the version and the devices. It
+// compiles with that header alone, and ends well on a machine without OpenCL.
 #include <clattn/clattn.h>
 
 #include <stdio.h>

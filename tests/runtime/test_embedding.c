@@ -1,11 +1,11 @@
-// test_embedding.c: the library as a guest of a process: loaded by hand and unloaded again, twice over; two copies of it
-// side by side; before and after a fork. The program is not linked with it. Leaves out everything that a linked
-// program can do, too. POSIX only.
+// test_embedding.c: the library loaded by hand and unloaded, twice; two copies of it in one
+// process; before and after a fork. The program is not linked with the library. POSIX only.
 //
-// Environment: CLATTN_TEST_LIBRARY       the shared library
-//              CLATTN_TEST_CACHE         folder of compiled kernels; where it is not set, none are kept
-//              CLATTN_TEST_CLBLAST       CLBlast's module, which does not lie beside a copy of the library
-//              CLATTN_TEST_NO_CLBLAST=1  the library was built without CLBlast
+// Environment:
+//   CLATTN_TEST_LIBRARY     the shared library
+//   CLATTN_TEST_CACHE       folder of compiled kernels; unset: none are stored
+//   CLATTN_TEST_CLBLAST     CLBlast's module, which is not beside a copy of the library
+//   CLATTN_TEST_NO_CLBLAST  1: the library was built without CLBlast
 #define _GNU_SOURCE
 #include "support/run_suite.h"
 
@@ -21,7 +21,7 @@
 
 enum { B = 1, H = 2, N = 5, D = 4, M = H * D, COUNT = B * H * N * D, SKIPPED = 77 };
 
-// The functions that are used here, of one copy.
+// The functions of one copy that are used here.
 struct library {
     void *handle;
     int (*version_number)(void);
@@ -56,7 +56,7 @@ static const char *library_path(void) {
     return getenv("CLATTN_TEST_LIBRARY");
 }
 
-// A context of one copy, and what it computes with.
+// A context of one copy, with its buffers.
 struct guest {
     const struct library *l;
     clattn_context *context;
@@ -136,7 +136,7 @@ static bool works(const struct guest *g) {
     return attends(g) && projects(g, CLATTN_PROJECTION_NATIVE);
 }
 
-// Everything, from opening a context to destroying it.
+// Everything, from creating a context to destroying it.
 static bool whole_life(const struct library *l) {
     struct guest g;
     const bool good = guest_open(&g, l) && works(&g);
@@ -150,7 +150,7 @@ static bool is_loaded(const char *path) {
     return handle != NULL;
 }
 
-// Nothing of OpenCL was touched before, which is what makes a child as good as its parent.
+// The process has not used OpenCL before, so a child can use it like its parent.
 START_TEST(children_before_the_first_context) {
     struct library l;
     struct guest g;
@@ -170,7 +170,7 @@ START_TEST(children_before_the_first_context) {
 }
 END_TEST
 
-// A child of a process that has a context calls nothing that needs OpenCL, and harms nothing by ending.
+// A child of a process with a context calls nothing that needs OpenCL, and does no harm by ending.
 START_TEST(children_beside_a_context) {
     struct library l;
     struct guest g;
@@ -200,7 +200,7 @@ START_TEST(loaded_and_unloaded) {
         ck_assert(whole_life(&l));
         ck_assert_int_eq(dlclose(l.handle), 0);
     }
-    ck_assert(!is_loaded(library_path())); // nothing of it holds on to the process
+    ck_assert(!is_loaded(library_path())); // no part of it keeps the library loaded
 }
 END_TEST
 
@@ -216,7 +216,8 @@ static void copy_library(char path[64]) {
     close(to);
 }
 
-// Two copies, as where two plug-ins each bring their own: each counts its own contexts, CLBlast is one for both.
+// Two copies, as in two plug-ins that each have their own. Each counts its own contexts; they share
+// CLBlast.
 START_TEST(two_copies) {
     struct library l[2];
     struct guest g[2];
@@ -227,7 +228,7 @@ START_TEST(two_copies) {
     for (int n = 0; n < 2; n++) ck_assert(guest_open(&g[n], &l[n]));
     for (int n = 0; n < 4; n++) ck_assert(works(&g[n % 2]));
     for (int n = 0; n < 2; n++) ck_assert(projects(&g[n], CLATTN_PROJECTION_CLBLAST));
-    guest_close(&g[0]); // and drops what CLBlast kept for both
+    guest_close(&g[0]); // and clears CLBlast's cache for both
     ck_assert_int_eq(dlclose(l[0].handle), 0);
     ck_assert(works(&g[1]) && projects(&g[1], CLATTN_PROJECTION_CLBLAST));
     guest_close(&g[1]);
@@ -236,7 +237,7 @@ START_TEST(two_copies) {
 }
 END_TEST
 
-// Asked in a child, because this process has not touched OpenCL before its first test.
+// A child looks for devices, because this process must not use OpenCL before its first test.
 static bool has_device(void) {
     int status = -1;
     const pid_t child = fork();

@@ -1,7 +1,7 @@
-// test_events.c: whose events are whose: one that comes back is the caller's, those of a wait list stay the caller's, all
-// of them are waited for, and a call that fails or does nothing keeps to that, too; of attention with every way
-// that its keys can lie, layer, linear, merge and the calls of small_calls.h.
-// Leaves out results (every other suite); what is kept too long is seen by the layer that counts objects (cl_layer.h).
+// test_events.c: ownership of events. A returned event belongs to the caller, events of a wait list
+// stay the caller's, and all are waited for, also by calls that fail or do nothing. The calls are
+// attention with all layouts of keys, layer, linear, merge, and small_calls.h. Leaked objects are
+// found by the layer that counts objects (cl_layer.h).
 #include "support/case_assert.h"
 #include "support/harness.h"
 #include "support/small_calls.h"
@@ -103,7 +103,8 @@ static void empty(struct ready *r, int call) {
         p->sequences = 0;
         p->cu_seqlens_q_device.shape[0] = p->kv.cu_seqlens_kv_device.shape[0] = 1;
         if (p->cu_seqlens_q)
-            p->q.shape[2] = p->out.shape[2] = p->lse.shape[2] = 0; // in host memory rows need a sequence
+            // arrays in host memory need no sequences without rows
+            p->q.shape[2] = p->out.shape[2] = p->lse.shape[2] = 0;
         return;
     }
     p->rope.positions.shape[1] = r->arrays.layer.rope.positions.shape[0] = 0;
@@ -116,7 +117,7 @@ static void empty(struct ready *r, int call) {
     r->arrays.linear.x.shape[1] = r->arrays.linear.out.shape[1] = 0;
 }
 
-// One element too far, or of a projection a rank too many.
+// One element too many; for a projection one axis too many.
 static void spoil(struct ready *r, int call) {
     small_spoil(&r->small);
     if (call == MERGE) r->merge.lse_b.offset = 1 << 28;
@@ -137,7 +138,8 @@ static cl_int state(cl_event event) {
     return status;
 }
 
-// Both queues, two gates, twice over: full calls and calls of no rows. The event comes after both gates.
+// Both queues, two gates, twice: full calls and calls without rows. The event completes after both
+// gates.
 static void held_back(int call, cl_command_queue queue, bool nothing) {
     struct ready r;
     if (!ready_open(&r, call)) return;
@@ -164,7 +166,7 @@ START_TEST(waits_and_is_the_callers) {
 }
 END_TEST
 
-// NULL in place of an event is fine, and so is a wait list that is complete.
+// NULL in place of an event is valid, and so is a wait list of completed events.
 START_TEST(no_event_is_asked_for) {
     struct ready r;
     if (!ready_open(&r, _i % CALLS)) return;
@@ -179,7 +181,7 @@ START_TEST(no_event_is_asked_for) {
 }
 END_TEST
 
-// What is refused overwrites the caller's event with NULL and keeps nothing of the wait list.
+// A refused call sets the caller's event to NULL and keeps nothing of the wait list.
 START_TEST(refused) {
     struct ready r;
     if (!ready_open(&r, _i)) return;
@@ -193,7 +195,7 @@ START_TEST(refused) {
 }
 END_TEST
 
-// An event of another cl_context is none that can be waited for.
+// An event of another cl_context cannot be waited for.
 START_TEST(foreign_event) {
     struct ready r;
     cl_int code;

@@ -1,5 +1,5 @@
-// test_examples.c: the worked examples of worked_examples.json, figure by figure, through every kernel and
-// through the reference itself. Leaves out everything larger (tests/cases/attention.txt).
+// test_examples.c: the worked examples of worked_examples.json, number by number, through every
+// kernel and through the reference. Larger cases are in tests/cases/attention.txt.
 #include "support/case_assert.h"
 #include "support/harness.h"
 
@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Figures have 6 decimals; results are float32.
+// The numbers have 6 decimals; results are float32.
 static bool near(double got, double figure) {
     return got == figure || fabs(got - figure) <= 1e-6 + 1.2e-7 * fabs(figure);
 }
 
-// Row-major numbers of a nested array; null is -inf. Returns how many there were.
+// Row-major numbers of a nested array; null is -inf. Returns their count.
 static int64_t flatten(const json_t *value, double *to) {
     if (json_is_null(value)) to[0] = -(double)INFINITY;
     if (json_is_number(value)) to[0] = json_number_value(value);

@@ -1,8 +1,9 @@
-// test_fallback.c: what a driver says late: a compiled kernel that allows fewer work-items than its device, CLBlast that
-// fails in the middle of a call, and a machine too busy to be measured. The program's own OpenCL functions stand in
-// front of the loader's. POSIX only.
+// test_fallback.c: late failures: a compiled kernel that allows fewer work-items than its device,
+// CLBlast that fails during a call, and a machine too busy for measurements. The program's own
+// OpenCL functions replace the loader's. POSIX only.
 //
-// Environment: CLATTN_TEST_NO_CLBLAST=1  the library was built without CLBlast: its failures are left out
+// Environment:
+//   CLATTN_TEST_NO_CLBLAST  1: the library has no CLBlast; its failures are skipped
 #define _GNU_SOURCE
 #include "support/case_assert.h"
 #include "support/harness.h"
@@ -18,13 +19,13 @@
 #include <unistd.h>
 
 static struct {
-    size_t allowed;      // work-items of a group; 0: what the driver says
+    size_t allowed;      // work-items of a group; 0: the driver's number
     cl_int clblast_code; // of every launch of a GEMM kernel
-    int spared;          // but of the first so many
-    bool busy;           // every other pair of clFinish takes a second, as the clock has it
+    int spared;          // except the first launches
+    bool busy;           // every other pair of clFinish needs a second of the clock below
     int skew_s;
     bool slow_launch;   // wait_in_launch
-    bool greedy;        // every kernel wants more local memory than there is
+    bool greedy;        // every kernel needs more local memory than the device has
     int refused, gemms; // launches that failed here
     int finishes;
 } driver;
@@ -49,8 +50,8 @@ static bool is_gemm(cl_kernel kernel) {
     return strncmp(name, "Xgemm", 5) == 0;
 }
 
-// A driver that compiles at a kernel's first launch: the first thread that comes stays here until another one has gone
-// through, which a library that holds a lock meanwhile never lets.
+// A driver that compiles at a kernel's first launch. The first thread stops here until another
+// thread has passed. If the library held a lock, the test would never end.
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -95,7 +96,8 @@ CL_API_ENTRY cl_int CL_API_CALL clEnqueueNDRangeKernel(cl_command_queue queue, c
 CL_API_ENTRY cl_int CL_API_CALL clFinish(cl_command_queue queue) {
     cl_int (*real)(cl_command_queue);
     *(void **)&real = next("clFinish");
-    if (driver.busy && driver.finishes++ % 4 % 3 == 0) driver.skew_s++; // first, fourth, fifth, eighth, ...
+    // first, fourth, fifth, eighth, ...
+    if (driver.busy && driver.finishes++ % 4 % 3 == 0) driver.skew_s++;
     return real(queue);
 }
 
@@ -109,7 +111,7 @@ int CLBlastClearCache(void) {
     return real();
 }
 
-// The clock that the library looks at: no test has to wait.
+// The library's clock. With it, no test has to wait.
 int clock_gettime(clockid_t clock, struct timespec *now) {
     const int result = (int)syscall(SYS_clock_gettime, clock, now);
     now->tv_sec += driver.skew_s;
@@ -119,7 +121,8 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
 static int measurements, unsure, refusals;
 static void count_lines(void *user, clattn_log_level level, const char *text) {
     (void)user, (void)level;
-    const char *projection = strstr(text, "measured:"); // a probe may be unsure by the machine's own work
+    // a probe may be unsure because of other work on the machine
+    const char *projection = strstr(text, "measured:");
     measurements += projection != NULL;
     unsure += projection && strstr(projection, "not sure");
     refusals += strstr(text, "-2046") != NULL;
@@ -156,7 +159,7 @@ static clattn_plan plan_of(clattn_context *c) {
     return plan;
 }
 
-// Rows of the portable kernel, whose groups have 128 work-items where all allow it.
+// Tuned rows of the portable kernel, whose groups have 128 work-items if the device allows it.
 START_TEST(a_smaller_tile_is_taken) {
     static const size_t limits[] = {100, 64, 20, 1};
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
@@ -174,7 +177,7 @@ START_TEST(a_smaller_tile_is_taken) {
 }
 END_TEST
 
-// The same in a layer, whose workspace is laid out around the attention's, and by prepare.
+// The same in a layer, whose workspace contains that of the attention, and by prepare.
 START_TEST(a_layer_is_laid_out_again) {
     clattn_context *c = open_context("flash :", NULL);
     driver.allowed = 16, driver.refused = 0;
@@ -194,7 +197,7 @@ START_TEST(a_layer_is_laid_out_again) {
 }
 END_TEST
 
-// A row of the caller's makes CLBlast the first choice on any device.
+// A tuned row of the caller makes CLBlast the first choice on any device.
 static const char clblast_first[] = "clblast :";
 
 START_TEST(clblast_may_fail) {
@@ -207,11 +210,11 @@ START_TEST(clblast_may_fail) {
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
         clattn_context *c = open_context(clblast_first, NULL);
         driver.clblast_code = codes[i], driver.gemms = 0;
-        // In a share of the suite each code meets a projection, and the first one layers, too.
+        // In a shortened run each code occurs in a projection, and only the first one in layers.
         const size_t count = i > 0 && harness_every() > 1 ? 1 : sizeof cases / sizeof cases[0];
         for (size_t n = 0; n < count; n++) assert_case(c, cases[n]);
         driver.clblast_code = 0;
-        ck_assert_int_eq(driver.gemms, 1); // after the first one it is not tried again
+        ck_assert_int_eq(driver.gemms, 1); // after the first failure it is not tried again
         clattn_context_destroy(c);
     }
 }
@@ -223,7 +226,7 @@ static bool grows(void *user, double done) {
     return true;
 }
 
-// What a caller has heard stays done when the work begins anew.
+// Progress that a caller has received does not fall when the work starts again.
 START_TEST(progress_survives) {
     struct test_case test;
     struct case_arrays arrays;
@@ -247,7 +250,7 @@ START_TEST(progress_survives) {
 }
 END_TEST
 
-// What it refuses by a code of its own, -2046 (kernels that take too much local memory), before anything is launched.
+// CLBlast refuses with its own code -2046 (kernels need too much local memory) before any launch.
 START_TEST(clblast_may_refuse) {
     if (!harness_has_clblast()) return;
     clattn_context *c = open_context(clblast_first, NULL);
@@ -268,8 +271,8 @@ START_TEST(clblast_may_refuse) {
 }
 END_TEST
 
-// The kernels of gradients: tiles in registers, for which the portable one comes where none is small enough, that one, and that of numbers
-// a head.
+// The kernels of gradients: tiles in registers, replaced by the portable kernel if no tile is small
+// enough; the portable kernel; and the kernel of numbers a head.
 static const char *const gradient_rows[] = {"backward_tiles :", "backward :"};
 
 START_TEST(gradients_take_smaller_groups) {
@@ -323,8 +326,8 @@ static void read_floats(cl_mem buffer, float *to, size_t bytes) {
                    "clEnqueueReadBuffer");
 }
 
-// Gradients of a projection and of a layer are all made again by the library's own kernels: to the bit what those make by themselves.
-// dx alone, dw alone, and both.
+// After a failure, all gradients of a projection or a layer are computed again by the library's own
+// kernels, with their bits. dx alone, dw alone, and both.
 START_TEST(gradients_are_made_again) {
     static float values[WIDTH * WIDTH], want[WIDTH * WIDTH], got[WIDTH * WIDTH];
     const bool of_layer = _i >= 3, with[2] = {_i % 3 != 1, _i % 3 != 0};
@@ -340,14 +343,14 @@ START_TEST(gradients_are_made_again) {
     driver.clblast_code = 0;
     const clattn_status native = enqueue_gradients(c, of_layer, CLATTN_PROJECTION_NATIVE, in,
                                                    with[0] ? to[1][0] : NULL, with[1] ? to[1][1] : NULL);
-    ck_assert_int_eq(driver.gemms, 1); // after the first one it is not tried again
+    ck_assert_int_eq(driver.gemms, 1); // after the first failure it is not tried again
     ck_assert_int_eq(failing, CLATTN_OK);
     ck_assert_int_eq(native, CLATTN_OK);
     for (int n = 0; n < 2; n++) {
         read_floats(to[0][n], got, bytes);
         read_floats(to[1][n], want, bytes);
         ck_assert_mem_eq(got, want, bytes);
-        ck_assert_int_eq(memcmp(got, values, bytes) != 0, with[n]); // written where it is asked for
+        ck_assert_int_eq(memcmp(got, values, bytes) != 0, with[n]); // written only if requested
     }
     for (int n = 0; n < 4; n++) clReleaseMemObject(to[n / 2][n % 2]);
     clReleaseMemObject(in);
@@ -355,7 +358,7 @@ START_TEST(gradients_are_made_again) {
 }
 END_TEST
 
-// Whoever asks for CLBlast gets its failure.
+// A caller that requests CLBlast receives its failure.
 START_TEST(clblast_as_asked_fails) {
     if (!harness_has_clblast()) return;
     struct test_case test;
@@ -378,7 +381,8 @@ START_TEST(clblast_as_asked_fails) {
 }
 END_TEST
 
-// CLBlast keeps one cache for the process: it outlives a context for as long as another one has used it.
+// CLBlast has one cache for the process. It must live until the last context that used it is
+// destroyed.
 START_TEST(clblast_is_cleared_by_the_last) {
     static const char name[] = "linear-f32-b1-h2-n20-d32-m64-full-clblast";
     if (!harness_has_clblast()) return;
@@ -414,7 +418,7 @@ static void *launch(void *argument) {
     return NULL;
 }
 
-// Two threads that launch one kernel at the same time, with arguments of their own.
+// Two threads launch one kernel at the same time, with different arguments.
 START_TEST(a_slow_launch_holds_up_nobody) {
     struct test_case test;
     struct launcher all[2];
@@ -443,14 +447,14 @@ START_TEST(a_slow_launch_holds_up_nobody) {
 }
 END_TEST
 
-// Runs that do not agree are no answer for ever: the next call that measures looks again.
+// If measured runs disagree, the result is not final: the next call measures again.
 START_TEST(a_noisy_measurement_is_taken_again) {
     char folder[] = "/tmp/clattn-fallback-XXXXXX", command[128];
     ck_assert(mkdtemp(folder) != NULL);
     clattn_context *c = open_context(NULL, folder);
     const bool can = harness_has_clblast() && clattn_context_capabilities(c)->is_cpu &&
                      clattn_context_capabilities(c)->float_vector_width >= 4;
-    size_t engines; // probed before, so that every other pair is one of the projections'
+    size_t engines; // probed before, so every other pair belongs to the projections
     ck_assert_int_eq(clattn_context_engines(c, &(clattn_engine){0}, 1, &engines), CLATTN_OK);
     driver.busy = true, driver.finishes = measurements = unsure = 0;
     ck_assert_int_eq(clattn_context_measure(c), CLATTN_OK);
@@ -458,7 +462,7 @@ START_TEST(a_noisy_measurement_is_taken_again) {
     ck_assert_int_eq(measurements, can ? 2 : 0);
     ck_assert_int_eq(unsure, can ? 2 : 0);
     clattn_context_destroy(c);
-    c = open_context(NULL, folder); // which has kept an answer that is not sure
+    c = open_context(NULL, folder); // the folder has an uncertain result
     ck_assert_int_eq(clattn_context_measure(c), CLATTN_OK);
     ck_assert_int_eq(measurements, can ? 4 : 0);
     clattn_context_destroy(c);

@@ -1,6 +1,7 @@
-// test_host_memory.c: host memory through the application's functions: all that a context takes comes from them and goes back to
-// them, from creating it over calls of every kind until it is destroyed; each of it refused in turn is OUT_OF_MEMORY and leaves
-// nothing behind, and the next call is whole. That nothing else in the library calls malloc is check_doors.sh's.
+// test_host_memory.c: host memory by the application's functions. A context allocates all its
+// memory with them and returns it to them, from its creation through all calls to its destruction.
+// Each allocation fails once: the status is OUT_OF_MEMORY, nothing leaks, and the next call works.
+// check_doors.sh checks that the library calls no malloc.
 #include "support/case_assert.h"
 #include "verification/case/case_group.h"
 
@@ -10,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Each call takes words of another kind: lengths, texts, places of new rows, a past, packed sequences, frequencies of RoPE.
+// Each call needs other host data: lengths, texts, places of new rows, a past, packed sequences,
+// frequencies of RoPE.
 static const char *const names[] = {
     "attend-f32-b2-h2-n5-nkv33-d16-causal-unfused-lse-alibi-sinks-kvlen33:9",
     "attend-f32-b1-h2-n5-nkv33-d16-causal-unfused-lse-alibi-mods",
@@ -23,7 +25,7 @@ enum { CASES = sizeof names / sizeof names[0] };
 
 #define MAGIC 0x5ca1ab1eu
 
-// In front of each piece, and as long as keeps it aligned for any type.
+// A header before each piece, large enough to keep the piece aligned for any type.
 typedef union piece {
     struct {
         unsigned magic;
@@ -34,7 +36,7 @@ typedef union piece {
 
 static struct heap {
     atomic_long live, taken, wrong;
-    long refuse; // the how-manieth of all; 0: none
+    long refuse; // number of the allocation that fails; 0: none
 } heap;
 
 static void *take(void *user, size_t bytes) {
@@ -44,7 +46,7 @@ static void *take(void *user, size_t bytes) {
     if (!p) return NULL;
     p->is.magic = MAGIC, p->is.bytes = bytes;
     unsigned char *memory = (unsigned char *)(p + 1);
-    memset(memory, 0xa5, bytes + 1); // what is read unwritten shows, and what is written behind
+    memset(memory, 0xa5, bytes + 1); // unwritten memory and writes behind the piece become visible
     h->live++;
     h->wrong += bytes == 0;
     return memory;
@@ -88,7 +90,7 @@ static void expect_right(int n) {
                   why);
 }
 
-// Into what the first case then writes, and once more there.
+// Into the first case's output, and once more in place.
 static clattn_status rope(clattn_context *c) {
     const int32_t offsets[2] = {3, 40};
     const clattn_tensor x = arrays[0].q.view;
@@ -99,7 +101,7 @@ static clattn_status rope(clattn_context *c) {
     return status == CLATTN_OK ? clattn_shift_enqueue(c, harness()->queue, &shift, 0, NULL, NULL) : status;
 }
 
-// The first case, with its launches and tables, kept and replayed.
+// The first case, with its launches and tables, recorded and replayed.
 static clattn_status recorded(clattn_context *c) {
     clattn_recording *r = NULL;
     clattn_status status = clattn_recording_begin(c, harness()->queue, &r);
@@ -125,7 +127,7 @@ static void expect_refused(clattn_status status, long refuse, const char *what) 
                   refuse, what, clattn_status_name(status), harness_log_text());
 }
 
-// Creating, these calls, asking for features, saving, destroying. The calls that were refused are made again.
+// Create a context, make these calls, read features, save, destroy. Refused calls are made again.
 static void one_life(int first, int behind, long refuse) {
     clattn_status status;
     clattn_features features;
@@ -174,7 +176,8 @@ START_TEST(all_of_it) {
 }
 END_TEST
 
-// A group, whose memory is its first context's: dealt by rows, so that its pieces are packed. Whether all of it was had.
+// A group, whose memory is its first context's. It partitions rows, so its pieces are packed.
+// Returns whether no allocation failed.
 static bool group_life(struct case_group *host, long refuse) {
     clattn_status status;
     clattn_group *group = NULL;

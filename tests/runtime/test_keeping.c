@@ -1,6 +1,7 @@
-// test_keeping.c: what a context takes from its parameters and what it keeps on disk: strings are copied, kernels are
-// counted and saved, the folder keeps to its size; what is planned is the same each time. Leaves out the cache's own
-// format and damage (test_cache.c), and the measurement (test_measure.c). POSIX only.
+// test_keeping.c: what a context copies from its parameters and stores on disk. Strings are copied,
+// kernels are counted and saved, the folder keeps its limit, and plans are the same each time.
+// Elsewhere: the cache's format and damage (test_cache.c), and the measurement (test_measure.c).
+// POSIX only.
 #include "support/case_assert.h"
 #include "support/harness.h"
 
@@ -24,7 +25,7 @@ static void teardown(void) {
     ck_assert_int_eq(system(command), 0);
 }
 
-// Entries of the folder and their bytes.
+// Number of the folder's entries, and their bytes.
 static int entries(uint64_t *bytes) {
     int count = 0;
     struct dirent *e;
@@ -67,7 +68,7 @@ static clattn_context_stats stats_of(clattn_context *c) {
     return stats;
 }
 
-// Strings and the struct itself are gone as soon as the context is there.
+// Strings and the struct itself are freed as soon as the context exists.
 START_TEST(parameters_are_copied) {
     char *rows = strdup("flash nq=..64 :"), *path = strdup(folder);
     clattn_context_params *params = malloc(sizeof *params);
@@ -93,11 +94,11 @@ START_TEST(parameters_are_copied) {
     clattn_context_destroy(c);
     clattn_context_destroy(other);
     if (harness_keeps_kernels("parameters_are_copied"))
-        ck_assert_int_ge(entries(&bytes), 1); // in the folder that was named
+        ck_assert_int_ge(entries(&bytes), 1); // in the named folder
 }
 END_TEST
 
-// Built, then kept; asking for the kernels again writes nothing again; another context builds none.
+// Built, then stored. A second save writes nothing. Another context builds nothing.
 START_TEST(kernels_are_saved) {
     uint64_t bytes;
     if (!harness_keeps_kernels("kernels_are_saved")) return;
@@ -121,14 +122,14 @@ START_TEST(kernels_are_saved) {
     prepare(other, 40); // destroying saves, too
     clattn_context_destroy(other);
     ck_assert_int_gt(entries(&bytes), kept);
-    prepare(c, 32); // what is there already counts for nothing
+    prepare(c, 32); // existing entries do not count
     const clattn_context_stats after = stats_of(c);
     ck_assert_mem_eq(&after, &built, sizeof after);
     clattn_context_destroy(c);
 }
 END_TEST
 
-// What was kept first goes when there is no room for more.
+// The oldest entries are removed if there is no room.
 START_TEST(the_folder_keeps_to_its_size) {
     uint64_t one = 0, bytes = 0;
     if (!harness_keeps_kernels("the_folder_keeps_to_its_size")) return;
@@ -147,7 +148,7 @@ START_TEST(the_folder_keeps_to_its_size) {
 }
 END_TEST
 
-// Not even a byte of it is used where the folder is not to be trusted.
+// An untrusted folder is not used at all.
 START_TEST(a_folder_of_others_is_not_used) {
     uint64_t bytes;
     ck_assert_int_eq(chmod(folder, 0777), 0);
@@ -158,7 +159,7 @@ START_TEST(a_folder_of_others_is_not_used) {
 }
 END_TEST
 
-// Planning answers the same each time, whether buffers are there or not, and builds nothing.
+// A plan is the same each time, with or without buffers, and builds nothing.
 START_TEST(plans_are_pure) {
     struct test_case test;
     struct case_arrays arrays;

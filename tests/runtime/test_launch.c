@@ -1,5 +1,6 @@
-// test_launch.c: what stands between a call and its commands, from inside the library: which buffers the pool lends to whom
-// (device/pool.h), and how a launch is shaped (launch/chain.h). Leaves out what calls make of it (test_pool.c).
+// test_launch.c: the way from a call to its commands, inside the library: the buffers that the pool
+// lends (device/pool.h), and the shape of a launch (launch/chain.h). Whole calls are in
+// test_pool.c.
 #include "support/harness.h"
 
 #include "attention/call/views.h"
@@ -12,7 +13,7 @@ static pool_user in_order, another, out_of_order;
 
 static void setup(void) {
     context = harness_open((clattn_context_params){.context = harness()->opencl});
-    // No command is enqueued here: a handle is a handle.
+    // No command is enqueued here, so the handles need not be real.
     in_order = (pool_user){context, harness()->queue, true};
     another = (pool_user){context, (cl_command_queue)&another, true};
     out_of_order = (pool_user){context, (cl_command_queue)&out_of_order, false};
@@ -33,8 +34,8 @@ static pool_slot *table(const pool_user *user, const char *words) {
     return slot;
 }
 
-// One call has it at a time; then the same in-order queue again, and nobody else. A call that enqueued nothing leaves it
-// to all.
+// One call uses a buffer at a time, then the same in-order queue again, and no other. A call that
+// enqueued nothing leaves it to all.
 START_TEST(to_its_queue_again) {
     pool_slot *a = scratch(&in_order, 5000), *b = scratch(&in_order, 5000);
     ck_assert_ptr_ne(a, b);
@@ -51,7 +52,7 @@ START_TEST(to_its_queue_again) {
 }
 END_TEST
 
-// What an out-of-order queue uses is free when its last event is complete, well or not.
+// A buffer of an out-of-order queue is free after its last event has completed, also with an error.
 START_TEST(after_its_event) {
     for (int end = CL_COMPLETE; end >= -5; end -= 5) {
         cl_event last = harness_gate();
@@ -69,8 +70,9 @@ START_TEST(after_its_event) {
 }
 END_TEST
 
-// Equal words share a table, unless another call has it; old words make way when there are many, not while the host's are
-// still being read, and not what one stale table would have held.
+// Calls with equal words share a table, unless another call uses it. Old words are replaced if
+// there are many, except while the host's copy is being read, and except for what one stale table
+// would have held.
 START_TEST(tables_by_their_words) {
     char words[32] = "0";
     pool_slot *all[POOL_KEPT_TABLES], *a = table(&in_order, words);
@@ -101,7 +103,7 @@ START_TEST(tables_by_their_words) {
 }
 END_TEST
 
-// The limits of pool.h: what exceeds them is made for one call.
+// The limits of pool.h: larger buffers are created for one call.
 START_TEST(limits) {
     pool_slot *all[POOL_SCRATCHES + 1];
     for (int n = 0; n <= POOL_SCRATCHES; n++) {
@@ -109,7 +111,7 @@ START_TEST(limits) {
         ck_assert_int_eq(all[n]->spare, n == POOL_SCRATCHES);
     }
     for (int n = 0; n <= POOL_SCRATCHES; n++) cla_pool_return(&in_order, all[n], true, NULL);
-    pool_slot *other = scratch(&another, 5000); // the oldest makes way
+    pool_slot *other = scratch(&another, 5000); // the oldest is replaced
     ck_assert(other == all[0] && !other->spare);
     cla_pool_return(&another, other, true, NULL);
     const uint64_t most = context->capabilities.max_allocation_bytes, kept = POOL_SCRATCH_BYTES + 1;
@@ -120,8 +122,8 @@ START_TEST(limits) {
 }
 END_TEST
 
-// Groups: powers of a step; no more work-items than there are, to the next power, than are asked for, than the device and the
-// kernel allow, in each dimension.
+// Work-groups are powers of a step. They have at most the next power of the items, of the requested
+// size, and of the limits of device and kernel, in each dimension.
 START_TEST(groups) {
     static const struct {
         size_t items[3], shape[3], step;
@@ -150,7 +152,7 @@ START_TEST(groups) {
 }
 END_TEST
 
-// The grid holds every item and whole groups, and no group more than that.
+// The grid has every item and whole groups, and no more groups than needed.
 START_TEST(grids) {
     program p = {.group_limit = 32};
     launch l = {.program = &p};
@@ -164,7 +166,7 @@ START_TEST(grids) {
 }
 END_TEST
 
-// The bytes of a launch's arguments are held to what the device takes.
+// The bytes of a launch's arguments must not exceed the device's limit.
 START_TEST(arguments) {
     program p = {.spec = {.id = KERNEL_MERGE}};
     launch l = {.program = &p, .global = {0, 1, 1}, .local = {1, 1, 1}};
@@ -174,10 +176,11 @@ START_TEST(arguments) {
     context->capabilities.max_argument_bytes = 1024;
     cla_launch_value(&l, bytes, 1000);
     cla_launch_value(&l, bytes, 24);
-    ck_assert_int_eq(cla_launch_enqueue(&c, &l), CLATTN_OK); // no work-item, so that nothing is launched
+    // no work-item, so nothing is launched
+    ck_assert_int_eq(cla_launch_enqueue(&c, &l), CLATTN_OK);
     cla_launch_value(&l, bytes, 1);
     ck_assert_int_eq(cla_launch_enqueue(&c, &l), CLATTN_UNSUPPORTED);
-    l.count = 0; // 1021 bytes, and 1032 where each argument begins at a multiple of eight
+    l.count = 0; // 1021 bytes, and 1032 if each argument begins at a multiple of eight
     for (int i = 0; i < 3; i++) cla_launch_value(&l, bytes, i ? 340 : 341);
     ck_assert_int_eq(cla_launch_enqueue(&c, &l), CLATTN_UNSUPPORTED);
     ck_assert_int_eq(cla_chain_end(&c, CLATTN_OK, NULL), CLATTN_OK);
@@ -191,7 +194,8 @@ static cl_int CL_API_CALL larger_by_4_gib(cl_mem m, cl_mem_info what, size_t siz
     return code;
 }
 
-// A device of 32 address bits refuses a buffer that it cannot reach, by its name; one of 64 takes it.
+// A device of 32 address bits refuses a buffer that it cannot address, by its name. One of 64 bits
+// accepts it.
 START_TEST(reach) {
     struct guarded k =
         guarded_input(harness_place(), &(struct guarded_shape){CLATTN_TYPE_F32, 1, {4}, LAYOUT_DENSE},

@@ -1,6 +1,6 @@
-// test_memory.c: the memory behind views: what a call writes may share no byte with what else it touches, however the
-// buffers are made, while parts of one buffer may interleave; buffers are buffers of the right access; a view without a
-// buffer is absent. Leaves out the arithmetic of overlaps (test_overlap.c).
+// test_memory.c: the memory behind views. An output must share no byte with another tensor, however
+// the buffers were created; parts of one buffer may interleave. Buffers need the right access, and
+// a view without a buffer is absent. The arithmetic of overlaps is in test_overlap.c.
 #include "support/operands.h"
 
 #include <stdio.h>
@@ -36,7 +36,8 @@ static void set_buffer(cl_mem *place, cl_mem buffer) {
     *place = buffer;
 }
 
-// Each output on each other tensor: sharing an element, the first or the last, and right behind it.
+// Each output on each other tensor: on a shared element, the first or the last, and right behind
+// it.
 static void try_pair(struct operands *o, int output, int other) {
     clattn_tensor *a = o->operand[output].view, *b = o->operand[other].view;
     const int64_t size = (int64_t)clattn_type_size(a->type), own = operands_end(a), end = operands_end(b);
@@ -71,7 +72,7 @@ START_TEST(overlaps) {
 }
 END_TEST
 
-// Of a workspace only the bytes that a call needs count; they may be no part of any tensor.
+// Only the bytes of a workspace that a call needs count. They must not overlap any tensor.
 START_TEST(workspaces) {
     struct operands o;
     operands_make(&o, calls[_i].operation, calls[_i].kernel);
@@ -107,7 +108,7 @@ static cl_mem part_of(cl_mem parent, size_t origin, size_t size) {
     return part;
 }
 
-// The last operand that is written, on parts of the buffer of the first that is read.
+// The last output, on parts of the buffer of the first input.
 static void try_parts(struct operands *o, clattn_tensor *in, clattn_tensor *out, cl_mem parent) {
     cl_mem low = part_of(parent, 0, 8192), high = part_of(parent, 8192, 8192),
            middle = part_of(parent, 4096, 8192);
@@ -171,7 +172,7 @@ START_TEST(host_pointers) {
 }
 END_TEST
 
-// What a call does, its buffers allow, and nothing more is asked: results are those of READ_WRITE buffers.
+// Buffers must allow exactly the accesses of the call. The results are those of READ_WRITE buffers.
 START_TEST(access) {
     static const cl_mem_flags fits[] = {0, CL_MEM_READ_ONLY, CL_MEM_WRITE_ONLY, CL_MEM_READ_WRITE};
     struct operands o;
@@ -203,7 +204,7 @@ START_TEST(access) {
 }
 END_TEST
 
-// CLBlast's result is read again where a bias is added to it.
+// CLBlast's result is read again to add a bias.
 START_TEST(access_through_clblast) {
     struct operands o;
     operands_make(&o, OPERATION_LINEAR, CLATTN_KERNEL_AUTO);
@@ -215,7 +216,7 @@ START_TEST(access_through_clblast) {
 }
 END_TEST
 
-// A workspace is read and written, too, and an image is no buffer.
+// A workspace is read and written, and an image is no buffer.
 START_TEST(kinds) {
     struct operands o;
     cl_int code;
@@ -244,7 +245,7 @@ START_TEST(kinds) {
 }
 END_TEST
 
-// A view with a rank, a shape and no buffer is as good as none.
+// A view with a rank, a shape and no buffer is absent.
 START_TEST(absent_views) {
     struct operands o[2];
     size_t sizes[2];
@@ -266,7 +267,7 @@ START_TEST(absent_views) {
 }
 END_TEST
 
-// So are those that are kept for later, or belong to other types.
+// So are views of unsupported features, or of other types.
 START_TEST(absent_places) {
     struct operands o;
     const clattn_tensor none = {.rank = 4, .shape = {2, 2, 5, 8}, .type = CLATTN_TYPE_F16};
@@ -283,7 +284,8 @@ START_TEST(absent_places) {
 }
 END_TEST
 
-// [B, N, 5, H, D] holds q, k, v and out beside one another, and lse in what is left: they interleave and share no byte.
+// [B, N, 5, H, D] has q, k, v and out beside each other, and lse in the rest: they interleave and
+// share no byte.
 START_TEST(packed_output) {
     enum { B = 2, H = 2, N = 9, D = 8, ROW = 5 * H * D };
     float got[2][B * N * ROW];

@@ -1,5 +1,5 @@
-// test_objects.c: a program that leaves one OpenCL object, or releases one too often, for check_layer.sh: the layer must
-// make it fail. Its argument says what it does wrong.
+// test_objects.c: a program that leaks one OpenCL object, or releases one too often, for
+// check_layer.sh: the layer must make it fail. The argument selects the error.
 #include <clattn/clattn.h>
 
 #include <stdbool.h>

@@ -1,6 +1,7 @@
-// test_opencl_load.c: where the library finds OpenCL: a path, the caller's own functions, what the process has; what it says where
-// there is none; and threads that come at once. Each check is a process of its own, because what was found stays; the program
-// is not linked with OpenCL. Leaves out a machine without a loader (check_no_loader.sh). POSIX only.
+// test_opencl_load.c: where the library finds OpenCL: a path, the caller's own functions, or the
+// process; its message without OpenCL; and threads that load at once. Each check has a process of
+// its own, because a result stays. The program is not linked with OpenCL. A machine without a
+// loader is in check_no_loader.sh. POSIX only.
 #include <clattn/clattn.h>
 
 #include "support/run_suite.h"
@@ -34,7 +35,8 @@ static void assert_line(const char *word) {
     ck_assert_msg(strstr(message, word) && !strchr(message, '\n'), "%s", message);
 }
 
-// A machine without a driver is as good; and PoCL 3.1 has no device for a second thread while the first one starts it.
+// True also on a machine without a driver. PoCL 3.1 has no device for a second thread while the
+// first thread starts it.
 static bool finds_devices(void) {
     size_t count = 0;
     message[0] = '\0';
@@ -70,11 +72,11 @@ START_TEST(by_a_path_of_nothing) {
     assert_line("no OpenCL: looked for /nonexistent/libOpenCL.so.1 (not there)");
     ck_assert_int_eq(load((clattn_opencl_params){.path = "libm.so.6"}), CLATTN_UNSUPPORTED);
     assert_line("libm.so.6 (has no cl");
-    ck_assert(finds_devices()); // nothing was found, so the next call looks, and everywhere
+    ck_assert(finds_devices()); // nothing was found, so the next call searches everywhere again
 }
 END_TEST
 
-// The caller's own: the loader's, counted.
+// The caller's own functions: the loader's, counted.
 static struct own {
     int asked, platforms;
     const char *without;
@@ -101,7 +103,7 @@ static clattn_function find(void *user, const char *name) {
 }
 
 START_TEST(by_own_functions) {
-    own.without = "clEnqueueFillBuffer"; // which OpenCL 1.1 has not
+    own.without = "clEnqueueFillBuffer"; // which OpenCL 1.1 lacks
     ck_assert_int_eq(load((clattn_opencl_params){.find = find, .user = &own}), CLATTN_UNSUPPORTED);
     assert_line("has no clEnqueueFillBuffer");
     own.without = NULL;

@@ -1,6 +1,6 @@
-/* test_os.c: evidence for base/os_*.c: which folders it refuses, seen through the cache that uses it; the lock,
- * the clock and the dynamic library. No OpenCL; POSIX only. What a user may not do is tested as that user:
- * run it once as root and once not; messages tell what was left out. */
+/* test_os.c: tests of base/os_*.c: the folders that it refuses, seen through the cache; the
+ * lock, the clock and the dynamic library. No OpenCL; POSIX only. Permissions are tested as the
+ * present user: run it once as root and once as another user. Messages list what was skipped. */
 #define _XOPEN_SOURCE 700
 #define _GNU_SOURCE // sched_setaffinity()
 #include "runtime/cache_fixture.h"
@@ -33,7 +33,8 @@ START_TEST(folder_refused) {
     (void)snprintf(path, sizeof path, "%s/link", root);
     ck_assert_int_eq(symlink(folder, path), 0);
     ck_assert_ptr_null(open_cache(path));
-    const char *endings[] = {"/", "//", "/.", "/./", "/.//./"}; /* these make the system follow the link */
+    const char *endings[] = {"/", "//", "/.", "/./", "/.//./"}; /* these options make the system
+                                                                 * follow the link */
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
         (void)snprintf(path, sizeof path, "%s/link%s", root, endings[i]);
         ck_assert_ptr_null(open_cache(path));
@@ -91,7 +92,8 @@ START_TEST(folder_read_only) {
 }
 END_TEST
 
-/* What was checked at opening stays in use when the name is given to another folder. */
+/* The cache keeps using the folder that it checked when it was opened, even if the name now
+ * belongs to another folder. */
 START_TEST(folder_swapped) {
     cache *c = open_with_small();
     char moved[PATH_BYTES];
@@ -106,7 +108,7 @@ START_TEST(folder_swapped) {
 }
 END_TEST
 
-/* A full disk, as a limit on file size: the write stops part-way. */
+/* A full disk, by a limit on the file size: the write stops part-way. */
 START_TEST(write_fails) {
     cache *c = open_with_small();
     unsigned char bytes[5000] = {0};
@@ -123,7 +125,8 @@ START_TEST(write_fails) {
 }
 END_TEST
 
-/* The bound is the last size that is read; a file of no bytes is one. */
+/* The bound is the last size that is read. A file of no bytes is a valid file.
+ *  */
 START_TEST(read_bound) {
     const char *why;
     os_folder *f = cla_os_folder_open(root, NULL, &why);
@@ -173,7 +176,7 @@ START_TEST(mutex) {
 }
 END_TEST
 
-// One that is over in time sees nothing.
+// A watched function that ends in time is not reported.
 static void see(void *seen) {
     atomic_fetch_add((atomic_int *)seen, 1);
 }
@@ -218,7 +221,7 @@ START_TEST(library) {
 }
 END_TEST
 
-// The tile registers of x86: never given where the CPU says that it has none; asked for twice, the answer is the same.
+// The tile registers of x86 are unavailable if the CPU has none. A second request returns the same.
 START_TEST(tile_registers) {
     const bool given = cla_os_request_amx();
     ck_assert_int_eq(cla_os_request_amx(), given);
@@ -232,11 +235,11 @@ START_TEST(tile_registers) {
     }
     (void)fclose(cpu);
     ck_assert(has || !given);
-    ck_assert(!bytes || cla_os_cpu_has_amx_i8()); // a system may hide what the CPU has
+    ck_assert(!bytes || cla_os_cpu_has_amx_i8()); // a system may hide features of the CPU
 }
 END_TEST
 
-// The model of the CPU is the same from whichever core it is asked: an answer kept under it is found again.
+// The model of the CPU is the same on every core, so results stored under it are found again.
 START_TEST(cpu_model) {
     char first[OS_CPU_MODEL_BYTES], again[OS_CPU_MODEL_BYTES];
     cla_os_cpu_model(first);

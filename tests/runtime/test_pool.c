@@ -1,6 +1,7 @@
-// test_pool.c: what a context keeps for its calls: a call like one before it creates no buffer, on every queue; what is lent
-// is never lent again too early, by several threads and queues and with calls that have not begun; and what is kept has a
-// limit. The layer under the suite counts buffers. Leaves out calls that fail (test_faults.c).
+// test_pool.c: buffers that a context keeps for its calls. A repeated call creates no buffer, on
+// every queue. A lent buffer is never lent again too early, with several threads and queues, and
+// with calls that have not begun. Kept memory has a limit. The layer under the suite counts
+// buffers. Failing calls are in test_faults.c.
 #include "support/case_assert.h"
 #include "support/harness.h"
 #include "verification/reference/random.h"
@@ -13,7 +14,7 @@
 
 #define CALLS 100
 
-// Zeros where no layer is asked for, as under ThreadSanitizer.
+// Zeros without a layer, as under ThreadSanitizer.
 static struct layer_counts counted(void) {
     struct layer_counts counts = {.misused = 0};
     if (!getenv("OPENCL_LAYERS")) return counts;
@@ -28,7 +29,8 @@ static long live(void) {
     return counted().live[LAYER_BUFFER];
 }
 
-// Tables, RoPE's frequencies, scratch memory of each kind: of turned copies, partial results, scores, conversions, a layer.
+// Calls with tables, RoPE's frequencies, and each kind of scratch memory: RoPE'd copies, partial
+// results, scores, conversions, a layer.
 static const char *const names[] = {
     "attend-f32-b2-h4-hkv2-n20-nkv33-d32-causal-flash-alibi-sinks-qlen-kvlen",
     "attend-f32-b2-h4-hkv2-n20-nkv33-d32-causal-flash-lse-ropehalf",
@@ -45,7 +47,7 @@ static void enqueue(const char *name, const struct case_arrays *arrays, cl_comma
     ck_assert_msg(status == CLATTN_OK, "%s: %s", name, harness_log_text());
 }
 
-// Calls that have not begun, so that all of them borrow at once; then many more that have.
+// Calls that have not begun, so that all of them borrow at once; then many more after they have.
 static void repeat(cl_command_queue queue, const char *name, int at_once) {
     struct test_case test;
     struct case_arrays arrays;
@@ -83,7 +85,8 @@ START_TEST(none_is_made_out_of_order) {
 }
 END_TEST
 
-// A call with tables that differ from call to call, RoPE and partial results; each has a result of its own.
+// A call with tables that change from call to call, RoPE and partial results. Each call has its own
+// result.
 enum { BATCH = 2, HEADS = 4, KEYS = 300, SIZE = 32, RESULT = BATCH * HEADS * SIZE };
 
 struct inputs {
@@ -111,7 +114,7 @@ static void inputs_close(const struct inputs *in) {
     clReleaseMemObject(in->q), clReleaseMemObject(in->k), clReleaseMemObject(in->v);
 }
 
-// What the lengths of the nth variety are is no matter, but that they differ.
+// The lengths of each variety must only differ.
 static clattn_status attend(clattn_context *c, const struct inputs *in, cl_command_queue queue, int variety,
                             cl_mem out, cl_event *done) {
     int32_t lengths[BATCH];
@@ -126,11 +129,11 @@ static clattn_status attend(clattn_context *c, const struct inputs *in, cl_comma
         .kernel = CLATTN_KERNEL_DECODE,
         .splits = 3};
     const clattn_status status = clattn_attention_enqueue(c, queue, &p, 0, NULL, done);
-    for (int b = 0; b < BATCH; b++) lengths[b] = -1; // the caller's again
+    for (int b = 0; b < BATCH; b++) lengths[b] = -1; // the caller owns them again
     return status;
 }
 
-// One run of many calls, and what they gave.
+// One run of many calls, and their results.
 struct run {
     clattn_context *context;
     cl_command_queue queue;
@@ -150,7 +153,7 @@ static bool run_enqueue(struct run *r) {
     return clFlush(r->queue) == CL_SUCCESS;
 }
 
-// The same calls one at a time in a context of their own, without anything that was kept, are the reference.
+// The reference: the same calls one at a time, in a context of their own that keeps nothing.
 static void run_close(struct run *r) {
     clattn_context *fresh = harness_open((clattn_context_params){.context = harness()->opencl});
     cl_mem out = numbers(RESULT, 5);
@@ -178,7 +181,8 @@ static cl_command_queue open_queue(bool in_order) {
     return queue;
 }
 
-// Tables of new contents are written again and again into the buffers of old ones: none is made, and each call sees its own.
+// New tables are written into the buffers of old ones, again and again. No buffer is created, and
+// each call sees its own table.
 START_TEST(tables_are_written_anew) {
     struct inputs in;
     struct run warm, run;
@@ -202,7 +206,7 @@ START_TEST(tables_are_written_anew) {
 }
 END_TEST
 
-// Calls that wait for a gate while others run on another queue, and more than the pool keeps.
+// Calls that wait for a gate while others run on another queue, more than the pool keeps.
 START_TEST(nothing_is_lent_too_early) {
     struct inputs in;
     struct run runs[3];
@@ -256,7 +260,8 @@ START_TEST(threads_share_a_context) {
 }
 END_TEST
 
-// Queues come and go, tables differ: what is kept stays below the limits of pool.h, and goes with the context.
+// Queues are created and released, and tables differ: kept memory stays below the limits of pool.h,
+// and is freed with the context.
 START_TEST(what_is_kept_has_a_limit) {
     struct inputs in;
     inputs_open(&in);

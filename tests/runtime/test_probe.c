@@ -1,5 +1,5 @@
-// test_probe.c: probes of engines: asked only where they apply, right to the bit or not taken, with a rate. What is kept of them is
-// test_probe_kept.c's.
+// test_probe.c: probes of engines. They run only where they apply, must be right to the bit, and
+// measure a rate. Stored results are in test_probe_kept.c.
 #include "support/harness.h"
 
 #include "args/args.h"
@@ -23,7 +23,7 @@ static clattn_context *open_context(const char *cache_dir) {
     return harness_open((clattn_context_params){.cache_dir = cache_dir});
 }
 
-// What is proven has a rate, what is not has none; only what was asked for ran.
+// A proven engine has a rate, another one has none. Only requested probes run.
 START_TEST(proven_means_a_rate) {
     clattn_context *c = open_context(NULL);
     ck_assert_uint_eq(cla_probe_results(c, 0).ran, 0);
@@ -36,7 +36,7 @@ START_TEST(proven_means_a_rate) {
         ck_assert_int_eq(proven, all.rate[id] > 0.0f);
         if (!cla_probes[id].applies(clattn_context_capabilities(c))) ck_assert(!proven);
     }
-    // Multiply-adds in vectors compile and are right wherever they are asked for.
+    // Multiply-adds in vectors compile and are right on every device.
     if (cla_probes[PROBE_FMA].applies(clattn_context_capabilities(c))) {
         ck_assert(all.proven >> PROBE_FMA & 1u);
         ck_assert_msg(all.rate[PROBE_FMA] > 0.1f && all.rate[PROBE_FMA] < 10000.0f, "%g GFLOP/s",
@@ -46,7 +46,7 @@ START_TEST(proven_means_a_rate) {
 }
 END_TEST
 
-// A wrong expectation must not pass: the comparison looks at every lane.
+// A wrong expectation must fail: the comparison includes every lane.
 static void expect_one_off(const knobs *k, uint32_t out[PROBE_WORDS]) {
     cla_probes[PROBE_FMA].expect(k, out);
     out[k->lanes - 1] ^= 1u;
@@ -80,7 +80,7 @@ static void expect_one_off_tile(const knobs *k, uint32_t out[PROBE_WORDS]) {
     out[63] ^= 1u;
 }
 
-// What tiles must compute is what the emulation computes, on any device.
+// Tiles must compute what the emulation computes, on any device.
 static void check_emulated(const clattn_context *c, probe emulated) {
     bool answered = false;
     ck_assert(cla_probe_run(c, &emulated, &answered) > 0.0f && answered);
@@ -88,7 +88,7 @@ static void check_emulated(const clattn_context *c, probe emulated) {
     ck_assert(cla_probe_run(c, &emulated, &answered) == 0.0f && answered);
 }
 
-// A context that did not ask for the engine has none; bytes a CPU's tiles need not have.
+// A context that did not request the engine has none. A CPU with tiles may lack those of bytes.
 START_TEST(tiles) {
     clattn_context *c = open_context(NULL);
     probe floats = cla_probes[PROBE_AMX], bytes = cla_probes[PROBE_AMX_I8];
@@ -109,7 +109,8 @@ START_TEST(tiles) {
 }
 END_TEST
 
-// The linker puts these in front of the library's own (meson.build). While `has_all` is set, the CPU seems to have all of x86's engines.
+// The linker prefers these functions to the library's own (meson.build). While `has_all` is set,
+// the CPU seems to have all engines of x86.
 static bool has_all;
 #define IN_FRONT(type, name, all)                                                                            \
     type __real_##name(void);                                                                                \
@@ -122,9 +123,10 @@ IN_FRONT(bool, cla_os_cpu_has_amx_i8, true)
 IN_FRONT(bool, cla_os_cpu_has_dot_bf16, true)
 IN_FRONT(int, cla_os_cpu_dot_i8_lanes, 16)
 
-// Inline assembly goes to compilers that are known to take it alone, whatever the CPU has and the caller asks for: Oclgrind 21.10 ends
-// the process when it compiles the probe of AMX (check_oclgrind.sh runs this group under it). PoCL here gets the name of another
-// driver. It would compile the probes, and the process would end by an illegal instruction where the CPU has no AMX.
+// Only compilers that are known to support it receive inline assembly, whatever the CPU has and the
+// caller requests. Oclgrind 21.10 ends the process when it compiles the probe of AMX
+// (check_oclgrind.sh runs this group under it). PoCL has another driver's name here. If it compiled
+// the probes, an illegal instruction would end the process on a CPU without AMX.
 START_TEST(no_assembly_for_strangers) {
     static const char stranger[] = "OpenCL 3.0 Stranger 21.10";
     const struct layer_control *layer = layer_client();
@@ -132,10 +134,10 @@ START_TEST(no_assembly_for_strangers) {
     has_all = true;
     clattn_context *c = harness_open((clattn_context_params){.engines = CLATTN_ENGINES_ALL});
     if (layer) layer->pretend(0, NULL, 0);
-    ck_assert(!layer || c->engines == 0); // nothing was asked of the system
+    ck_assert(!layer || c->engines == 0); // the system was not called
     ck_assert(!layer || (c->capabilities.assembly == 0 && !c->capabilities.driver_known));
     c->capabilities.assembly = 0;
-    c->capabilities.float_vector_width = 16; // as of a CPU with AVX-512
+    c->capabilities.float_vector_width = 16; // as on a CPU with AVX-512
     c->engines = CLATTN_ENGINES_ALL;
     const unsigned of_x86 = 1u << PROBE_DOT_BF16 | 1u << PROBE_DOT_I8 | PROBES_AMX_I8;
     ck_assert_uint_eq(cla_probe_results(c, of_x86).proven & of_x86, 0);
@@ -152,7 +154,8 @@ START_TEST(no_assembly_for_strangers) {
 }
 END_TEST
 
-// Engines whose places the emulation has, by the table's probes; and by what a device is asked for them.
+// Engines whose layout the emulation has, by the table's probes and by the property that a device
+// must have.
 static const struct fragments_engine {
     int engine, rows; // rows: of a result
     probe_id f16, bf16;
@@ -195,7 +198,8 @@ static const char *fragments_options(const clattn_capabilities *device) {
     (void)device;
     return "-cl-std=CL1.2 -cl-opt-disable"; // compiles in a third of the time
 }
-// The last number of each of the three results, in turn; of wgmma's one result three numbers.
+// The last number of each of the three results, in turn. wgmma has one result: three of its
+// numbers.
 static void expect_one_off_fragment(const knobs *k, uint32_t out[PROBE_WORDS]) {
     const int all = PROBE_FRAGMENTS_SIDE * emulated_engine->rows;
     const int last[] = {all - 1, 2 * all - 1, 2 * all + emulated_engine->rows - 1};
@@ -203,7 +207,7 @@ static void expect_one_off_fragment(const knobs *k, uint32_t out[PROBE_WORDS]) {
     out[IS_WGMMA(emulated_engine) ? 500 * one_off : last[one_off]] ^= 1u;
 }
 
-// The same of matrix fragments, whose places the emulation has, too, in both types.
+// The same for matrix fragments, whose layouts the emulation has, in both types.
 START_TEST(fragments) {
     const struct fragments_engine *e = emulated_engine = &fragments_engines[_i];
     clattn_context *c = open_context(NULL);
@@ -242,8 +246,9 @@ static bool has_dot_product(const clattn_context *c) {
     return strstr(list, "cl_khr_integer_dot_product") && cla_opencl_version(&c->capabilities) >= 3;
 }
 
-// Products of eight bytes: float32, the emulation of integer dot products and Khronos' own, where the device has it, are right to the
-// bit; a wrong bit of any is seen. A device that is no CPU is asked, in its language.
+// Products of eight bytes in float32, in the emulation of integer dot products, and in Khronos' own
+// if the device has them. All are right to the bit, and a wrong bit is noticed. The device acts as
+// a GPU.
 START_TEST(eights) {
     clattn_context *c = open_context(NULL);
     clattn_capabilities device = *clattn_context_capabilities(c);
@@ -281,8 +286,8 @@ START_TEST(eights) {
 }
 END_TEST
 
-// They are asked for by what the device says of itself alone, where it has the work-items, and no device has two of them but
-// NVIDIA's.
+// The properties that a device reports select the probe, if it has enough work-items. Only NVIDIA's
+// devices have two engines.
 START_TEST(fragments_where_there_are_some) {
     for (size_t i = 0; i < sizeof fragments_engines / sizeof fragments_engines[0]; i++) {
         const struct fragments_engine *e = &fragments_engines[i];
@@ -299,7 +304,7 @@ START_TEST(fragments_where_there_are_some) {
                          e->engine == MATRIX_ENGINE_WMMA_12 ? MATRIX_ENGINE_WMMA : e->engine);
         ck_assert_int_eq(cla_probes[e->f16].knobs(&device).type_kv, CLATTN_TYPE_F16);
         ck_assert_int_eq(cla_probes[e->bf16].knobs(&device).type_kv, CLATTN_TYPE_BF16);
-        // One bit less: an older chip, other wavefronts, no extension, or no size.
+        // One property less: an older chip, another wavefront, no extension, or no size.
         device.compute_capability -= device.compute_capability ? 5u : 0;
         device.wavefront_width /= 4, device.subgroup_ways &= ~64u;
         ck_assert(!cla_probes[e->f16].applies(&device));
@@ -315,7 +320,8 @@ START_TEST(fragments_where_there_are_some) {
 }
 END_TEST
 
-// The public list says what the planner goes by, no more entries than there is room for.
+// The public list contains what the planner uses, and at most the number of entries of the caller's
+// array.
 START_TEST(listed) {
     clattn_context *c = open_context(NULL);
     clattn_engine engines[PROBE_COUNT];
@@ -335,7 +341,8 @@ START_TEST(listed) {
 }
 END_TEST
 
-// Vectors of each width, as the kernels use them: right on the device, and each number counts, up to the last.
+// Vectors of each width, as the kernels use them: right on the device, and each number up to the
+// last counts.
 static void expect_one_off_width(const knobs *k, uint32_t out[PROBE_WORDS]) {
     int words = PROBE_WORDS;
     cla_lanes_expect(k, out);
@@ -366,7 +373,7 @@ static double one_flop(const knobs *k) {
     return 1e-30 * k->lanes;
 }
 
-// A compiler whose vectors are slower than tiles is asked for no width. Its cheapest probes are made to say so.
+// If vectors are slower than tiles, no width is probed. The cheapest probes are made to say so.
 START_TEST(slow_vectors_are_not_asked) {
     clattn_context *c = open_context(NULL);
     probe_results known = {.rate = {[PROBE_FMA] = 1.0f, [PROBE_TILES] = 9.0f}};
@@ -403,8 +410,8 @@ static double no_flops(const knobs *k) {
     return 0.0 * k->lanes;
 }
 
-// What the compiler refuses is an answer, which the cache keeps; a rate that could not be had is none, nor is a call that
-// failed: here a kernel that takes other arguments.
+// A compiler's refusal is a result, which the cache keeps. An unmeasured rate is no result, nor is
+// a failed call: here a kernel with other arguments.
 START_TEST(only_answers_are_kept) {
     clattn_context *c = open_context(NULL);
     const probe fma = cla_probes[PROBE_FMA];
@@ -422,7 +429,8 @@ START_TEST(only_answers_are_kept) {
 }
 END_TEST
 
-// Sub-groups of each size that the device lists, in each of its spellings, and where no size can be asked for.
+// Sub-groups of each size that the device lists, in each of its spellings, and without a requested
+// size.
 static const unsigned spellings[] = {
     ~0u, // all that it has
     ~CLATTN_SUBGROUPS_INTEL,
@@ -449,7 +457,7 @@ START_TEST(subgroups_of_each_size) {
     if (ways & CLATTN_SUBGROUPS_SIZE_INTEL)
         ck_assert_msg(right == (device->subgroup_sizes & 120u), "spelling %#x: %#x of %#x are right", ways,
                       right, device->subgroup_sizes);
-    else if (sized && ways) // one of them is the compiler's choice
+    else if (sized && ways) // the compiler may choose one of them
         ck_assert_msg(right && !(right & (right - 1)), "spelling %#x: %#x are right", ways, right);
     else if (!ways)
         ck_assert_uint_eq(right, 0);
@@ -457,7 +465,8 @@ START_TEST(subgroups_of_each_size) {
 }
 END_TEST
 
-// A device that has none is never asked: planning would build a kernel that its compiler refuses.
+// A device without sub-groups is not probed: planning would build a kernel that its compiler
+// refuses.
 START_TEST(subgroups_where_there_are_some) {
     clattn_capabilities none = *clattn_context_capabilities(harness()->context);
     none.subgroups = false, none.subgroup_ways = 0;

@@ -1,5 +1,5 @@
-// test_probe_kept.c: what is kept of probes in the cache folder: sure answers, for the device, driver, CPU, library and kernel that gave
-// them, until they are measured again.
+// test_probe_kept.c: results of probes in the cache folder. Certain results are kept for the
+// device, driver, CPU, library and kernel that produced them, until they are measured again.
 #include "support/harness.h"
 
 #include "device/defects.h"
@@ -22,7 +22,8 @@ static clattn_context *open_context(const char *cache_dir) {
     return harness_open((clattn_context_params){.cache_dir = cache_dir});
 }
 
-// Rates that no machine has: of multiply-adds and of decode the two that are compared, of which one may be unsure.
+// Impossible rates. The function sets the two rates of multiply-adds and of decode that are
+// compared, one of which may be uncertain.
 static void keep_made_up(const char *folder, bool sure, bool settled) {
     probe_rate rates[PROBE_COUNT] = {{0}};
     clattn_context *c = open_context(folder);
@@ -44,8 +45,9 @@ static void check_engine(const clattn_engine *e, bool made_up) {
                   e->spread <= 1.0f && (!e->sure || e->spread <= RATES_AGREE));
 }
 
-// A second context takes the answer as it was, with what is known of it, unless it is to measure again, or others measured now
-// say that it cannot be; what is not sure is not there, nor is what was to be compared with it.
+// A second context loads the result as it was. It does not if it must measure again, or if other
+// rates contradict the result. Uncertain results, and those that would be compared with them, are
+// not stored.
 START_TEST(answers_are_kept) {
     enum { TAKEN, DOUBTED, AGAIN, WAYS };
     const unsigned asked = 1u << PROBE_FMA | PROBES_LOADS;
@@ -77,7 +79,7 @@ START_TEST(answers_are_kept) {
 }
 END_TEST
 
-// What another device, CPU, driver, library or kernel text answered is not this one's: nothing of the folder is taken.
+// Results of another device, CPU, driver, library or kernel text are not loaded.
 enum { NAME, VENDOR, DRIVER, VERSION, PLATFORM, CPU, WIDTH, IDENTITY_PARTS };
 
 static void change(clattn_context *c, int part) {
@@ -85,7 +87,7 @@ static void change(clattn_context *c, int part) {
     char *const texts[] = {of->name, of->vendor, of->driver, of->version, of->platform, c->cpu_model};
     if (part < WIDTH)
         texts[part][0] ^= 1;
-    else // by which FMA's knobs go, and the widths' do not
+    else // FMA's knobs depend on it, those of the widths do not
         of->float_vector_width = of->float_vector_width >= 16 ? 8 : 16;
 }
 
@@ -95,7 +97,7 @@ START_TEST(answers_of_another) {
     ck_assert_ptr_nonnull(mkdtemp(folder));
     clattn_context *c = open_context(folder);
     const probe_results found = cla_probe_results(c, asked);
-    // On a busy machine one that is not sure is not kept, and neither are those that it is compared with.
+    // On a busy machine an uncertain result is not stored, nor are those that it is compared with.
     const bool sure = !(found.ran & ~found.sure);
     const unsigned proven = found.proven & found.sure & asked;
     clattn_context_destroy(c);
@@ -113,7 +115,7 @@ START_TEST(answers_of_another) {
 }
 END_TEST
 
-// And the two that no context can have another of.
+// The two parts that no context can change.
 START_TEST(keys) {
     uint8_t key[4][CACHE_KEY_BYTES];
     const clattn_context *c = harness()->context;
@@ -132,7 +134,7 @@ static int planned_lanes(const clattn_context *c) {
     return cla_plan_lanes(&in);
 }
 
-// Made-up rates, of which sixteen are the fastest.
+// Made-up rates, with 16 lanes the fastest.
 static void keep_lanes(clattn_context *c) {
     probe_rate rates[PROBE_COUNT] = {{0}};
     for (int id = PROBE_TILES; id <= PROBE_LANES_16; id++)
@@ -140,8 +142,9 @@ static void keep_lanes(clattn_context *c) {
     cla_probe_keep(c, PROBES_LANES, rates);
 }
 
-// A device that reports vectors is taken at its word until somebody asks; then what was found stays in the cache folder.
-// One that reports none is asked when a call is planned: what it is found to have is what it reports elsewhere.
+// The vector width that a device reports is used until a probe runs; then the result stays in the
+// cache folder. A device that reports none is probed when a call is planned, and the result
+// replaces the report.
 START_TEST(widths_of_a_device) {
     char folder[] = "/tmp/clattn-widths-XXXXXX", command[128];
     size_t count = 0;
@@ -169,12 +172,12 @@ START_TEST(widths_of_a_device) {
     ck_assert_int_ge(planned_lanes(c), 4);
     clattn_context_destroy(c);
 
-    // Somebody asks, of the width that it reports: another's answers are under another key.
+    // A probe runs for the reported width. Results of another width have another key.
     c = open_context(folder);
     keep_lanes(c);
     clattn_context_destroy(c);
 
-    // The answers of the folder, which nothing measured here.
+    // Results from the folder, without any measurement here.
     c = open_context(folder);
     ck_assert_int_eq(planned_lanes(c), 16);
     ck_assert_uint_eq(cla_probe_results(c, 0).ran & PROBES_LANES, PROBES_LANES);
@@ -190,7 +193,7 @@ done:
 }
 END_TEST
 
-// A process that ends between begin and end of what has this key.
+// A process that ends between begin and end of the step with this key.
 static void die_in(const char *folder, const uint8_t key[CACHE_KEY_BYTES], int weight) {
     const pid_t child = fork();
     if (child == 0) {
@@ -209,8 +212,8 @@ static bool begins(cache *c, const uint8_t key[CACHE_KEY_BYTES], bool again) {
     return begun;
 }
 
-// One end is enough of what is dangerous, and two are of what is plain. What goes well is forgotten, and so is what is tried again. A
-// mark that a living process holds stops nobody.
+// One death disables a dangerous step, two disable a plain one. A success clears the mark, and so
+// does a new attempt. The mark of a living process has no effect.
 START_TEST(marks_of_ended_processes) {
     const uint8_t key[CACHE_KEY_BYTES] = {1}, other[CACHE_KEY_BYTES] = {2};
     char folder[] = "/tmp/clattn-marks-XXXXXX", command[128];
@@ -222,7 +225,7 @@ START_TEST(marks_of_ended_processes) {
     cla_cache_end(c, &held);
     ck_assert(begins(c, key, false));
     die_in(folder, key, CACHE_PLAIN);
-    ck_assert(!cla_cache_was_fatal(c, key) && begins(c, key, false)); // which went well
+    ck_assert(!cla_cache_was_fatal(c, key) && begins(c, key, false)); // which succeeded
     die_in(folder, key, CACHE_PLAIN);
     die_in(folder, key, CACHE_PLAIN);
     ck_assert(cla_cache_was_fatal(c, key) && !begins(c, key, false));
@@ -246,7 +249,8 @@ static clattn_engine engine_of(clattn_context *c, int id) {
     return engines[id - 1];
 }
 
-// A probe that ended processes is not run, is said to have died, and the others are kept; measuring again runs it.
+// A probe that ended processes is not run and is reported as died. The others are kept. Measuring
+// again runs it.
 START_TEST(fatal_probes) {
     char folder[] = "/tmp/clattn-fatal-XXXXXX", command[128];
     uint8_t key[CACHE_KEY_BYTES];
@@ -283,8 +287,8 @@ static void expect_assembly(const char *folder, unsigned assembly, bool surveyed
     clattn_context_destroy(c);
 }
 
-// A driver that is not known gets no assembly before a survey has found that it works, under that driver's texts alone. A survey that
-// began again and ended early counts for nothing; one that goes on passes over what ended it.
+// An unknown driver receives no assembly before a survey has tested it, under that driver's name
+// and version. An unfinished survey has no effect; one that continues skips what ended it.
 START_TEST(surveys) {
     static const char stranger[] = "OpenCL 3.0 Stranger 1.0", newer[] = "OpenCL 3.0 Stranger 1.1";
     const struct layer_control *layer = layer_client();
@@ -321,7 +325,8 @@ START_TEST(surveys) {
 }
 END_TEST
 
-// A text that is too long keeps its end, where Adreno's drivers name the compiler: one that its sub-groups end the process of.
+// A long text keeps its end, where Adreno's drivers name the compiler: one that crashes on
+// sub-groups.
 START_TEST(long_texts) {
     const struct layer_control *layer = layer_client();
     char text[300];

@@ -1,5 +1,5 @@
-// test_program.c: what names a compiled kernel: kernel, knobs, compiler options and inserted text. Each makes a program
-// of its own, in memory and in the cache folder, and none gets another's.
+// test_program.c: the name of a compiled kernel: kernel, knobs, compiler options and inserted text.
+// Each difference makes a program of its own, in memory and in the cache folder.
 #include "support/harness.h"
 
 #include "args/args.h"
@@ -38,8 +38,8 @@ static program_spec variant_of(int n) {
 }
 #define VARIANTS 5
 
-// Kernels of rows: one work-item on a CPU, whose drivers may not launch assembler in larger groups; elsewhere as many as are asked
-// for, where the device and the kernel allow that.
+// Kernels of rows have one work-item on a CPU, whose drivers may not launch assembly in larger
+// groups. Elsewhere they have the requested number, if device and kernel allow it.
 START_TEST(groups_of_rows) {
     clattn_context *c = open_context(NULL);
     for (int cpu = 0; cpu < 2; cpu++) {
@@ -56,7 +56,8 @@ START_TEST(groups_of_rows) {
 }
 END_TEST
 
-// The texts have inline assembly wherever a compiler's target is a CPU with AVX-512. A CPU's compiler that is not known gets none.
+// The texts have inline assembly if the compiler's target is a CPU with AVX-512. The compiler of an
+// unknown CPU driver receives none.
 START_TEST(assembly_where_it_is_known) {
     static const struct {
         bool is_cpu;
@@ -80,10 +81,10 @@ START_TEST(assembly_where_it_is_known) {
 }
 END_TEST
 
-// PTX text is given another target and loses the marks, and nothing else is taken for it.
+// PTX text gets another target and loses the markers. Other text is not changed.
 START_TEST(hidden_instructions) {
     static const struct {
-        const char *in, *out; // NULL: it is none
+        const char *in, *out; // NULL: it is no PTX
         size_t bytes;         // 0: all
     } texts[] = {{".version 8.5\n.target sm_90\n.address_size 64\n\t" FRAGMENT_HIDDEN
                   "a;\n\tb; // c\n" FRAGMENT_HIDDEN "d;",
@@ -118,7 +119,7 @@ START_TEST(every_part_counts) {
         }
     }
     ck_assert_uint_eq(stats_of(c).programs_built, VARIANTS);
-    // Texts are compared, not pointers; the library keeps its own.
+    // Texts are compared, not pointers. The library keeps its own copies.
     char text[64];
     strcpy(text, "#define UNUSED 3\n");
     program_spec s = plain;
@@ -159,7 +160,8 @@ static void count_not_kept(void *user, clattn_log_level level, const char *messa
     *(int *)user += strstr(message, "not kept: PoCL ") != NULL;
 }
 
-// A driver that says to be this is asked so often for what it knows of programs, while two kernels are saved and the context goes.
+// Number of queries for a program's binary, from a driver that reports this version, while two
+// kernels are saved and the context is destroyed.
 static int questions_to(const char *version, const char *folder, int *told) {
     const struct layer_control *layer = layer_client();
     program *p;
@@ -179,8 +181,8 @@ static int questions_to(const char *version, const char *folder, int *told) {
     return layer_client_count("clGetProgramInfo");
 }
 
-// PoCL is never asked for a binary: 4.0 to 6.0 may end the process, and the others compile the kernel once more. The log says so
-// once. Binaries of other drivers are kept.
+// PoCL's binaries are never queried: 4.0 to 6.0 may end the process, and other versions compile the
+// kernel again. The log says so once. Binaries of other drivers are kept.
 START_TEST(drivers_that_must_not_be_asked) {
     static const char *const versions[] = {
         "OpenCL 3.0 PoCL 3.1+debian  Linux", "OpenCL 3.0 PoCL 4.0  Linux", "OpenCL 3.0 PoCL 5.0  Linux",
@@ -205,7 +207,7 @@ START_TEST(drivers_that_must_not_be_asked) {
 }
 END_TEST
 
-// What is inserted stands in front of the kernel; what does not compile leaves the context as it was.
+// Inserted text precedes the kernel. Text that does not compile leaves the context unchanged.
 START_TEST(inserted_text_is_compiled) {
     clattn_context *c = open_context(NULL);
     program *p;
@@ -227,7 +229,7 @@ static void *ask_for_refused(void *context) {
     return context;
 }
 
-// Threads that wait for a build that fails get the refusal, too, and nothing of it stays.
+// Threads that wait for a failing build receive the failure, too, and nothing of it remains.
 START_TEST(refused_for_all) {
     clattn_context *c = open_context(NULL);
     pthread_t threads[4];
@@ -250,7 +252,8 @@ static void count_large(void *user, clattn_log_level level, const char *message)
     *(int *)user += strstr(message, "kernel convert built") && strstr(message, "greater-than-4GB");
 }
 
-// For buffers past what the device says: an option where its compiler takes it, and nothing else where not.
+// For buffers above the device's limit: a compiler option if the compiler accepts it, and else
+// nothing.
 START_TEST(large_buffers) {
     int large = 0;
     program *p, *again;
@@ -268,7 +271,7 @@ START_TEST(large_buffers) {
 }
 END_TEST
 
-// A buffer says so by its size, of a device that says it makes none so large.
+// The size of a buffer triggers it, on a device that reports a smaller limit.
 START_TEST(large_by_its_size) {
     const uint64_t bytes = ((uint64_t)1 << 32) + 4096;
     cl_int code;

@@ -1,7 +1,7 @@
-// test_promises.c: never yes to what then fails: attention calls and their gradients at random, with sizes of zero and
-// one, options, kernels and splits. What plan and workspace say with no buffer at all is what prepare and enqueue then
-// do, and a refusal names the option each time. Leaves out the results (tests/cases) and layers
-// (test_promises_layer.c).
+// test_promises.c: no plan may succeed for a call that then fails. Random attention calls and their
+// gradients, with sizes of zero and one, options, kernels and splits. Plan and workspace without
+// buffers must agree with prepare and enqueue, and a refusal names the option each time. Elsewhere:
+// results (tests/cases) and layers (test_promises_layer.c).
 #include "support/promise.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum { TRIALS = 800 };
-static int run_one_of = 16; // of the good calls; with the argument "all" twice as many run
+static int run_one_of = 16; // of the good calls; the argument "all" runs twice as many
 
 struct trial {
     clattn_attention_params whole, bare;
@@ -138,7 +138,7 @@ static clattn_status enqueue_of(const void *p, cl_event *event) {
 }
 static const struct promise_kind attention = {plan_of, workspace_of, prepare_of, enqueue_of};
 
-// One of the families is taken, and it is the plan's.
+// One of the families is chosen, and it is the plan's.
 static void check_families(const struct trial *t, const char *name) {
     clattn_family families[32];
     clattn_plan plan;
@@ -190,13 +190,13 @@ START_TEST(attention_calls) {
 }
 END_TEST
 
-// The gradients of such calls, with out and lse to read and any of the results.
+// The gradients of such calls, with out and lse as inputs and any of the results.
 struct gradient_trial {
     struct trial t;
     clattn_attention_backward_params whole, bare;
 };
 
-// With what has no gradient now and then, but where something else is to be refused.
+// Sometimes with an option that has no gradient, unless another refusal is expected.
 static void make_gradients(struct random *r, struct gradient_trial *g, bool spoilt) {
     clattn_attention_params *p = &g->t.whole;
     clattn_attention_backward_params *b = &g->whole;
@@ -251,7 +251,8 @@ START_TEST(gradient_calls) {
     for (int i = 0; i < TRIALS; i++) {
         struct gradient_trial g;
         int spoil = promise_chance(&r, 2) ? (int)random_uniform(&r, 0, SPOIL_COUNT) : 0;
-        if (strstr("k_new splits kernel", spoils[spoil].name)) spoil = 0; // refused, whatever they are
+        // always refused
+        if (strstr("k_new splits kernel", spoils[spoil].name)) spoil = 0;
         make_gradients(&r, &g, spoil != 0);
         spoils[spoil].spoil(&g.t.whole);
         take_gradient_buffers(&g);
@@ -279,7 +280,7 @@ static clattn_attention_params small_call(void) {
     return p;
 }
 
-// As many as there is room for are written, and no more; the number is that of all.
+// At most the given number is written. The count is the number of all.
 START_TEST(families_in_little_room) {
     const clattn_attention_params p = small_call();
     clattn_family all[32], few[32];
@@ -300,7 +301,7 @@ START_TEST(families_in_little_room) {
 }
 END_TEST
 
-// NULL in place of a pointer is test_null's.
+// NULL in place of a pointer is in test_null.c.
 START_TEST(families_refused) {
     clattn_attention_params p = small_call();
     clattn_family families[2];
@@ -312,7 +313,7 @@ START_TEST(families_refused) {
 }
 END_TEST
 
-// A turned copy of a key that a stride of 0 repeats: 256 GiB, which no buffer holds.
+// A RoPE'd copy of a key that repeats by a stride of 0 would have 256 GiB: no buffer is that large.
 START_TEST(more_than_a_buffer) {
     enum { N = (1 << 24) - 8, D = 4096 };
     struct trial t = {.whole.rope = {.layout = CLATTN_ROPE_HALF}};

@@ -1,5 +1,6 @@
-// test_promises_layer.c: never yes to what then fails, for layers and projections at random: see promise.h. Attention's
-// own options, which a layer passes on, are test_promises.c's; some stand for them here.
+// test_promises_layer.c: no plan may succeed for a call that then fails: random layers and
+// projections, see promise.h. A layer passes attention's options on: a few of them are enough here,
+// and test_promises.c has all.
 #include "support/promise.h"
 
 #include <math.h>
@@ -7,7 +8,7 @@
 #include <string.h>
 
 enum { LAYERS = 250, LINEARS = 200 };
-static int run_one_of = 12; // of the good calls; with the argument "all" twice as many run
+static int run_one_of = 12; // of the good calls; the argument "all" runs twice as many
 
 struct layer_trial {
     clattn_layer_params whole, bare;
@@ -148,7 +149,7 @@ START_TEST(layer_calls) {
 }
 END_TEST
 
-// Keys of a row that a stride of 0 repeats: the layer's own k would take 2^40 bytes and more.
+// Keys of a row that repeats by a stride of 0: the layer's own k would need 2^40 bytes and more.
 START_TEST(layer_of_more_than_a_buffer) {
     const int64_t row[] = {1, 1, 32}, w[] = {512, 32}, wo[] = {32, 512};
     struct layer_trial t = {.whole = {.heads = 1, .projection = CLATTN_PROJECTION_NATIVE}};

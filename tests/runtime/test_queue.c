@@ -1,6 +1,6 @@
-// test_queue.c: how a call meets its queue: wait lists, events, in-order and out-of-order queues, workspace,
-// plan, prepare, sizes of zero. Leaves out the numbers of the options (test_masks.c) and refusals
-// (test_errors.c).
+// test_queue.c: calls and their queues: wait lists, events, in-order and out-of-order queues,
+// workspace, plan, prepare, sizes of zero. Elsewhere: numbers of options (test_masks.c) and
+// refusals (test_errors.c).
 #include "support/case_assert.h"
 #include "support/harness.h"
 
@@ -19,7 +19,7 @@ static void check(const struct case_data *data, const struct case_arrays *arrays
     case_result_free(&got);
 }
 
-// The call must not run before the user event is set, and its event must complete after the outputs are
+// The call must not run before the user event is set. Its event must complete after the outputs are
 // written.
 static void wait_for_user_event(cl_command_queue queue, clattn_kernel kernel) {
     struct case_arrays arrays;
@@ -47,7 +47,8 @@ START_TEST(waits_out_of_order) {
 }
 END_TEST
 
-// On an out-of-order queue only events order the commands: attention of two parts, then their merge.
+// On an out-of-order queue only events order the commands: attention of two parts, then their
+// merge.
 START_TEST(chain_out_of_order) {
     cl_command_queue queue = harness()->out_of_order;
     for (int n = 0; queue != NULL && n < 10; n++) {
@@ -103,7 +104,7 @@ START_TEST(two_calls_in_flight) {
 }
 END_TEST
 
-// Once with the bytes asked for, once with more than enough.
+// Once with the requested bytes, once with more.
 static void use_workspace(struct case_data *data, size_t extra) {
     struct case_arrays arrays;
     size_t bytes = 12345;
@@ -163,7 +164,7 @@ START_TEST(plan_tells_why) {
 }
 END_TEST
 
-// In a context that has built nothing: after prepare, enqueueing builds nothing more.
+// In a context without kernels: after prepare, enqueueing builds nothing more.
 START_TEST(prepare_builds_everything) {
     clattn_context_params params = {.device = harness()->device, .context = harness()->opencl};
     params.log = harness_log();
@@ -193,7 +194,7 @@ START_TEST(prepare_builds_everything) {
 }
 END_TEST
 
-// B, H or Nq of 0 does nothing, succeeds, and its event completes.
+// With B, H or Nq of 0 the call does nothing, succeeds, and its event completes.
 START_TEST(no_rows) {
     for (int n = 0; n < 3 * 3; n++) {
         struct case_arrays arrays;
@@ -219,7 +220,7 @@ START_TEST(no_rows) {
 }
 END_TEST
 
-// Nkv of 0 makes every row empty: out 0, and lse -inf or the sink.
+// With Nkv of 0 every row is empty: out is 0, and lse is -inf or the sink.
 START_TEST(no_keys) {
     for (int n = 0; n < 3 * 2; n++) {
         struct test_case test = ordinary;

@@ -1,5 +1,5 @@
-// test_rates.c: what repeated times of probes say, and rates of one device of one another: made-up ones. What plans make of them is
-// test_plan_widths.c's.
+// test_rates.c: the meaning of repeated times of probes, and of contradictory rates of one device,
+// with made-up numbers. Plans that follow from them are in test_plan_widths.c.
 #include "probe/rates.h"
 
 #include <check.h>
@@ -10,8 +10,8 @@ static void keep(probe_results *results, probe_id id, float rate) {
     if (rate > 0.0f) results->proven |= 1u << id, results->rate[id] = rate;
 }
 
-// A rate that is far below what others say of the same engine is looked at again. The first is of a machine that had other work while
-// it measured vectors of 16.
+// A rate far below other rates of the same engine is measured again. The first row is a machine
+// with other work during the measurement of vectors of 16.
 START_TEST(disturbed_rates) {
     static const struct {
         const char *word;
@@ -31,7 +31,7 @@ START_TEST(disturbed_rates) {
          PROBE_LANES_8},
         {"Zen 4, quiet", 16, 117, 231, 58, 117, 116, 118, 117, 0, PROBE_LOADS_2X8},
         {"Zen 5", 16, 243, 450, 120, 230, 233, 238, 233, 0, PROBE_FMA},
-        // So it is there: a second look finds it again.
+        // The rate is real: a second measurement finds it again.
         {"Sapphire Rapids", 16, 150, 74, 50, 98, 130, 124, 137, 1u << PROBE_DOT_BF16, PROBE_FMA},
         {"AVX2", 8, 100, 0, 55, 100, 90, 0, 0, 0, PROBE_FMA},
         {"AVX2, its own width disturbed", 8, 100, 0, 55, 60, 90, 0, 0, 1u << PROBE_LANES_8, PROBE_FMA},
@@ -57,7 +57,7 @@ START_TEST(disturbed_rates) {
 }
 END_TEST
 
-// What two looks say: the first, again, and twice the best of the others beside them.
+// Two measurements: the first, repeated, and twice the best of the others beside them.
 START_TEST(second_looks) {
     static const struct {
         const char *word;
@@ -84,7 +84,7 @@ START_TEST(second_looks) {
 }
 END_TEST
 
-// How far the two least of some times are apart, in whatever order they come.
+// The distance between the two least times, in any order.
 START_TEST(times_scatter) {
     static const struct {
         double times[4], launch;

@@ -1,6 +1,6 @@
-// test_resources.c: what an application gives a context beyond a device: device memory of its own with a cap, compiled kernels
-// through functions of its own, a folder that it cleans; and what it may ask of the build. The folder's own behaviour is
-// test_cache.c's, of what a context keeps test_pool.c's.
+// test_resources.c: resources that an application passes to a context: its own device memory with a
+// limit, its own store of compiled kernels, a folder that it cleans. Also the features of the
+// build. The folder's own behaviour is in test_cache.c, kept buffers in test_pool.c.
 #include "support/harness.h"
 
 #include <math.h>
@@ -12,7 +12,8 @@ enum { H = 2, N = 128, D = 16, COUNT = H * N * D, SCORES = H * N * N * 4 };
 
 static float values[COUNT];
 
-// Attention, unfused without a workspace: it borrows one of SCORES bytes at least. Equal to softmax(x x^T / sqrt(D)) x.
+// Attention, unfused and without a workspace: it borrows at least SCORES bytes. The result is
+// softmax(x x^T / sqrt(D)) x.
 static clattn_status attend_by(clattn_context *c, clattn_kernel kernel, bool right) {
     static float got[COUNT];
     cl_context opencl = clattn_context_opencl(c);
@@ -70,10 +71,10 @@ START_TEST(a_cap) {
 }
 END_TEST
 
-// An allocator that counts, and fails where it is told.
+// An allocator that counts, and fails on request.
 static struct allocator {
-    int made, released, failing; // the failing-th is refused; 0: none
-    cl_int code;                 // with which
+    int made, released, failing; // this allocation fails; 0: none
+    cl_int code;                 // the code of the failure
     size_t bytes;
 } heap;
 
@@ -107,7 +108,7 @@ START_TEST(an_allocator) {
     ck_assert_uint_ge(heap.bytes, SCORES);
     clattn_context_destroy(c);
     ck_assert_int_eq(heap.released, heap.made);
-    // Each of its buffers refused in turn: that call fails, the next one is whole.
+    // Each of its buffers fails once: that call fails, the next one works.
     for (int failing = 1; failing <= made; failing++) {
         heap = (struct allocator){.failing = failing, .code = CL_MEM_OBJECT_ALLOCATION_FAILURE};
         c = open_with(memory, (clattn_cache){0});
@@ -120,7 +121,7 @@ START_TEST(an_allocator) {
 }
 END_TEST
 
-// Whatever number it fails with, the context goes on: none of them loses a device that computes.
+// Any number is allowed as a failure: the context continues, because no number means a lost device.
 START_TEST(an_allocator_s_numbers) {
     static const struct {
         cl_int code;
@@ -200,7 +201,7 @@ static void store(void *user, const char *name, const void *bytes, size_t count)
     snprintf(s->entries[i].name, sizeof s->entries[i].name, "%s", name);
 }
 
-static int damaged; // entries that the library said are
+static int damaged; // entries that the library called damaged
 
 static void count_damaged(void *user, clattn_log_level level, const char *line) {
     (void)user;
@@ -254,7 +255,8 @@ START_TEST(a_cleaned_folder) {
     ck_assert_int_eq(clattn_cache_clean("/nonexistent/folder/x", 0, NULL), CLATTN_INVALID_ARGUMENT);
     clattn_context_params with = {.context = harness()->opencl, .cache_dir = dir};
     clattn_context_stats stats;
-    for (int n = 0; n < 4; n++) { // compiled, taken from the folder, which is left alone, then emptied
+    // compiled, loaded from the folder, from the unchanged folder, then after emptying it
+    for (int n = 0; n < 4; n++) {
         clattn_context *c = harness_open(with);
         ck_assert_int_eq(attend(c, true), CLATTN_OK);
         harness_finish(harness()->queue);
@@ -279,7 +281,7 @@ START_TEST(features) {
     clattn_context *c = harness_open((clattn_context_params){.clblast_path = "/nonexistent/module.so"});
     ck_assert_int_eq(clattn_features_get(c, &f), CLATTN_OK);
     ck_assert(f.clblast_found ==
-              (f.opencl_linked && harness_has_clblast())); // one that is linked is not looked for
+              (f.opencl_linked && harness_has_clblast())); // a linked OpenCL is not searched
     clattn_context_destroy(c);
 }
 END_TEST

@@ -1,5 +1,5 @@
-/* test_sha256.c: evidence for base/sha256: the published examples, and that pieces make the same as a whole.
- */
+/* test_sha256.c: tests of base/sha256: the published examples, and equal hashes for pieces and
+ * the whole. */
 #include "base/sha256.h"
 
 #include "support/run_suite.h"
@@ -47,7 +47,8 @@ START_TEST(sha256_million) {
 }
 END_TEST
 
-/* Every length around two block ends, cut in two at every place; a part of NULL and 0 adds nothing. */
+/* Every length around two block ends, cut in two at every place. A part of NULL and 0 adds
+ * nothing. */
 START_TEST(sha256_pieces) {
     unsigned char message[150];
     uint8_t whole[SHA256_BYTES], parts[SHA256_BYTES];

@@ -1,8 +1,10 @@
-// test_silent.c: the library never prints and never reads the environment, whatever comes of a call; CLBlast does both,
-// as clattn_projection tells. Standard output and error are caught in files, and the program's own getenv and OpenCL
-// functions stand in front of the system's. Leaves out what is imported (check_exports.sh). POSIX only.
+// test_silent.c: the library never prints and never reads the environment, whatever a call does.
+// CLBlast does both, as clattn_projection documents. Standard output and error go to files, and the
+// program's own getenv and OpenCL functions replace the system's. Imported symbols are in
+// check_exports.sh. POSIX only.
 //
-// Environment: CLATTN_TEST_NO_CLBLAST=1  the library was built without CLBlast: its habits are left out
+// Environment:
+//   CLATTN_TEST_NO_CLBLAST  1: the library has no CLBlast; its prints are not tested
 #define _GNU_SOURCE
 #include "support/case_assert.h"
 #include "support/harness.h"
@@ -15,10 +17,10 @@
 #include <unistd.h>
 
 static struct {
-    cl_int build, launch, buffer; // what these answer; 0: what the driver says
+    cl_int build, launch, buffer; // results of these functions; 0: the driver's
     bool watching;
-    int by_clattn, by_others;  // variables that were asked for
-    int unknown_to_the_header; // by CLBlast, but for CLBLAST_BUILD_OPTIONS
+    int by_clattn, by_others;  // variables that were read
+    int unknown_to_the_header; // by CLBlast, except CLBLAST_BUILD_OPTIONS
     int build_options;
     char name[128];
 } seen;
@@ -51,7 +53,7 @@ CL_API_ENTRY cl_mem CL_API_CALL clCreateBuffer(cl_context context, cl_mem_flags 
     return NULL;
 }
 
-// Who asks is told by where it is asked from.
+// The address of the caller shows which library reads a variable.
 static void note_variable(const char *name, const void *caller) {
     Dl_info of = {0};
     if (!seen.watching || !dladdr(caller, &of) || !of.dli_fname) return;
@@ -79,7 +81,7 @@ char *secure_getenv(const char *name) {
     return real(name);
 }
 
-// What is written to standard output and error goes to files meanwhile.
+// Meanwhile standard output and error go to files.
 static struct {
     int kept[2], file[2];
     char text[4096]; // of both
@@ -98,7 +100,7 @@ static void catch_output(void) {
     seen.watching = true;
 }
 
-// How many bytes there were.
+// Returns the number of bytes.
 static size_t let_go(void) {
     size_t bytes = 0;
     seen.watching = false;
@@ -137,7 +139,7 @@ static bool cancel(void *user, double done) {
 }
 static const clattn_progress cancelling = {.fn = cancel}, *progress; // of the next calls
 
-// One case: all functions of its op. The status of the enqueue.
+// One case: all functions of its operation. Returns the status of the enqueue.
 static clattn_status call(clattn_context *c, const char *name) {
     struct test_case test;
     struct case_arrays a;
@@ -180,7 +182,7 @@ static const char *const names[] = {"attend-f32-b2-h4-hkv2-n20-nkv33-d32-causal-
                                     "linear-f32-b1-h2-n20-d32-m64-full-native"};
 #define NAMES (sizeof names / sizeof names[0])
 
-// Every status that a call can have, and what has none.
+// Every status that a call can have.
 static unsigned make_calls(const char *folder) {
     unsigned statuses = 0;
     clattn_context *c = open_context(NULL, folder);
@@ -201,7 +203,7 @@ static unsigned make_calls(const char *folder) {
                             CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_DEVICE_NOT_AVAILABLE};
     for (int i = 0; i < 4; i++) {
         c = open_context(NULL, NULL);
-        if (i == 3) (void)call(c, names[1]); // a device is lost only where it once was
+        if (i == 3) (void)call(c, names[1]); // a device is lost only after it worked
         *fail[i] = codes[i];
         for (size_t n = 0; n < NAMES; n++) statuses |= 1u << call(c, names[n]);
         *fail[i] = 0;
@@ -227,7 +229,7 @@ START_TEST(nothing_is_printed_or_asked) {
 }
 END_TEST
 
-// Without this, nothing above would be worth anything.
+// Without this test, the others would prove nothing.
 START_TEST(what_is_written_is_caught) {
     catch_output();
     printf("out"), fprintf(stderr, "error");
@@ -240,7 +242,7 @@ START_TEST(what_is_written_is_caught) {
 }
 END_TEST
 
-// Its one variable, when it compiles; its lines, when a call of its own fails.
+// Its one variable, when it compiles; its lines, when one of its calls fails.
 START_TEST(what_clblast_does) {
     if (!harness_has_clblast()) return;
     clattn_context *c = open_context(NULL, NULL);

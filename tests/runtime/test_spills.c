@@ -1,6 +1,7 @@
-// test_spills.c: a driver that tells of a compiled kernel how much private memory it takes, which is spilled registers on
-// some and all registers on others: the library takes a smaller tile where that helps, and never asks for ever. The
-// program's own OpenCL functions stand in front of the loader's: PoCL's CPU says to be a GPU. POSIX only.
+// test_spills.c: a driver that reports the private memory of a compiled kernel. On some drivers
+// this is spilled registers, on others all registers. The library uses a smaller tile if that
+// helps, and does not query forever. The program's own OpenCL functions replace the loader's:
+// PoCL's CPU acts as a GPU. POSIX only.
 #define _GNU_SOURCE
 #include "support/case_assert.h"
 #include "support/harness.h"
@@ -12,8 +13,8 @@
 
 static struct {
     bool is_gpu;
-    int spilling; // so many compiled flash_tiles from now on tell of 4000 bytes of private memory
-    int compiled; // of those that were asked for it
+    int spilling; // the next compiled flash_tiles report 4000 bytes of private memory
+    int compiled; // number of kernels that were queried
 } driver;
 
 CL_API_ENTRY cl_int CL_API_CALL clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device,
@@ -63,7 +64,7 @@ static void assert_case(clattn_context *c, int d) {
     ck_assert_msg(good, "%s: %s", name, why);
 }
 
-// What is planned first, what after calls, and how many kernels were compiled.
+// The first plan, the plan after calls, and the number of compiled kernels.
 static const struct {
     const char *rows;
     bool is_gpu;
@@ -71,11 +72,11 @@ static const struct {
     const char *first, *then;
 } wants[] = {
     {NULL, true, 64, 0, 1, "8 x 4", "8 x 4"},
-    {NULL, true, 64, 1, 2, "8 x 4", "4 x 4"},              // registers were spilled: no longer
-    {NULL, true, 64, 99, 2, "8 x 4", "8 x 4"},             // few sums, too: the number says nothing
-    {NULL, true, 256, 99, 1, "4 x 4", "4 x 4"},            // there is no smaller one
-    {"flash_tiles :", false, 64, 99, 1, "8 x 4", "8 x 4"}, // a CPU has everything in memory
-    {"flash_tiles : MICRO_ROWS=8", true, 64, 99, 1, "8 x 4", "8 x 4"}, // as the caller asks
+    {NULL, true, 64, 1, 2, "8 x 4", "4 x 4"},                          // spilled: a smaller tile
+    {NULL, true, 64, 99, 2, "8 x 4", "8 x 4"},                         // few sums: spills ignored
+    {NULL, true, 256, 99, 1, "4 x 4", "4 x 4"},                        // no smaller tile
+    {"flash_tiles :", false, 64, 99, 1, "8 x 4", "8 x 4"},             // a CPU has all in memory
+    {"flash_tiles : MICRO_ROWS=8", true, 64, 99, 1, "8 x 4", "8 x 4"}, // the caller's request
 };
 
 START_TEST(a_smaller_tile) {
@@ -95,7 +96,7 @@ START_TEST(a_smaller_tile) {
 }
 END_TEST
 
-// What a kernel of wide heads has taught holds for it alone: another's sums are fewer.
+// A limit found with wide heads applies only to them: other kernels have fewer sums.
 START_TEST(only_as_many_sums) {
     driver.is_gpu = true, driver.spilling = 1, driver.compiled = 0;
     clattn_context *c = harness_open((clattn_context_params){.context = harness()->opencl});

@@ -1,5 +1,5 @@
-// test_threads.c: four threads share one context, each with a queue of its own and shapes of its own, and all
-// meet kernels that nobody has compiled yet. Leaves out calls of one thread (every other suite).
+// test_threads.c: four threads share one context, each with its own queue and shapes. All need
+// kernels that are not compiled yet. Single-threaded calls are in every other suite.
 #include "support/case_assert.h"
 #include "support/harness.h"
 #include "support/small_calls.h"
@@ -17,11 +17,12 @@ struct worker {
     clattn_context *context;
     cl_command_queue queue;
     pthread_barrier_t *start;
-    int options;   // the first of them, where the rounds go through those; else -1
-    char why[512]; // "" when all went well
+    int options;   // the first option, in rounds over options; else -1
+    char why[512]; // "" without an error
 };
 
-// Threads 0 and 1 want the same kernels at the same moment; 2 and 3 differ in head size and storage type.
+// Threads 0 and 1 need the same kernels at the same moment. Threads 2 and 3 differ in head size and
+// storage type.
 static struct test_case shape_of(int thread, int round) {
     static const int64_t head_dims[THREADS] = {32, 32, 48, 40};
     struct test_case test = {.name = "threads", .batch = 2, .heads = 4, .kv_heads = 2};
@@ -37,7 +38,7 @@ static struct test_case shape_of(int thread, int round) {
     return test;
 }
 
-// Where keys lie and what the caller's texts say: tables, copies and kernels of their own.
+// Layouts of keys and expressions: each has its own tables, copies and kernels.
 static const char *const options[] = {
     "attend-f32-b2-h4-hkv2-n3-nkv37-d32-causal-flash-lse-past30:30:7-ropehalf-positions",
     "attend-f32-b2-h4-hkv2-n3-nkv36-d32-causal-flash-lse-pages4-kvlen36:9",
@@ -48,20 +49,20 @@ static const char *const options[] = {
     "attend-f32-b2-h4-hkv2-n9-nkv37-d32-causal-flash-lse-alibi-mods-blocks"};
 enum { OPTIONS = sizeof options / sizeof options[0] };
 
-// A queue is one thread's.
+// Each thread has its own queue.
 static struct place own_place(const struct worker *worker) {
     struct place place = *harness_place();
     place.context = worker->context, place.queue = worker->queue;
     return place;
 }
 
-// A small call writes what it wrote before, whoever else calls.
+// A small call writes what it wrote before, while other threads call.
 static bool one_small_call(struct worker *worker, int which) {
     struct small_call call;
     double first = 0, second = 0;
     struct place place = own_place(worker);
     bool good = true;
-    for (int n = 0; n < 2; n++) { // each on memory of its own: a shift changes what it reads
+    for (int n = 0; n < 2; n++) { // each on memory of its own, because a shift changes its input
         small_open(&call, which, &place);
         good = small_enqueue(&call, worker->context, worker->queue, 0, NULL, NULL) == CLATTN_OK &&
                small_intact(&call, worker->queue, n ? &second : &first) && good;
@@ -101,7 +102,7 @@ static void *work(void *argument) {
     return NULL;
 }
 
-// Check's assertions belong to the main thread, so a worker only notes what went wrong.
+// Only the main thread may use Check's assertions, so a worker only notes an error.
 static void run_workers(clattn_context *context, bool with_options) {
     struct worker workers[THREADS] = {0};
     pthread_barrier_t start;
@@ -109,7 +110,8 @@ static void run_workers(clattn_context *context, bool with_options) {
     for (int n = 0; n < THREADS; n++) {
         cl_int status;
         workers[n].number = n;
-        workers[n].options = with_options ? n / 2 * 5 : -1; // two begin with the same one
+        // two threads begin with the same option
+        workers[n].options = with_options ? n / 2 * 5 : -1;
         workers[n].context = context;
         workers[n].start = &start;
         workers[n].queue = clCreateCommandQueue(harness()->opencl, harness()->device, 0, &status);
@@ -133,7 +135,7 @@ START_TEST(options_at_once) {
 }
 END_TEST
 
-// A context that has built nothing, with no cache on disk: the first use races.
+// A context without kernels and without a cache on disk: first uses race.
 START_TEST(first_use) {
     clattn_context_params params = {.device = harness()->device, .context = harness()->opencl};
     clattn_context *context = NULL;
@@ -161,7 +163,8 @@ static void *refuse(void *argument) {
     return NULL;
 }
 
-// Failing calls of several threads each log on their own thread, and last_error is always one whole message.
+// Failing calls of several threads log on their own threads, and last_error is always one complete
+// message.
 START_TEST(errors_at_once) {
     struct worker workers[THREADS] = {0};
     for (int n = 0; n < THREADS; n++) {

@@ -1,6 +1,7 @@
-// test_timed.c: how a call without progress learns what a device does (device/pace.h), from inside the library: one large launch
-// at a time is timed by its event, and nobody waits; a short one is neither cut nor timed. What a
-// mask hides is not counted. Leaves out how work is cut (test_slices.c).
+// test_timed.c: how a call without progress learns the speed of a device (device/pace.h), from
+// inside the library. One large launch at a time is timed by its event, and no thread waits. A
+// short launch is neither sliced nor timed. Hidden keys do not count. How work is sliced is in
+// test_slices.c.
 #include "support/case_assert.h"
 #include "support/harness.h"
 #include "support/layer_client.h"
@@ -13,7 +14,7 @@
 static clattn_context *context;
 static cl_command_queue profiled;
 
-// Cut into pieces of so many operations before anything is known of the kernel.
+// Sliced into pieces of this many operations before the kernel's speed is known.
 static void setup(void) {
     cl_int code;
     context =
@@ -47,12 +48,12 @@ static double best_rate(void) {
     return best;
 }
 
-// Launches of a few groups each are large ones.
+// Launches of a few groups each count as large.
 static void cut_small(void) {
     context->pace->seconds = 1e5 / cla_pace_start_rate(&context->capabilities);
 }
 
-// Whether the driver's times are of use: Mesa's llvmpipe says a nanosecond of each.
+// Returns whether the driver's times are usable: Mesa's llvmpipe reports a nanosecond for each.
 static bool keeps_times(cl_event event) {
     cl_ulong start = 0, end = 0;
     clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof start, &start, NULL);
@@ -62,7 +63,7 @@ static bool keeps_times(cl_event event) {
     return end > start + 1;
 }
 
-// On queues of each kind; then a rate is known.
+// On queues of each kind. Then a rate is known.
 START_TEST(launches_are_timed) {
     for (int n = 0; n < 3; n++) {
         struct case_arrays arrays;
@@ -83,7 +84,8 @@ START_TEST(launches_are_timed) {
         for (program *x = context->programs; x; x = x->next) x->rate.flops = 0.0;
         ck_assert_ptr_nonnull(context->pace->timed.event);
         ck_assert(n < 2 || !context->pace->timed.start_ns);
-        if (n < 2) context->pace->timed.start_ns = cla_os_time_ns() - 1000; // as one whose caller waited
+        // as if its caller had waited
+        if (n < 2) context->pace->timed.start_ns = cla_os_time_ns() - 1000;
         if (n < 2 || keeps_times(context->pace->timed.event)) {
             if (cla_pace_begin(context)) cla_pace_end(context, &(pace_timed){0});
             ck_assert_msg(best_rate() > 0.0, "%s on queue %d: nothing was learned", names[_i], n);
@@ -94,7 +96,7 @@ START_TEST(launches_are_timed) {
 }
 END_TEST
 
-// Nothing is timed while somebody else is about to time, nor before the last that was has ended.
+// Nothing is timed while another thread begins to time, nor before the last timed launch has ended.
 START_TEST(one_at_a_time) {
     struct case_arrays arrays;
     struct case_data *data = case_open(names[0], &arrays);
@@ -116,7 +118,7 @@ START_TEST(one_at_a_time) {
     harness_expect(clSetUserEventStatus(gate, CL_COMPLETE), "clSetUserEventStatus");
     clReleaseEvent(gate);
     harness_finish(queue_of(0));
-    // Mesa's rusticl 22.3 is later with an event than with clFinish.
+    // Mesa's rusticl 22.3 completes an event after clFinish.
     harness_expect(clWaitForEvents(1, &first), "clWaitForEvents");
     ck_assert_int_eq(case_enqueue(context, profiled, &arrays, NULL), CLATTN_OK);
     ck_assert_uint_eq(p->timed.start_ns, 0);
@@ -126,7 +128,7 @@ START_TEST(one_at_a_time) {
 }
 END_TEST
 
-// A call of the usual size on a device that is no CPU: as many commands as launches, none of them with an event.
+// A call of the usual size on a GPU: as many commands as launches, without events.
 START_TEST(short_ones_are_left_alone) {
     struct case_arrays arrays;
     struct case_data *data = case_open(names[_i], &arrays);
@@ -148,7 +150,8 @@ START_TEST(short_ones_are_left_alone) {
 }
 END_TEST
 
-// Every call of the library's made to fail while a launch is timed: the call fails or is right, and so is the next.
+// Every OpenCL call of the library fails once while a launch is timed. The call fails or is right,
+// and so is the next one.
 START_TEST(failures) {
     struct case_arrays arrays;
     char why[512] = "";
@@ -181,7 +184,7 @@ START_TEST(failures) {
 }
 END_TEST
 
-// The keys that rows see, against a count of them.
+// The number of visible keys, compared with a count.
 START_TEST(what_is_seen) {
     static const struct {
         int shift, left, right, n_q, n_kv, first, rows;

@@ -1,5 +1,5 @@
-// test_unfit.c: devices that no context can be made for: without a compiler, not there, of another byte order, or unknown to
-// their driver. The program's own clGetDeviceInfo stands in front of the loader's. POSIX only.
+// test_unfit.c: devices without a context: without a compiler, unavailable, of another byte order,
+// or unknown to their driver. The program's own clGetDeviceInfo replaces the loader's. POSIX only.
 #define _GNU_SOURCE
 #include "support/harness.h"
 
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static cl_device_info denied;  // is answered with CL_FALSE
+static cl_device_info denied;  // answered with CL_FALSE
 static cl_device_info failing; // has no answer
 
 CL_API_ENTRY cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size,

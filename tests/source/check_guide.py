@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
-"""The pages of docs: every snippet in a fence runs, or stands word for word in a file of tests/examples; the reference has each exported
-function, and porting.md each argument (check_porting.py). With a further word, "site": the pages that a browser reads; "start": all that
-start.md says, from its first line on.   $1 build folder
+"""The pages of docs. Every fenced snippet runs, or occurs literally in a file of tests/examples.
+The reference has each exported function, and porting.md each argument (check_porting.py). An
+additional word selects other checks: "site": the pages in a browser; "start": everything in
+start.md, in order.
 
-    sh       lines that begin with "clattn", which check_walk.py runs as it runs README's
+   check_guide.py BUILD [site | start]
+
+    sh       lines that begin with "clattn", which check_walk.py runs like README's
     python   run with the built module, all of a page in one process
-    c, cpp   compiled and run; without a main it must be an excerpt
-    console  start.md's alone, run by "start"
-A fence of another language is nobody's here, and one without a word is refused. So is a command or code that is indented in place of a
-fence. A page whose snippets another check runs, tests/*/check_PAGE.* that names it, is left to that.
+    c, cpp   compiled and run; without a main the snippet must be an excerpt
+    console  only in start.md, run by "start"
+
+Fences of other languages are ignored. A fence without a language, and indented code or commands
+instead of a fence, are refused. If another check, tests/*/check_PAGE.*, names a page, its snippets
+are left to that check.
 """
 import glob
 import html.parser
@@ -21,9 +26,10 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "program"))
-import check_walk as walk  # which is now in a folder of its own, with walk.top behind it  # noqa: E402
+# which is now in a folder of its own, with walk.top behind it  # noqa: E402
+import check_walk as walk
 
-LINES = {"start": 130, "kernels": 150, "benchmarking": 70}
+LINES = {"start": 145, "kernels": 185, "benchmarking": 80}
 FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```[ ]*$", re.M | re.S)
 CODE = re.compile(r"^    (?:clattn [a-z]|[$] |#include|import |from \w+ import|>>>).*", re.M)
 faults = []
@@ -63,7 +69,7 @@ def compiled(language, snippet, place):
 
 
 def check_page(path):
-    """Returns how many snippets were run, and how many are excerpts."""
+    """Returns the number of snippets that were run, and the number of excerpts."""
     text, page = text_of(path), "docs/" + os.path.basename(path)
     stem, counts, python = page[5:-3], [0, 0], []
     if walk.left_to(path):
@@ -96,14 +102,15 @@ def check_page(path):
             else:
                 compiled(language, snippet, place)
     if python:
-        with open(stem + ".py", "w", encoding="utf-8") as file:  # its lines have the page's numbers
+        # its line numbers are those of the page
+        with open(stem + ".py", "w", encoding="utf-8") as file:
             file.write("".join(python))
         ended_well([sys.executable, stem + ".py"], page, env={**walk.environment, **walk.plain, "PYTHONPATH": walk.build})
     return counts
 
 
 def check_reference():
-    """Every exported function has its place in the reference, and nothing else has."""
+    """The reference has every exported function, and no other."""
     if not ended_well([sys.executable, of("docs/reference.py"), of("include/clattn"), "reference"], "docs/reference.py"):
         return
     told = []
@@ -120,7 +127,7 @@ def check_reference():
 
 
 class Page(html.parser.HTMLParser):
-    """What a page is named by, leads to and loads."""
+    """The names, links and loaded files of a page."""
 
     def __init__(self, path):
         super().__init__()
@@ -139,7 +146,8 @@ class Page(html.parser.HTMLParser):
 
 
 def places_of(site, names=""):
-    """(title, place) of each section that the search knows; of names that begin so, where the reference tells of them."""
+    """Returns (title, place) of each section that the search index has, or of sections in the
+    reference whose title begins with a name."""
     index = json.loads(text_of(site + "/search/search_index.js").partition("=")[2])["docs"]
     places = [(x["title"], x["location"]) for x in index if "#" in x["location"]]
     return [x for x in places if not names or x[0].startswith(names) and x[1].startswith("reference/")]
@@ -182,12 +190,13 @@ def check_links(site):
 
 
 def check_start():
-    """docs/start.md from zero: what it says is typed into one shell, in a copy of the sources; only the packages are there."""
+    """docs/start.md from the beginning: its commands run in one shell, in a copy of the sources,
+    with only the packages installed."""
     walk.shutil.copytree(walk.top, "sources", ignore=lambda folder, names: [
         x for x in names if folder == walk.top and (x == ".git" or x.startswith(("build", ".venv")))])
     lines, python = ["set -ex"], ""
     for language, snippet in FENCE.findall(text_of(of("docs/start.md"))):
-        if language == "python":  # all so far, since a snippet goes on with what the one before has
+        if language == "python":  # all snippets so far, because later ones depend on earlier ones
             python += snippet
             lines.append("python3 - <<'PYTHON'\n" + python + "PYTHON")
         elif language in ("console", "sh"):
@@ -202,7 +211,8 @@ def check_start():
     print(f"start.md: {len(lines) - 1} commands, {len(packages[0].split()) - 3} packages")
 
 
-CONTROL = "http://control.invalid/"  # which the frames' own page asks for and says, so that log and console are known to tell
+# the frames' own page requests this and logs a line, which proves that the log and the console work
+CONTROL = "http://control.invalid/"
 ASK = """<!DOCTYPE html><meta charset=utf-8><img src=""" + CONTROL + """x.png>%s<script>
 const parts = color => color.match(/[\\d.]+/g).map(Number);
 const luminance = color => parts(color).slice(0, 3).map(x => x / 255).map(x => x <= .04045 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4)
@@ -246,7 +256,7 @@ document.body.textContent = 'TOLD' + JSON.stringify([told, found, drawings, resu
 
 
 def drawn(browser, page, *more):
-    """What the browser makes of a page, and what its console said."""
+    """Returns the browser's result for a page, and its console messages."""
     words = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
              "--no-first-run", "--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr", *more, "--dump-dom", "file://" + page]
     done = subprocess.run(words, capture_output=True, text=True, timeout=300, env=walk.environment)
@@ -254,7 +264,8 @@ def drawn(browser, page, *more):
 
 
 def check_frames(browser, site, pages, look, *more):
-    """All pages in frames of a telephone's and a desk's width: none scrolls sideways, asks for more than files, or cannot be read."""
+    """All pages in frames as wide as a phone and a desktop: none scrolls sideways, loads anything
+    but files, or is unreadable."""
     drawings = sorted(glob.glob(site + "/docs/*.svg"))
     functions = [name for name, _ in places_of(site, "clattn_")]
     frames = "".join(f'<iframe id="{os.path.relpath(x, site)}" width={wide} height=800 src="file://{x}"></iframe>'
@@ -289,7 +300,7 @@ def check_frames(browser, site, pages, look, *more):
     faults.extend(lost[:3])
     if results > 360:
         faults.append(f"results of the search are {results} pixels wide on a screen of 360")
-    # The browser's own requests are nobody's ("not an origin").
+    # The browser's own requests ("not an origin") are ignored.
     events = [x.get("params", {}) for x in json.loads(re.sub(r",\s*$", "]}", text_of("net.json")))["events"]]
     asked = {x["url"] for x in events if "url" in x and x.get("initiator", "not an origin") != "not an origin"}
     faults.extend(f"a page asks for {x}" for x in sorted(asked) if not x.startswith(CONTROL))
@@ -310,7 +321,7 @@ def check_browser(site, pages):
         return
     check_frames(browser, site, pages, "light")
     check_frames(browser, site, pages, "dark", "--force-dark-mode")
-    # Typed on another page, with no more rights than a reader's browser gives to files.
+    # Searches from another page, with a browser's rights for local files.
     typed, right = site + "/docs/typed.html", dict(places_of(site, "clattn_"))["clattn_append_enqueue"]
     with open(typed, "w", encoding="utf-8") as file:
         file.write(text_of(site + "/docs/start.html") + """<script>addEventListener('load', () => {
@@ -321,7 +332,7 @@ def check_browser(site, pages):
 
 
 def check_menu(site):
-    """The menu has the pages in the order of docs/README.md."""
+    """The menu lists the pages in the order of docs/README.md."""
     wanted = re.findall(r"\(([a-z]+)\.md\)", text_of(of("docs/README.md")).split("\n## ")[0])
     menu = re.findall(r'<li class="toctree-l1[^>]*><a[^>]*href="docs/([a-z]+)\.html"', text_of(site + "/index.html"))
     found = [x for x in menu if x != "index"]

@@ -1,8 +1,10 @@
-"""docs/porting.md: each field that it names is one of clattn_attention_params or what that holds, and no argument is missing of those
-that porting_arguments.txt has from the packages of other libraries, nor of an operator that this Python can be asked about: ONNX's where
-there is onnx, flex_attention's where there is torch.
+"""docs/porting.md: each field that it names is in clattn_attention_params or one of its members. No
+argument is missing from porting_arguments.txt, which lists the arguments of other libraries'
+packages. Arguments of operators in this Python are also checked: ONNX's if onnx is installed, and
+flex_attention's if torch is.
 
-    check_porting.py FOLDER...   FOLDER: an unpacked package of PyPI's, whose lines for porting_arguments.txt are printed
+    check_porting.py FOLDER...   print the lines for porting_arguments.txt of an unpacked PyPI
+                                 package in FOLDER
 """
 import ast
 import glob
@@ -10,7 +12,8 @@ import inspect
 import re
 import sys
 
-# By package and file, the section of the page, and whose arguments they are: of functions of Python, or of classes that have setters.
+# For each package and file: the section of the page, and the functions whose arguments count, or
+# classes with setters.
 FLASH = ("FlashAttention", "flash_attn_.*(func|kvcache)")
 SOURCES = {"flash_attn flash_attn/flash_attn_interface.py": FLASH,
            "flash_attn hopper/flash_attn_interface.py": FLASH,

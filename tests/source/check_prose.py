@@ -3,10 +3,11 @@
 
     check_prose.py [PATH...]      from the project's top folder: all files, or those in PATH; exit status 1 and one line a fault
 
-A sentence starts with its subject: not with Of, What, Who, Whether, Where, Those, Likewise, or Both without a noun. It has at most 30
-words. A comment has at most 60 words, except a file's first comment; each paragraph of a public header counts alone. No comment and no
-line of documentation is wider than 100 columns. Words of VAGUE have plainer ones. An indented line of a comment is a table or a
-formula, and is not read.
+A sentence starts with its subject: not with Of, What, Who, Whether, Where, Those, Likewise, or Both
+without a noun. It has at most 30 words. A comment has at most 60 words, except a file's first
+comment; each paragraph of a public header counts alone. No comment and no line of documentation is
+wider than 100 columns. Words of VAGUE have plainer ones. An indented line of a comment is a table
+or a formula, and is not read.
 """
 import ast
 import os
@@ -48,7 +49,8 @@ def check_text(where, text, most):
 
 
 def comments_of(lines, mark):
-    """(line number, text lines) of each comment: whole lines together, and the end of a line of code with those that go on with it."""
+    """(line number, text lines) of each comment: whole lines together, and the end of a line of
+    code with those that go on with it."""
     found, column = [], None
     inside = re.compile(rf"^(?P<code>(?:\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|[^\"'])*?)(?<!:){re.escape(mark)}(?P<text>.*)$")
     for number, line in enumerate(lines, 1):
@@ -68,7 +70,8 @@ def comments_of(lines, mark):
 
 
 def paragraphs(lines):
-    """The prose of a comment or page: a blank line parts paragraphs; indented lines, tables and rules are not prose."""
+    """The prose of a comment or page: a blank line parts paragraphs; indented lines, tables and
+    rules are not prose."""
     text, all_of_it = [], []
     for line in lines + [""]:
         if re.match(r"^\s{3,}\S|^\s*$|^\s*[-=]{3}", line):

@@ -1,4 +1,5 @@
-// arrays.h: a tensor on the device and its numbers, as stored, on the host, for suites that compute what they want themselves.
+// arrays.h: a tensor on the device, and its stored numbers on the host. For suites that compute the
+// expected result themselves.
 #ifndef CLATTN_TESTS_ARRAYS_H
 #define CLATTN_TESTS_ARRAYS_H
 #include <math.h>
@@ -15,7 +16,8 @@ typedef struct array {
     double *values;
 } array;
 
-// Numbers of I32 are in [0, most), others in [-most, most). `written`: the call writes it, too.
+// Numbers of I32 are in [0, most), others in [-most, most). `written`: the call also writes the
+// tensor.
 static inline array array_given(struct random *random, const struct guarded_shape *shape, double most,
                                 bool written) {
     const int64_t count = guarded_shape_count(shape) * clattn_type_numbers(shape->type);
@@ -35,7 +37,7 @@ static inline array array_empty(const struct guarded_shape *shape) {
     return (array){guarded_output(harness_place(), shape), reference_alloc(guarded_shape_count(shape) + 1)};
 }
 
-// Of one without values: nothing.
+// An array without values is skipped.
 static inline void array_release(array *a) {
     if (a->values) guarded_release(&a->memory), free(a->values);
 }

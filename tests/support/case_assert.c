@@ -40,8 +40,9 @@ static bool has_infinities(const struct case_data *data) {
     return false;
 }
 
-// Keys and values become numbers with scales, where a call takes such, and fused kernels all of its arguments (families.c), and there is no
-// infinity, beside which a row has no other number.
+// The keys and values of a forward call get a type with scales, if the call supports it and the
+// fused kernels have room for all arguments (families.c). An infinity would make all other numbers
+// of its row 0, so such cases stay.
 static void retype_scaled(struct case_data *data, clattn_type type) {
     struct test_case as = data->test;
     char why[256];
@@ -68,7 +69,7 @@ void case_retype(struct case_data *data) {
     for (int n = 0; n < TENSORS; n++) {
         const struct guarded_shape shape = case_shape(t, tensors[n]);
         count[n] = guarded_shape_count(&shape);
-        if (count[n] > GUARDED_PERIOD) return; // a table
+        if (count[n] > GUARDED_PERIOD) return; // the numbers of a table
     }
     for (int n = 0; n < TENSORS; n++)
         for (int64_t i = 0; i < count[n]; i++)
@@ -135,7 +136,7 @@ void case_assert_data(struct case_data *data) {
     ck_assert_msg(good, "%s: %s: %s", t->name, case_name(t, name), why);
 }
 
-// The case can be run again by its name.
+// A failing case can be run again by its name.
 static void assert_named(const struct test_case *test) {
     struct test_case again;
     char name[CASE_NAME_SIZE], why[256] = "";

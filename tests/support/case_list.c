@@ -18,7 +18,7 @@ static struct listed {
 } * cases;
 static int count;
 
-// What is being read: the group's name and the tokens that all of its cases have.
+// The state of reading a list: the group's name, and the tokens that all of its cases share.
 struct reading {
     const char *list;
     int line;
@@ -30,7 +30,8 @@ static void refuse(const struct reading *r, const char *what, const char *why) {
     evidence_end("tests/cases/%s.txt:%d: %s: %s", r->list, r->line, what, why);
 }
 
-// The group's tokens and the word's; a type that the word begins with is that of the case.
+// Add the case of the group's tokens and the word. A type at the start of the word is the type of
+// the case.
 static void add_case(const struct reading *r, const char *word) {
     char tokens[2 * CASE_NAME_SIZE], why[256];
     const char *const type = strchr(r->tokens, '-') + 1;

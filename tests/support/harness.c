@@ -1,6 +1,6 @@
-// harness.c: device choice, context, queues, log capture and the main loop of a suite. Leaves
-// out buffers and cases. Called by every device suite; the only file of the tests that reads the environment
-// for them.
+// harness.c: choice of the device, context, queues, captured log, and the main loop of a suite.
+// Used by every device suite. In the tests only this file reads the environment for them. Buffers
+// and cases are elsewhere.
 #include "support/harness.h"
 
 #include <ctype.h>
@@ -11,7 +11,7 @@
 static struct harness the_harness;
 static struct place the_place = {.guard = PLACE_GUARD};
 
-// One log per thread, because the library calls back on the thread whose call failed.
+// One log per thread: the library calls back on the thread whose call failed.
 static _Thread_local char log_text[2048];
 static _Thread_local int log_count;
 
@@ -192,7 +192,7 @@ void harness_count_kernel(const char *name) {
     kernel_taken += strlen(name) == n && strncmp(name, wanted, n) == 0;
 }
 
-// A suite in which the kernel that it is about took nothing has shown nothing.
+// A suite about one kernel proves nothing if that kernel ran too few cases.
 static bool kernel_took_enough(void) {
     const char *wanted = getenv("CLATTN_TEST_TAKEN");
     if (wanted == NULL) return true;
@@ -206,7 +206,7 @@ int harness_run(Suite *suite) {
     SRunner *runner = srunner_create(suite);
     srunner_set_fork_status(runner, CK_NOFORK);
     srunner_run_all(runner, CK_NORMAL);
-    // A name in CK_RUN_CASE that no group has runs nothing.
+    // Check runs nothing, without an error, if no group has the name in CK_RUN_CASE.
     const bool ran = srunner_ntests_run(runner) > 0;
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);

@@ -1,7 +1,8 @@
-// inside_opencl.c: suites that are linked with the library's insides call them beside the shared library that the harness uses:
-// two libraries, each with a way to OpenCL of its own. This opens the insides' before anything runs.
+// inside_opencl.c: some suites are linked with the library's internals, and the harness uses the
+// shared library. Each has its own access to OpenCL. This file opens OpenCL for the internals
+// before anything runs.
 #include "device/opencl.h"
 
 __attribute__((constructor)) static void open_insides(void) {
-    (void)cla_opencl_open(NULL); // where there is no OpenCL the suite says so
+    (void)cla_opencl_open(NULL); // without OpenCL the suite reports that itself
 }

@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef _WIN32 // where the layer is not built
+#ifdef _WIN32 // the layer is not built on Windows
 const struct layer_control *layer_client(void) {
     return NULL;
 }
 #else
 const struct layer_control *layer_client(void) {
     const char *path = getenv("OPENCL_LAYERS");
-    // RTLD_NOLOAD: only what the loader has loaded.
+    // RTLD_NOLOAD: find only a library that the loader has loaded.
     void *library = path != NULL ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
     return library != NULL ? dlsym(library, "clattn_layer") : NULL;
 }

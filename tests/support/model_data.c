@@ -1,5 +1,5 @@
-// model_data.c: reads .npy (format 1.0) and .safetensors into doubles. Leaves out checks against hostile
-// files: these are test data. Called by test_models.c.
+// model_data.c: reads .npy (format 1.0) and .safetensors into doubles. It has no checks against
+// hostile files, because these are test data. Used by test_models.c.
 #include "support/model_data.h"
 
 #include "verification/reference/reference.h"
@@ -59,7 +59,7 @@ struct model_tensor model_load_npy(const char *path) {
     return tensor;
 }
 
-// Eight bytes of header length, a JSON header, then the data that its offsets count from.
+// Eight bytes with the header's length, a JSON header, then the data, from which offsets count.
 struct model_tensor model_load_safetensors(const char *path, const char *name) {
     struct model_tensor tensor = {0};
     size_t size = 0;

@@ -1,5 +1,5 @@
-// model_data.h: just enough of .npy and .safetensors to read the stored layers of two models: little-endian
-// f4 and i4, C order; F32. Leaves out every other type and order. Used by test_models.c.
+// model_data.h: reads the stored layers of two models from .npy and .safetensors: little-endian f4
+// and i4 in C order, and F32. Other types and orders are unsupported. Used by test_models.c.
 #ifndef CLATTN_TESTS_MODEL_DATA_H
 #define CLATTN_TESTS_MODEL_DATA_H
 
@@ -8,7 +8,7 @@
 struct model_tensor {
     int rank;
     int64_t shape[4];
-    double *values; // NULL: could not be read
+    double *values; // NULL: the file could not be read
 };
 
 struct model_tensor model_load_npy(const char *path);

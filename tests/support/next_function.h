@@ -1,5 +1,5 @@
-// next_function.h: the function behind one that a test puts in front of the loader's or the system's. The includer defines
-// _GNU_SOURCE first.
+// next_function.h: finds the function that a test's own function replaces, in the loader or the
+// system. The includer defines _GNU_SOURCE first.
 #ifndef CLATTN_TESTS_NEXT_FUNCTION_H
 #define CLATTN_TESTS_NEXT_FUNCTION_H
 
@@ -8,7 +8,7 @@
 
 static inline void *next(const char *name) {
     void *function = dlsym(RTLD_NEXT, name);
-    // CLBlast is loaded by the library's module, and for that alone.
+    // CLBlast is loaded by the library's module, outside the global symbols.
     void *clblast = function ? NULL : dlopen("libclblast.so.1", RTLD_NOW | RTLD_NOLOAD);
     if (clblast) function = dlsym(clblast, name);
     if (!function) abort();

@@ -6,7 +6,7 @@
 
 enum { B = 2, H = 2, N = 3, KEYS = 5, D = 8, WIDTH = 12 };
 
-// Small numbers that differ; as integers of masks and of float16 they are harmless, too.
+// Small numbers that differ. They are also harmless as integers of masks and as float16.
 cl_mem operands_buffer(cl_mem_flags flags, size_t bytes) {
     cl_int code;
     float *x = malloc(bytes);
@@ -28,7 +28,7 @@ static clattn_tensor dense(clattn_type type, int rank, int64_t a, int64_t b, int
                                (const int64_t[]){a, b, c, d});
 }
 
-// f32 is of every kernel; the options are those that a buffer belongs to.
+// Every kernel supports f32. These are the options that have a buffer.
 static void make_score(struct operands *o, clattn_score *score) {
     score->mask = dense(CLATTN_TYPE_BOOL, 2, N, KEYS, 0, 0);
     score->bias = dense(CLATTN_TYPE_F32, 4, B, H, N, KEYS);
@@ -61,7 +61,7 @@ static void make_attention(struct operands *o, clattn_kernel kernel) {
     make_returned(o, &p->lse, &p->weights, &p->scores, kernel);
     make_score(o, &p->score);
     o->workspace = &p->workspace;
-    if (kernel != CLATTN_KERNEL_FLASH) return; // once with int8 keys, which RoPE cannot turn
+    if (kernel != CLATTN_KERNEL_FLASH) return; // once with int8 keys, for which RoPE is unsupported
     p->rope.layout = CLATTN_ROPE_NONE;
     p->kv.k.type = p->kv.v.type = CLATTN_TYPE_I8;
     p->kv.k_scale = dense(CLATTN_TYPE_F32, 3, B, H, KEYS, 0);
@@ -86,7 +86,8 @@ static void make_layer(struct operands *o, clattn_kernel kernel) {
     p->wo = dense(CLATTN_TYPE_F32, 2, WIDTH, H * D, 0, 0);
     p->bo = dense(CLATTN_TYPE_F32, 1, WIDTH, 0, 0, 0);
     add(o, "x", &p->x, OPERAND_READ, false);
-    add(o, "y", &p->y, OPERAND_READ, false); // optional, but then the keys are others
+    // y is optional, but without it the keys are other ones
+    add(o, "y", &p->y, OPERAND_READ, false);
     add(o, "out", &p->out, OPERAND_WRITE, false);
     add(o, "wo", &p->wo, OPERAND_READ, false);
     add(o, "bo", &p->bo, OPERAND_READ, true);
@@ -169,7 +170,7 @@ int64_t operands_end(const clattn_tensor *view) {
     return end * (int64_t)clattn_type_size(view->type);
 }
 
-// Dense views, as they are made.
+// Views are dense, as they were created.
 unsigned char *operands_written(const struct operands *o, size_t *bytes) {
     unsigned char *all = malloc(OPERANDS_MOST * OPERAND_BYTES);
     ck_assert_ptr_nonnull(all);

@@ -1,5 +1,6 @@
-// operands.h: one small call of each operation with every tensor it can have, each in a buffer of its own and listed by
-// name with what the call does to it: what the suites about memory go through. Leaves out what the numbers should be.
+// operands.h: one small call of each operation with every tensor that it can have. Each tensor has
+// a buffer of its own, and a list says how the call uses it. The suites about memory use these
+// calls. Results are not checked here.
 #ifndef CLATTN_TESTS_OPERANDS_H
 #define CLATTN_TESTS_OPERANDS_H
 
@@ -32,15 +33,16 @@ struct operands {
     cl_mem *workspace; // NULL: the operation has none
 };
 
-// Fill `o`, which must not move. `kernel` is attention's, in a layer, too.
+// Fill `o`, which must not move in memory. `kernel` is the attention's kernel, also in a layer.
 void operands_make(struct operands *o, enum operation operation, clattn_kernel kernel);
 void operands_release(struct operands *o);
 
 clattn_status operands_enqueue(struct operands *o, cl_event *event);
 size_t operands_workspace(struct operands *o);
-// One past a view's last byte, from the start of its buffer.
+// The end of a view's last element, in bytes from the start of its buffer.
 int64_t operands_end(const clattn_tensor *view);
-// Run the call; what it wrote, all outputs one after another. The caller frees it. The second does not run it.
+// Run the call and return all its outputs, one after another; the caller frees them. The second
+// function only reads the outputs.
 unsigned char *operands_results(struct operands *o, size_t *bytes);
 unsigned char *operands_written(const struct operands *o, size_t *bytes);
 

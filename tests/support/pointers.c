@@ -1,4 +1,5 @@
-// pointers.c: see pointers.h. The functions are looked up by name: OpenCL 1.2's headers have none of them.
+// pointers.c: see pointers.h. The functions are looked up by name, because OpenCL 1.2's headers do
+// not declare them.
 #include "support/pointers.h"
 
 #include <string.h>
@@ -32,7 +33,7 @@ void pointers_choose(enum pointers_kind kind) {
     chosen = kind;
 }
 
-// Of any type: the caller copies it into a pointer of the right one.
+// A function of any type: the caller copies it into a pointer of the right type.
 static clattn_function find(const char *name) {
     clattn_function found = clattn_opencl_function(name), ask;
     cl_platform_id platform;

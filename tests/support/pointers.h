@@ -1,4 +1,5 @@
-// pointers.h: memory of OpenCL's that is an address: shared virtual memory and Intel's unified shared memory, of the harness' context.
+// pointers.h: OpenCL memory that has an address, in the harness' context: shared virtual memory,
+// and Intel's unified shared memory.
 #ifndef CLATTN_TESTS_POINTERS_H
 #define CLATTN_TESTS_POINTERS_H
 
@@ -16,13 +17,14 @@ enum pointers_kind {
 const char *pointers_name(enum pointers_kind kind);
 bool pointers_have(enum pointers_kind kind);
 
-// Of which kind memory is from now on, for the two functions of a place that have no more arguments.
+// Choose the kind of memory of the next two functions, which are callbacks of a place without
+// further arguments.
 void pointers_choose(enum pointers_kind kind);
 void *pointers_memory(size_t bytes);
 void pointers_release(void *memory);
-void *pointers_memory_of(cl_context context, size_t bytes); // another context than the harness'
+void *pointers_memory_of(cl_context context, size_t bytes); // in another context than the harness'
 void pointers_release_of(cl_context context, void *memory);
-// By commands of OpenCL, which wait: one side is such memory, the other the host's.
+// Copy by OpenCL commands, and wait. One side is such memory, the other is host memory.
 cl_int pointers_copy(void *to, const void *from, size_t bytes);
 
 #endif

@@ -13,7 +13,8 @@ enum { SOFTCAP = 1, BIAS = 2, MASK = 4, ALIBI = 8, SINKS = 16, HEAD_SCALES = 32,
 
 static const struct {
     clattn_type q, kv, out, matrix, weights;
-    int d, dv, group, decode_rows, width, options; // decode_rows times group are at most 8: one pass
+    // decode_rows times group is at most 8, so decode needs one pass
+    int d, dv, group, decode_rows, width, options;
     clattn_rope_layout rope;
 } kinds[RANDOM_KINDS] = {
     {F32, F32, F32, F32, F32, 64, 64, 1, 1, 50, WEIGHTS, CLATTN_ROPE_HALF},
@@ -26,7 +27,7 @@ static const struct {
 static int64_t pick(struct random *r, int64_t below) {
     return (int64_t)random_uniform(r, 0, (double)below);
 }
-// Sizes of every magnitude are as likely.
+// Sizes of all magnitudes are equally likely.
 static int64_t size(struct random *r, int64_t most) {
     return (int64_t)exp(random_uniform(r, 0, log((double)most + 1)));
 }
@@ -54,7 +55,7 @@ static void pick_options(struct random *r, int options, struct test_case *t) {
 static void pick_kernel(struct random *r, int kind, struct test_case *t) {
     const int options = kinds[kind].options;
     t->kernel = (clattn_kernel)pick(r, CLATTN_KERNEL_COUNT);
-    if (t->kernel == CLATTN_KERNEL_AUTO && t->n_q < 9) t->n_q += 8; // fewer would be decoding
+    if (t->kernel == CLATTN_KERNEL_AUTO && t->n_q < 9) t->n_q += 8; // fewer rows would be decode
     if (pick(r, 2)) t->rope.layout = kinds[kind].rope;
     if (t->kernel == CLATTN_KERNEL_DECODE) {
         t->n_q = kinds[kind].decode_rows;
@@ -66,7 +67,7 @@ static void pick_kernel(struct random *r, int kind, struct test_case *t) {
     t->scores_at = (clattn_tap)pick(r, CLATTN_TAP_COUNT);
 }
 
-// Halve what is longest until the case is quick.
+// Halve the longest axis until the case is quick.
 static void cut(struct test_case *t, double work) {
     while ((double)(t->batch * t->heads * t->n_q) * (double)(t->n_kv * (t->head_dim + t->head_dim_v)) >
            work) {
@@ -81,7 +82,7 @@ static void cut(struct test_case *t, double work) {
     }
 }
 
-// Of few numbers of rows, each of which may be another kernel.
+// Choose from few numbers of rows: each number may need another kernel.
 static void pick_projection(struct random *r, int kind, struct test_case *t) {
     static const int64_t rows[] = {21, 300};
     const bool is_layer = kinds[kind].rope && pick(r, 2);

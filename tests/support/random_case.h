@@ -1,11 +1,13 @@
-// random_case.h: cases at random, all options, of kinds that share compiled kernels. Leaves out running them.
+// random_case.h: random cases with all options. Their kinds share compiled kernels. Running them is
+// elsewhere.
 #ifndef CLATTN_TESTS_RANDOM_CASE_H
 #define CLATTN_TESTS_RANDOM_CASE_H
 #include "verification/case/case.h"
 #include "verification/reference/random.h"
 
-// What is compiled into kernels: types, head sizes, the options that need a buffer or an argument.
+// A kind fixes what is compiled into kernels: types, head sizes, and options with a buffer or an
+// argument.
 #define RANDOM_KINDS 6
-// A valid case of that kind, of at most `most` rows and keys and about `work` multiplications.
+// A valid case of that kind, with at most `most` rows and keys and about `work` multiplications.
 struct test_case random_case(struct random *random, int kind, int64_t most, double work);
 #endif

@@ -1,11 +1,12 @@
-// run_suite.h: the end of main in a suite that needs no device (harness.h has that of the others).
+// run_suite.h: the end of main in a suite that needs no device (for the others see harness.h).
 #ifndef CLATTN_TESTS_RUN_SUITE_H
 #define CLATTN_TESTS_RUN_SUITE_H
 
 #include <check.h>
 #include <stdlib.h>
 
-// Run it, a process a test where Check may fork, free it and return main's exit status: a suite without a test has failed.
+// Run the suite, free it, and return main's exit status. Each test has a process if Check may fork.
+// A suite without a test has failed.
 static inline int run_suite(Suite *suite, enum fork_status forking) {
     SRunner *runner = srunner_create(suite);
     srunner_set_fork_status(runner, forking);

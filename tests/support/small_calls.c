@@ -177,7 +177,7 @@ static void open_linear_backward(struct small_call *c, struct place *place) {
     p->db = add(c, place, WRITTEN, layer_columns);
 }
 
-// The forward call of a layer's gradients.
+// The forward call whose gradients are computed.
 static void open_layer(struct small_call *c, struct place *place) {
     const struct guarded_shape wo = {CLATTN_TYPE_F32, 2, {WIDTH, HEADS * SIZE}, LAYOUT_DENSE},
                                norm = {CLATTN_TYPE_F32, 1, {SIZE}, LAYOUT_DENSE};
@@ -203,7 +203,8 @@ static void open_layer_backward(struct small_call *c, struct place *place) {
 }
 
 static void open_layer_forward(struct small_call *c, struct place *place) {
-    const struct guarded_shape kept = {CLATTN_TYPE_F32, 1, {1 << 13}, LAYOUT_PADDED}; // more than enough
+    // more than enough
+    const struct guarded_shape kept = {CLATTN_TYPE_F32, 1, {1 << 13}, LAYOUT_PADDED};
     open_layer(c, place);
     c->layer_backward.forward.out = add(c, place, WRITTEN, layer_rows);
     c->layer_backward.kept = add(c, place, WRITTEN, kept);

@@ -1,7 +1,8 @@
-// small_calls.h: the calls beside attention, layer and linear, each ready on small tensors of its own: new rows into a cache, a shift of
-// its keys, RoPE and Hadamard's matrix alone, dropout's mask, a block mask, the keys and values of a layer, those of block.h, and
-// gradients. For suites that ask of every call the same: events, faults, threads, guard pages. Leaves out what is right: each call's own
-// suite says it.
+// small_calls.h: one small call of every operation except attention, layer and linear, with its own
+// tensors. They append rows, shift keys, apply RoPE, Hadamard-transform, write masks, project keys
+// and values of a layer, run the operations of block.h, and compute gradients. Used by suites that
+// test all calls alike: events, faults, threads, guard pages. Each call's own suite checks its
+// results.
 #ifndef CLATTN_TESTS_SMALL_CALLS_H
 #define CLATTN_TESTS_SMALL_CALLS_H
 
@@ -23,7 +24,7 @@ enum {
     SMALL_BACKWARD,
     SMALL_LINEAR_BACKWARD,
     SMALL_LAYER_BACKWARD,
-    SMALL_LAYER_FORWARD, // which keeps what gradients need
+    SMALL_LAYER_FORWARD, // which stores what gradients need
     SMALL_CALLS
 };
 extern const char *const small_names[SMALL_CALLS];
@@ -31,7 +32,7 @@ extern const char *const small_names[SMALL_CALLS];
 struct small_call {
     int which;
     struct guarded tensors[16];
-    int count, outputs; // of the tensors; the last `outputs` are written
+    int count, outputs; // number of tensors; the last `outputs` of them are written
     clattn_append_params append;
     clattn_shift_params shift;
     clattn_rope_params rope;
@@ -53,11 +54,12 @@ void small_open(struct small_call *call, int which, struct place *place);
 void small_close(struct small_call *call);
 clattn_status small_enqueue(const struct small_call *call, clattn_context *context, cl_command_queue queue,
                             cl_uint wait_count, const cl_event *wait_list, cl_event *event);
-// A call that does nothing; one that is refused for a rank.
+// Change the call into one that does nothing; into one that is refused for a rank.
 void small_empty(struct small_call *call);
 void small_spoil(struct small_call *call);
 
-// Whether the inputs and what lies around the outputs are as they were, and a number that stands for what was written.
+// Returns whether the inputs and the memory around the outputs are unchanged. `written` is a number
+// computed from the results.
 bool small_intact(const struct small_call *call, cl_command_queue queue, double *written);
 
 #endif

@@ -15,7 +15,7 @@ enum use { READ = 1, WRITTEN = 2, BOTH = 3, ANY = 4 };
 
 static const int32_t two_lengths[] = {5, 6}, one_length[] = {1};
 
-// Numbers of I32 tensors are n % 3, so that they name pages, positions and rows alike; of tensors that say `given` those.
+// Numbers of I32 tensors are n % 3: valid pages, positions and rows. `given` numbers are kept.
 static clattn_tensor add_values(struct strided_call *c, const char *field, clattn_tensor *view, int use,
                                 clattn_type type, int rank, const int64_t *shape, const double *given) {
     struct strided_tensor *t = &c->tensor[c->count++];
@@ -45,7 +45,7 @@ static clattn_tensor add_values(struct strided_call *c, const char *field, clatt
     add_values(c, #type_of "." #field, &at field, use, I32, rank,                                            \
                (const int64_t[CLATTN_MAX_RANK]){__VA_ARGS__}, numbers)
 
-// A call's own enqueue, as every call is made here.
+// A wrapper of a call's enqueue function, with the type that all calls share here.
 #define ENQUEUE(name, call, params)                                                                          \
     static clattn_status name(const struct strided_call *c, clattn_context *context,                         \
                               cl_command_queue queue) {                                                      \
@@ -54,7 +54,7 @@ static clattn_tensor add_values(struct strided_call *c, const char *field, clatt
 
 ENQUEUE(attend, attention, attention)
 
-// Sizes of a call: all of them but the head's 1 where it is small.
+// Sizes of a call. In a small call all of them are 1, except the head size.
 struct sizes {
     int64_t b, h, n, keys, d, dv;
 };
@@ -78,7 +78,7 @@ static void add_kv(struct strided_call *c, clattn_kv *kv, struct sizes s, clattn
     ADD(clattn_kv, kv->, v_scale, use | ANY, F32, 3, s.b, s.h, s.keys);
 }
 
-// What is read of [B, H, Nq, Nkv], and beside it.
+// Add the tensors with the axes [B, H, Nq, Nkv], and the other tensors of the score options.
 static void add_score(struct strided_call *c, clattn_score *score, struct sizes s, bool mods) {
     const int64_t rows = (s.n + CLATTN_BLOCK_ROWS - 1) / CLATTN_BLOCK_ROWS,
                   blocks = (s.keys + CLATTN_BLOCK_KEYS - 1) / CLATTN_BLOCK_KEYS;
@@ -142,7 +142,7 @@ static void open_decode(struct strided_call *c) {
     p->kernel = CLATTN_KERNEL_DECODE;
 }
 
-// New rows into pages of int8, of which the items' first is 0 to 2 and 3 to 5.
+// New rows for int8 pages. The two items have the pages 0 to 2 and 3 to 5.
 static void open_pages(struct strided_call *c) {
     static const double pages[] = {0, 1, 2, 5, 4, 3};
     clattn_attention_params *p = &c->attention;
@@ -440,7 +440,7 @@ static void open_sample(struct strided_call *c) {
 
 static const float two_numbers[] = {0.5f, 0.25f};
 
-// What forward wrote is read, and does not repeat.
+// Results of forward are inputs of gradients, with strides that do not repeat.
 static void add_written(struct strided_call *c, clattn_attention_params *p, struct sizes s) {
     ADD(clattn_attention_params, p->, out, READ, F32, 4, s.b, s.h, s.n, s.dv);
     c->tensor[c->count - 1].repeats = false;
@@ -457,7 +457,7 @@ static void open_attention_backward(struct strided_call *c) {
     add_kv(c, &p->forward.kv, s, F32, READ);
     add_written(c, &p->forward, s);
     ADD(clattn_score, p->forward.score., bias, READ | ANY, F32, 4, s.b, s.h, s.n, s.keys);
-    c->tensor[c->count - 1].repeats = false; // dbias has its axes
+    c->tensor[c->count - 1].repeats = false; // dbias has its axes, so it does not repeat
     ADD(clattn_score, p->forward.score., sinks_device, READ | ANY, F32, 1, s.h);
     ADD(clattn_attention_backward_params, p->, dout, READ, F32, 4, s.b, s.h, s.n, s.dv);
     ADD(clattn_attention_backward_params, p->, dlse, READ | ANY, F32, 3, s.b, s.h, s.n);
@@ -489,7 +489,7 @@ static void open_linear_backward(struct strided_call *c) {
 
 ENQUEUE(lay_back, layer_backward, layer_backward)
 
-// A gradient and what it is of; those of one axis have any last stride.
+// A gradient and its tensor. The last stride of a gradient with one axis is free.
 #define PAIR(field, gradient, LAST, ...)                                                                     \
     ADD(clattn_layer_params, f->, field, READ, F32, __VA_ARGS__);                                            \
     ADD(clattn_layer_backward_params, p->, gradient, WRITTEN | LAST, F32, __VA_ARGS__)
@@ -539,7 +539,7 @@ static void open_layer_forward(struct strided_call *c) {
     ADD(clattn_layer_params, f->, wo, READ, F32, 2, m, s.h * s.dv);
     ADD(clattn_layer_params, f->, out, WRITTEN, F32, 3, s.b, s.n, m);
     ADD(clattn_layer_backward_params, c->layer_backward., kept, BOTH, F32, 1,
-        1 << 13); // some stays as it was
+        1 << 13); // the rest of it is left alone
     f->heads = (int32_t)s.h, f->projection = CLATTN_PROJECTION_NATIVE;
     c->enqueue = lay_keeping;
 }

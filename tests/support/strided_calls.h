@@ -1,6 +1,6 @@
-// strided_calls.h: every call with every tensor it takes, named as the header's structs name them, with values of the host for
-// each: where they lie is the suite's to choose (test_strides.c). A tensor that is in the header and in no call here fails that
-// suite.
+// strided_calls.h: every call with every tensor that it has, with host values for each. The tensors
+// have the names of the header's fields. The suite (test_strides.c) chooses strides and offsets.
+// That suite fails if a tensor of the header is in no call here.
 #ifndef CLATTN_TESTS_STRIDED_CALLS_H
 #define CLATTN_TESTS_STRIDED_CALLS_H
 
@@ -12,7 +12,7 @@ struct strided_tensor {
     const char *field; // such as "clattn_kv.k_scale"
     clattn_tensor *view;
     bool read, written, any; // any: its last stride need not be 1
-    bool repeats;            // the values are alike along every axis, so that strides may be 0
+    bool repeats;            // the values are the same along every axis, so strides may be 0
     double *values;          // dense
     struct guarded memory;
 };
@@ -23,8 +23,8 @@ struct strided_call {
     struct strided_tensor tensor[STRIDED_TENSORS];
     clattn_status (*enqueue)(const struct strided_call *call, clattn_context *context,
                              cl_command_queue queue);
-    clattn_rope *rope_of; // the call's, where it turns; NULL: it does not
-    bool small;           // sizes of 1 wherever they can be
+    clattn_rope *rope_of; // the call's RoPE, if it applies RoPE; else NULL
+    bool small;           // sizes of 1 wherever possible
     union {
         clattn_attention_params attention;
         clattn_layer_params layer;
@@ -50,11 +50,11 @@ struct strided_call {
 };
 
 extern const int strided_count;
-// Call n, its views dense and without buffers.
+// Open call n, with dense views that have no buffers yet.
 void strided_open(struct strided_call *call, int n, bool small, struct place *place);
 void strided_close(struct strided_call *call);
 
-// The field's own name.
+// The field's name without its struct.
 const char *strided_name(const struct strided_tensor *tensor);
 
 #endif

@@ -1,4 +1,4 @@
-// test_list.c: a suite that is a list of cases and nothing else: tests/cases/LIST.txt (case_list.h).
+// test_list.c: a suite that only runs a list of cases: tests/cases/LIST.txt (case_list.h).
 #include "support/case_list.h"
 
 int main(void) {

@@ -1,5 +1,6 @@
-// test_covering.c: the covering arrays of verification/sets/pairs.h: every pair that may meet is in a row, and a row that is missed is
-// noticed; what may not meet is little; every row is a case with one name. Needs no device.
+// test_covering.c: the covering arrays of verification/sets/pairs.h. Every possible pair is in a
+// row, and a missing row is noticed. Few pairs are excluded, and every row is a case with one name.
+// Needs no device.
 #include "support/run_suite.h"
 
 #include <check.h>
@@ -35,7 +36,8 @@ START_TEST(every_pair_is_there) {
 }
 END_TEST
 
-// Without all rows that have a pair it is missing; without the last of the fewest first rows that have all, too.
+// Without all rows of a pair, the pair is missing. The same holds without the last row of the
+// shortest beginning that covers all.
 START_TEST(missed_rows_are_noticed) {
     make(_i);
     struct pairs some = array;
@@ -49,7 +51,7 @@ START_TEST(missed_rows_are_noticed) {
     ck_assert_int_ge(pairs_missing(&some), 1);
     free(some.rows);
     some = array;
-    int most = 0; // rows that are too few
+    int most = 0; // too few rows
     while (some.count - most > 1) {
         struct pairs half = array;
         half.count = (most + some.count) / 2;
@@ -67,7 +69,7 @@ START_TEST(missed_rows_are_noticed) {
 }
 END_TEST
 
-// Of all pairs of values that the family has, the rules keep few apart, so that they cannot grow unseen.
+// The rules exclude few pairs of a family's values, so that exclusions cannot grow unnoticed.
 START_TEST(little_is_kept_apart) {
     int all = 0;
     const struct pairs_options *o = pairs_options_of(_i);
@@ -81,7 +83,8 @@ START_TEST(little_is_kept_apart) {
 }
 END_TEST
 
-// The options whose pairs tests/cases/masks.txt holds with every kernel are values here, where they meet all others.
+// The options whose pairs tests/cases/masks.txt has with every kernel are values here, too, with
+// all others.
 START_TEST(options_of_masks_are_values) {
     static const char *const tokens[] = {"causal",     "causal-topleft", "causal-offsets", "window5:3",
                                          "kvlen",      "qlen",           "maskbhqk",       "biasqk",
@@ -114,9 +117,9 @@ START_TEST(rows_are_cases) {
 }
 END_TEST
 
-// What the tokens and words of the newer options do to a case, and that each value is in some: pages, a past of as many rows in all
-// items and in each its own, one that items share and that is read once, rows that the call appends, there, too, latents, sinks and
-// lengths on the device, packed sequences with any of them, dropout, positions.
+// The effect of the newer options' tokens on a case. Each value occurs: pages, a past, equal or
+// different for the items or shared, appended rows, latents, sinks and lengths on the device,
+// packed sequences, dropout, positions.
 enum {
     PAGES,
     PAST,
@@ -163,7 +166,8 @@ static bool turns(int option) {
     return option == POSITIONS || option == SECTIONS || option == PACKED_POSITIONS;
 }
 
-// What the cases of layers and gradients do not say: their keys lie in caches at most.
+// Options about the place of keys, which cases of layers and gradients do not have, except for
+// caches.
 static bool is_of_places(int option) {
     return option <= SHARED || option == PREFIX || option == NEW_IN_PAGES || option == NEW_BEHIND_PAST ||
            option == PACKED_PAST;
@@ -194,7 +198,7 @@ START_TEST(newer_options_are_there) {
 }
 END_TEST
 
-// Of a layer: where its keys come from, and who appends them; of sequences, too.
+// The sources of a layer's keys, and who appends them; also for sequences.
 START_TEST(keys_of_a_layer_are_there) {
     enum { OWN, CROSS, READY, READY_CROSS, APPENDED, NOTHING_BEFORE, APPENDED_OF_Y, TO_PACKED, KINDS };
     int seen[KINDS] = {0}, layers = families() - 1;

@@ -1,5 +1,6 @@
-// test_gradients.c: the reference of gradients against differences of the reference of attention, of L = sum dout out + sum dlse lse,
-// in each number that has a gradient and with every option; and that its sampled rows and keys are the whole's. Needs no device.
+// test_gradients.c: the reference of gradients, compared with differences of the reference of
+// attention. The loss is L = sum dout out + sum dlse lse. Every number with a gradient, and every
+// option, is tested. Sampled rows and keys equal the whole's. Needs no device.
 #include "support/run_suite.h"
 
 #include <check.h>
@@ -112,7 +113,7 @@ static double loss(const struct subject *s) {
     return sum;
 }
 
-// One number of those that have gradients: of a tensor, or of an array of the host.
+// A number with a gradient: of a tensor, or of a host array.
 struct number {
     double *x;
     float *host;
@@ -128,7 +129,7 @@ static double loss_at(const struct subject *s, const struct number *at, double s
     return sum;
 }
 
-// Of fourth order: what is left is 1e-12 of a fifth derivative.
+// Differences of fourth order: the error is 1e-12 of a fifth derivative.
 static double difference(const struct subject *s, const struct number *at) {
     const double step = 0x1p-9;
     return (8 * (loss_at(s, at, step) - loss_at(s, at, -step)) -
@@ -145,7 +146,7 @@ static struct number number_of(const struct subject *s, int gradient, int64_t n)
     return (struct number){x ? x + n : NULL, host ? host + n : NULL};
 }
 
-// A latent's key has the gradient of its value, too.
+// A latent's key also has the gradient of its value.
 static double expected(const struct subject *s, int gradient, int64_t n) {
     const struct reference *r = &s->problem.forward;
     const int64_t row = n / r->head_dim, d = n % r->head_dim;
@@ -156,7 +157,7 @@ static double expected(const struct subject *s, int gradient, int64_t n) {
 static const char *const words[GRADIENTS] = {"dq",          "dk", "dv", "dbias", "dsinks", "dalibi_slopes",
                                              "dhead_scales"};
 
-// Whether the gradient is that of the differences; false where the case has none of it.
+// Returns whether the gradient equals the differences; false if the case has no such gradient.
 static bool compare(const struct subject *s, const char *name, int gradient) {
     const int64_t count = reference_gradient_count(&s->problem.forward, gradient);
     double largest = 0;

@@ -1,5 +1,5 @@
-// test_limit_shares.c: the limit that a case is compared with, and limits that contradict each other, on machines whose rates are made
-// up or were measured once. No device.
+// test_limit_shares.c: the limit of a case, and contradictory limits, on machines with made-up
+// rates, or rates that were once measured. Needs no device.
 #include "support/run_suite.h"
 
 #include <check.h>
@@ -37,7 +37,8 @@ static void expect(struct limit_share s, const char *name, double rate, double p
     ck_assert_int_eq(s.reads, !strncmp(name, "reading", 7));
 }
 
-// 32 MiB of keys at 33.5 GB/s: 167 % of reading from memory, and 67 % of the third-level cache in which they are.
+// 32 MiB of keys at 33.5 GB/s: 167 % of reading from memory, and 67 % of the third-level cache that
+// contains them.
 START_TEST(level_of_memory) {
     expect(share(&server, 67e6, 33.5e6, 1e6, LIMIT_ENGINE_FMA, 0.0), "reading 33.5 MB (L3)", 50.0, 67.0);
     expect(share(&server, 3e6, 3e6, 1e6, LIMIT_ENGINE_FMA, 0.0), "reading 3 MB (L2)", 150.0, 2.0);
@@ -45,12 +46,14 @@ START_TEST(level_of_memory) {
     expect(share(&server, 1e9, 500e6, 50e6, LIMIT_ENGINE_FMA, 0.0), "reading 500 MB (memory)", 20.0, 50.0);
     expect(share(&server, 1e9, 5432e6, 543.2e6, LIMIT_ENGINE_FMA, 0.0), "reading 5432 MB (memory)", 20.0,
            50.0);
-    // A rate that was measured beside the case counts, and no rate of fewer bytes; one of more bytes is no faster.
+    // A rate measured beside the case is used, never a rate of fewer bytes. A rate of more bytes is
+    // no faster.
     expect(share(&server, 67e6, 33.5e6, 1e6, LIMIT_ENGINE_FMA, 67.0), "reading 33.5 MB (L3)", 67.0, 50.0);
     expect(share(&server, 67e6, 33.5e6, 1e6, LIMIT_ENGINE_FMA, 7.0), "reading 33.5 MB (L3)", 50.0, 67.0);
     expect(share(&server, 4e8, 2e8, 8e6, LIMIT_ENGINE_FMA, 40.0), "reading 200 MB (L3)", 40.0, 62.5);
     expect(share(&server, 1e9, 500e6, 25e6, LIMIT_ENGINE_FMA, 25.0), "reading 500 MB (memory)", 25.0, 80.0);
-    const struct limits plain = {.fma_gflops = 100.0, .read_gbytes_per_s = 10.0}; // no cache is told
+    // no cache is reported
+    const struct limits plain = {.fma_gflops = 100.0, .read_gbytes_per_s = 10.0};
     expect(share(&plain, 6e6, 3e6, 1e6, LIMIT_ENGINE_FMA, 0.0), "reading 3 MB (memory)", 10.0, 30.0);
 }
 END_TEST
@@ -63,10 +66,12 @@ START_TEST(engines) {
            100.0 * 5 / 6);
     expect(share(&server, flops, bytes, 4 * ns, LIMIT_ENGINE_DOT_I8, 0.0), "int8 dot product", 1000.0, 50.0);
     expect(share(&server, flops, bytes, 10 * ns, LIMIT_ENGINE_FMA, 0.0), "float32 FMA", 300.0, 200.0 / 3);
-    // Decode of many heads over one past multiplies for longer than it reads; few rows of a projection read.
+    // Decode of many heads over one past is bound by multiplying, a projection of few rows by
+    // reading.
     expect(share(&server, 2e9, 5e6, 1e7, LIMIT_ENGINE_FMA, 0.0), "float32 FMA", 300.0, 200.0 / 3);
     expect(share(&server, 5e6, 10e6, 1e6, LIMIT_ENGINE_AMX_BF16, 0.0), "reading 10 MB (L3)", 50.0, 20.0);
-    const struct limits old = {.fma_gflops = 100.0, .read_gbytes_per_s = 10.0}; // its engine was not measured
+    // its engine was not measured
+    const struct limits old = {.fma_gflops = 100.0, .read_gbytes_per_s = 10.0};
     expect(share(&old, flops, bytes, 4 * ns, LIMIT_ENGINE_AMX_BF16, 0.0), "float32 FMA", 100.0, 500.0);
     expect(share(&old, flops, bytes, 4 * ns, LIMIT_ENGINE_OTHER, 0.0),
            "float32 FMA (the engine's peak is not measured)", 100.0, 500.0);
@@ -84,7 +89,8 @@ START_TEST(kernels) {
         limit_engine engine;
     } all[] = {{"flash_matrix", true, CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, LIMIT_ENGINE_AMX_BF16},
                {"flash_matrix", true, CLATTN_TYPE_F32, CLATTN_TYPE_I8, LIMIT_ENGINE_AMX_I8},
-               {"flash_matrix", false, CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, LIMIT_ENGINE_FMA}, // emulated
+               // emulated
+               {"flash_matrix", false, CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, LIMIT_ENGINE_FMA},
                {"backward_matrix", true, CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, LIMIT_ENGINE_AMX_BF16},
                {"linear_matrix", false, CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, LIMIT_ENGINE_AMX_BF16},
                {"flash_lanes", true, CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, LIMIT_ENGINE_DOT_BF16},
@@ -109,7 +115,7 @@ START_TEST(kernels) {
 }
 END_TEST
 
-// Rates of one work-item, which two cores reach three quarters of together.
+// Rates of one work-item: two cores together reach three quarters of the sum.
 START_TEST(peaks_of_probes) {
     static const clattn_engine probes[] = {
         {.name = "multiply-add in vectors", .works = true, .gflops = 100.0f},
@@ -133,7 +139,7 @@ START_TEST(reading_beside_a_case) {
                               tiles = {3e9, 12e6, 0.0, LIMIT_ENGINE_AMX_BF16, 0.0};
     ck_assert(limits_may_read(&server, &decode));
     ck_assert(!limits_may_read(&server, &prefill));
-    ck_assert(!limits_may_read(&server, &tiles)); // 250 operations a byte, of 200
+    ck_assert(!limits_may_read(&server, &tiles)); // 250 operations a byte, above 200
     const struct limits unknown = {.fma_gflops = 300.0, .read_gbytes_per_s = 20.0};
     ck_assert(limits_may_read(&unknown, &tiles)); // its peak is not known yet
 }
@@ -153,7 +159,8 @@ START_TEST(contradictions) {
                                    .fma_loads_gflops = 2484.1,
                                    .native_fma_gflops = 2267.7,
                                    .read_gbytes_per_s = 253.0,
-                                   CACHES(2541.8, 573.3, 231.2, 300 * MIB)}, // Sapphire Rapids, 16 cores
+                                   // Sapphire Rapids, 16 cores
+                                   CACHES(2541.8, 573.3, 231.2, 300 * MIB)},
                                   {.fma_gflops = 62660.1, .read_gbytes_per_s = 4003.2}, // H200
                                   {.fma_gflops = 125.0,
                                    .fma_loads_gflops = 97.0,

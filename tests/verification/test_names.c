@@ -1,6 +1,6 @@
-// test_names.c: the names of cases (verification/case/case.h): what is printed is read again as the same case, for the hard
-// list, for the bench's standing names and for a random sample; what is not a name is refused with one line. Leaves
-// out running them (test_case.c). Needs no device.
+// test_names.c: the names of cases (verification/case/case.h). A printed name is read as the same
+// case, for the hard list, for the bench's fixed names and for a random sample. Other text is
+// refused with one line. Running them is in test_case.c. Needs no device.
 #include "support/run_suite.h"
 
 #include <check.h>
@@ -29,7 +29,7 @@ START_TEST(hard_names) {
 }
 END_TEST
 
-// Keys of tables that clattn compare reads, so that they never change.
+// clattn compare uses these names as keys of tables, so they never change.
 START_TEST(standing_names) {
     static const char *const names[] = {"attend-f32-b1-h12-n1024-d64-full",
                                         "attend-f32-b1-h12-n1024-d64-full-unfused",
@@ -48,7 +48,7 @@ START_TEST(standing_names) {
 }
 END_TEST
 
-// One of each token, in order; a name of a random subset of them is that case's one name.
+// One of each token, in order. The name of a random subset is the only name of that case.
 #define ALWAYS 32
 static const struct {
     const char *token;
@@ -123,7 +123,8 @@ START_TEST(random_names) {
 }
 END_TEST
 
-// A token that is read and dropped would round-trip as well as one that is kept, were it not printed from the case.
+// A token that is read and ignored would also survive the round trip, if the name were not printed
+// from the case.
 START_TEST(every_token_changes_the_case) {
     for (int n = 0; n < TOKENS; n++) {
         struct test_case with, without;
@@ -139,7 +140,7 @@ START_TEST(every_token_changes_the_case) {
 }
 END_TEST
 
-/* A float takes numbers that no integer does. */
+/* A float accepts numbers that are no integers. */
 START_TEST(large_numbers) {
     struct test_case test;
     char why[256] = "";
@@ -201,7 +202,7 @@ START_TEST(refused_names) {
 }
 END_TEST
 
-// Lengths that lead outside of the tensors; the longest and shortest that do not are taken.
+// Lengths outside the tensors are refused; the longest and shortest valid lengths are accepted.
 START_TEST(refused_lengths) {
     static const char *const names[][2] = {
         {"attend-f32-b4-h4-hkv2-n15-nkv77-d64-causal-qlen15:0:4:1-kvlen77:25:3:9-append15-raggedcachedevice",
@@ -232,7 +233,7 @@ START_TEST(refused_lengths) {
 }
 END_TEST
 
-// What no gradient is given of is no part of a backward.
+// Options without a gradient cannot be part of a backward.
 START_TEST(refused_gradients) {
     static const char *const names[][2] = {
         {"attend-f32-b1-h1-n1-d1-full-dlse", "'dlse'"},
@@ -254,7 +255,8 @@ START_TEST(refused_gradients) {
 }
 END_TEST
 
-// --device: a number, a kind, a whole name before a part of one; a part that devices of two names have means none.
+// --device: a number, a kind, a whole name before a part of one. A part that fits devices of two
+// names fits none.
 START_TEST(names_of_devices) {
     static clattn_capabilities all[5];
     static const struct {
@@ -280,7 +282,7 @@ START_TEST(names_of_devices) {
 }
 END_TEST
 
-// A name is enough: the same numbers again, other numbers with another seed.
+// A name is enough to make the same numbers again, and other numbers with another seed.
 START_TEST(same_inputs_again) {
     const char *const names[] = {"attend-f16-b2-h4-n7-d12-causal-maskqk-alibi-kvlen",
                                  "attend-f16-b2-h4-n7-d12-causal-maskqk-alibi-kvlen",

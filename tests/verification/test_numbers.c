@@ -1,5 +1,5 @@
-// test_numbers.c: numbers as options, lists and names of cases take them: what is not wholly understood, or would
-// become another number, is refused. No device.
+// test_numbers.c: numbers in options, lists and names of cases. Text that is not a complete number,
+// or would become another number, is refused. Needs no device.
 #include "support/run_suite.h"
 
 #include <check.h>
@@ -80,7 +80,8 @@ START_TEST(real_numbers) {
 }
 END_TEST
 
-// A float32 has fewer: neither infinity nor 0 stands for what it cannot hold, nor a number that a device may flush to 0.
+// A float32 has fewer numbers. A number that would become infinity or 0, or that a device may flush
+// to 0, is refused.
 START_TEST(floats) {
     static const char *const bad[] = {"1e39", "-1e39", "1e-46", "1e-300", "-1e-39", "1e-38"};
     float x = 5.0f;

@@ -1,5 +1,6 @@
-// test_philox.c: the dropout mask of the reference (verification/reference/random.h): the published vectors of Philox 4x32-10, the rule of
-// the threshold, and what a mask's share of kept keys and its neighbours look like. No device.
+// test_philox.c: the dropout mask of the reference (verification/reference/random.h): the published
+// vectors of Philox 4x32-10, the rule of the threshold, and statistics of kept keys and neighbours.
+// Needs no device.
 #include "support/run_suite.h"
 
 #include <check.h>
@@ -25,7 +26,8 @@ START_TEST(published_vectors) {
 }
 END_TEST
 
-// With seed 0 and row 0 the words of keys 0 to 3 are the first vector's: 0.3995, 0.8805, 0.7357, 0.6055 of 2^32.
+// With seed 0 and row 0 the words of keys 0 to 3 are the first vector's: 0.3995, 0.8805, 0.7357,
+// 0.6055 of 2^32.
 START_TEST(thresholds) {
     ck_assert(philox_keeps(0.0f, 0, 0, 0, 0, 0));
     ck_assert(philox_keeps(0.39f, 0, 0, 0, 0, 0) && !philox_keeps(0.4f, 0, 0, 0, 0, 0));
@@ -38,8 +40,8 @@ START_TEST(thresholds) {
 }
 END_TEST
 
-// Of n places that are kept with 1 - P each the share is within five standard deviations; and what two neighbours along an axis
-// do is as if neither knew of the other.
+// n places are kept with probability 1 - P each. Their share is within five standard deviations,
+// and two neighbours along an axis are independent.
 START_TEST(statistics) {
     static const float shares[] = {0.01f, 0.1f, 0.5f, 0.9f};
     const double keep = 1 - (double)shares[_i], n = 2 * 3 * 64 * 128;
@@ -58,7 +60,7 @@ START_TEST(statistics) {
     ck_assert_double_le(fabs(kept - n * keep), 5 * sqrt(n * keep * (1 - keep)));
     for (int x = 0; x < 4; x++) {
         const double both = keep * keep;
-        // Neighbouring pairs share a place: no more than three times the variance of apart ones.
+        // Neighbouring pairs share a place: at most three times the variance of separate pairs.
         ck_assert_double_le(fabs(pairs[x] - n * both), 5 * sqrt(3 * n * both * (1 - both)));
     }
 }

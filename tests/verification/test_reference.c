@@ -1,5 +1,5 @@
-// test_reference.c: the reference of sampled rows, which large cases are judged by, is the whole reference at those
-// rows, with every option; and a judgement finds one wrong element. Needs no device.
+// test_reference.c: the reference of sampled rows, used for large cases, equals the whole reference
+// at those rows, with every option. A check finds one wrong element. Needs no device.
 #include "support/run_suite.h"
 
 #include <check.h>
@@ -60,7 +60,7 @@ START_TEST(samples_are_the_whole) {
 }
 END_TEST
 
-// What a right device computes of turned q and k in 16-bit storage, which it rounds once more.
+// The results of a correct device from RoPE'd q and k in 16-bit storage, which it rounds once more.
 static struct test_case turned_case(struct random *r, clattn_type type) {
     static const int64_t sizes[] = {16, 40, 64, 80, 96, 128};
     struct test_case t = {
@@ -72,7 +72,7 @@ static struct test_case turned_case(struct random *r, clattn_type type) {
     t.seed = 1 + (uint64_t)random_uniform(r, 0, 1e9);
     return t;
 }
-// Weights of `computed` beside results that are exact.
+// Weights of `computed` beside exact results.
 static bool agrees_as_stored(const struct case_data *right, const struct case_data *computed,
                              clattn_type type, char why[512]) {
     const struct test_case *t = &right->test;
@@ -86,8 +86,8 @@ static bool agrees_as_stored(const struct case_data *right, const struct case_da
     return good;
 }
 
-// Right results hold in every case; a kernel that leaves out the last term of each product, or rounds k to bfloat16 on
-// the way to weights of float16 or float32, is found in every one.
+// Correct results pass in every case. Two wrong kernels are found in every case: one omits the last
+// term of each product, one rounds k to bfloat16 for weights of float16 or float32.
 START_TEST(turned_and_rounded) {
     struct random r = {35};
     for (int n = 0; n < 120; n++) {
@@ -133,7 +133,8 @@ START_TEST(one_wrong_element_is_found) {
 }
 END_TEST
 
-// Of float16 below 2^-14 the nearest that can be stored is right, and what is two steps off is not; 0 stays 0.
+// For float16 below 2^-14 the nearest storable number is right, a number two steps away is wrong,
+// and 0 stays 0.
 START_TEST(steps_of_storage_are_right) {
     enum { COUNT = 64 };
     double ref[COUNT], got[COUNT];
@@ -145,7 +146,7 @@ START_TEST(steps_of_storage_are_right) {
     ck_assert(!budget_holds(&b, why, sizeof why));
     got[40] -= ldexp(1, -23), got[0] = ldexp(1, -24);
     ck_assert(!budget_holds(&b, why, sizeof why));
-    // Where steps are smaller than values by 2^-11 it is the mean that counts.
+    // If steps are smaller than 2^-11 of the values, the mean error counts.
     for (int n = 0; n < COUNT; n++) ref[n] = 1 + 1e-2 * n, got[n] = 1.002 * ref[n];
     ck_assert(!budget_holds(&b, why, sizeof why));
 }
@@ -157,8 +158,8 @@ static int64_t nans(const double *x, int64_t count) {
     return n;
 }
 
-// What nobody sees is NaN and all the rest is not: keys past a length or behind causality, rows past theirs, the bias of
-// hidden pairs; and no result has one.
+// Unused numbers are NaN and no others: keys past a length or hidden by causality, rows past
+// theirs, the bias of hidden pairs. No result is NaN.
 START_TEST(unseen_is_nan) {
     const char *name =
         "attend-f32-b2-h4-hkv2-n9-nkv33-d4-causal-topleft-lse-biasbhqk-qlen9:5-kvlen7:33-unseennan";
@@ -166,7 +167,8 @@ START_TEST(unseen_is_nan) {
     char why[256] = "";
     ck_assert_msg(case_parse(name, &test, why), "%s", why);
     struct case_data *data = case_make(&test);
-    // Of 33 keys the first item's rows see 7, the second's five rows 5; in the second four rows are past the length.
+    // The first item's rows see 7 of 33 keys, the second's five rows see 5. In the second item four
+    // rows are past the length.
     ck_assert_int_eq(nans(data->k, 2 * 2 * 33 * 4), (26 + 28) * 2 * 4);
     ck_assert_int_eq(nans(data->v, 2 * 2 * 33 * 4), (26 + 28) * 2 * 4);
     ck_assert_int_eq(nans(data->q, 2 * 4 * 9 * 4), 4 * 4 * 4);
