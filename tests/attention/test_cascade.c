@@ -255,8 +255,7 @@ START_TEST(three_levels) {
                    lse = guarded_output(harness_place(), &lse_shape);
 
     arrays.params.cascade = CLATTN_CASCADE_ALWAYS;
-    // the first and the last level; causality and sinks belong to the last
-    clattn_attention_params p = arrays.params;
+    clattn_attention_params p = arrays.params; // first and last level (causality, sinks)
     p.kv = (clattn_kv){.k = own[0].view, .v = own[1].view, .past_k = all[0].view, .past_v = all[1].view};
     enqueue(&p);
     for (int g = 0; g < GROUPS; g++) {

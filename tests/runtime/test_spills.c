@@ -73,9 +73,9 @@ static const struct {
 } wants[] = {
     {NULL, true, 64, 0, 1, "8 x 4", "8 x 4"},
     {NULL, true, 64, 1, 2, "8 x 4", "4 x 4"},                          // spilled: a smaller tile
-    {NULL, true, 64, 99, 2, "8 x 4", "8 x 4"},                         // few sums: spills ignored
+    {NULL, true, 64, 99, 2, "8 x 4", "8 x 4"},                         // spilled, but few sums
     {NULL, true, 256, 99, 1, "4 x 4", "4 x 4"},                        // no smaller tile
-    {"flash_tiles :", false, 64, 99, 1, "8 x 4", "8 x 4"},             // a CPU has all in memory
+    {"flash_tiles :", false, 64, 99, 1, "8 x 4", "8 x 4"},             // a CPU
     {"flash_tiles : MICRO_ROWS=8", true, 64, 99, 1, "8 x 4", "8 x 4"}, // the caller's request
 };
 
