@@ -78,7 +78,8 @@ typedef enum clattn_log_level {
 /* Receives one message (a line, except a build log) without a newline at its end.
  * Lifetime: `message` is valid during the call.   Threads: called on the thread whose call it is about, so it must be
  * safe to call from several at once. A line about a kernel that the driver compiles for more than 10 seconds comes from a thread of the
- * library's own, which ends before the call does.   It must not call back into the same context. */
+ * library's own, which ends before the call does. With compile_limit_ms (clattn_context_params), lines about builds come from threads
+ * of the library's own, too, which end before clattn_context_destroy returns.   It must not call back into the same context. */
 typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *message);
 
 /* Where messages go, and which of them. */
@@ -220,7 +221,7 @@ typedef struct clattn_context clattn_context;
  *        many, which it fills
  * store  keep an entry, in place of one of the same name; it may also not
  * Both are called on the thread of the call that needs a kernel, or destroys the context, from several threads at once, and must not
- * call back into the same context. */
+ * call back into the same context. With compile_limit_ms (clattn_context_params) they are also called on threads of the library's own. */
 typedef struct clattn_cache {
     size_t (*load)(void *user, const char *name, void *bytes,
                    size_t capacity); /* NULL: nothing is asked for */
@@ -255,7 +256,7 @@ typedef struct clattn_memory {
  *           none, and the call is OUT_OF_MEMORY with nothing left behind, or does without (the cache)
  * release   what allocate gave, once each, never NULL; from any thread, whoever allocated it
  * Both are called on the threads of calls, from several at once, must not call back into the same context, and are needed until
- * clattn_context_destroy returns. */
+ * clattn_context_destroy returns. With compile_limit_ms they are also called on threads of the library's own. */
 typedef struct clattn_host_memory {
     void *(*allocate)(void *user, size_t bytes); /* NULL, with release: malloc and free */
     void (*release)(void *user, void *memory);
@@ -308,13 +309,29 @@ typedef struct clattn_context_params {
      * its name where the system looks for libraries. Without it clattn's own kernels project. Not asked for where this
      * library was linked with CLBlast (-Dopencl=link). Copied. */
     const char *clblast_path;
+    /* Milliseconds that a call, or a prepare function, waits for the driver's compiler in all; 0: until its kernels are compiled, and the
+     * library starts no thread for that. Past the limit the call goes on with plainer kernels, and the better ones are compiled behind
+     * it, each in a thread of the library's own. A later call uses a kernel once it is compiled. `why` of a plan names each kernel that
+     * is still being compiled. The log says once that a call goes on without a kernel (CLATTN_LOG_INFO).
+     *   A call can still wait for longer: it waits for the first kernel that can do its work, such as `flash` or `unfused`. RoPE, append
+     *   and others have one kernel, for which the call waits. Probes of engines (clattn_context_engines) and CLBlast know no limit.
+     *   Plans and workspace sizes may be others once a kernel is ready. A workspace that is too small for the other kernel is not used,
+     *   and the call borrows from the context. Results may then differ in their last bits, as between any two kernels.
+     *   A recording keeps the kernels that it was recorded with. An application records when builds_running of clattn_context_stats
+     *   is 0, or records again then. clattn_recording_fuse leaves launches apart whose kernels took longer than the limit to build.
+     *   No thread is ever stopped, since OpenCL cannot stop a compiler. clattn_context_destroy waits for builds that still run. An
+     *   application that exits meanwhile without destroying the context ends the build with the process. */
+    uint32_t compile_limit_ms;
     clattn_cache cache;   /* asked after cache_dir, and given what that is given; either may be missing */
     clattn_memory memory; /* of what calls borrow */
     clattn_host_memory host_memory;
 } clattn_context_params;
 
 /* Create a context. Kernels are compiled on first use, or by the prepare functions; with a cache_dir their
- * binaries are kept there. What calls borrow, a context keeps for later ones, so that a call like one before it creates no
+ * binaries are kept there. On a driver that no suite ran on (driver_known) and that has no survey, a compiler may work for minutes. There
+ * the first attention, gradient, projection or layer of a context takes the kernels with the least text, and later calls take the best
+ * ones. That first call is none that a prepare function came before, none that is recorded, and none with tuned_rows or no_measurements.
+ * With a cache_dir it comes once for all contexts. What calls borrow, a context keeps for later ones, so that a call like one before it creates no
  * buffer: scratch memory of calls without a workspace, at most 16 buffers and the lesser of 512 MiB and an eighth of the
  * device's memory; tables of lengths, of what differs from head to head and of RoPE's frequencies, at most 128 buffers and
  * 8 MiB. What does not fit, as where more calls than that have not run yet, is created for one call.
@@ -332,7 +349,8 @@ typedef struct clattn_context_params {
  *           OUT_OF_MEMORY, DRIVER */
 CLATTN_API clattn_status clattn_context_create(const clattn_context_params *params, clattn_context **context);
 
-/* Destroy a context; NULL is allowed. Waits for no command: the caller has finished its queues before.
+/* Destroy a context; NULL is allowed. Waits for no command: the caller has finished its queues before. With compile_limit_ms it waits for
+ * builds that still run.
  * Threads: no other thread uses the context any more. */
 CLATTN_API void clattn_context_destroy(clattn_context *context);
 
@@ -475,6 +493,7 @@ typedef struct clattn_context_stats {
     uint64_t programs_built;  /* compiled from source by the driver */
     uint64_t programs_cached; /* taken from cache_dir */
     uint64_t build_time_ns;   /* spent in both */
+    uint64_t builds_running;  /* kernels that are compiled behind calls now: compile_limit_ms of clattn_context_params */
 } clattn_context_stats;
 CLATTN_API void clattn_context_get_stats(clattn_context *context, clattn_context_stats *stats);
 

@@ -14,6 +14,7 @@ struct mod_text;
 struct pace;
 struct pool;
 struct program;
+struct build_job;
 struct probe_state;
 struct planner;
 struct projector;
@@ -48,6 +49,8 @@ struct clattn_context {
     os_mutex program_lock;      // guards the lists and the statistics; nobody holds it while the driver works
     os_condition program_built; // a program has left its state of being built
     struct program *programs;
+    struct build_job *jobs;    // program/behind.h
+    uint64_t late_ended;       // builds that calls had gone on without
     clattn_context_stats stats;
     bool no_measurements, measure_again;
     bool tries_again;          // also what ended an earlier process
@@ -57,6 +60,7 @@ struct clattn_context {
     atomic_bool large_buffers; // a call had one that is larger than the device said and than 32 bits count
     atomic_bool large_refused; // its compiler takes no option for them (program.c)
     atomic_bool binaries_told; // why its driver is asked for none (program.c)
+    uint64_t compile_limit_ns; // that a call waits for builds; 0: until they end
     atomic_uint promises;      // that the driver breaks (program/promises.c); 0: it was not asked
     char *clblast_path;        // the caller's; NULL: where the module is looked for
     _Atomic(const struct clblast_calls *)

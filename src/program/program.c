@@ -4,6 +4,7 @@
 // the driver then refuses is rebuilt. No lock is held while one is built: the driver may take seconds.
 #include "program/program.h"
 
+#include "program/behind.h"
 #include "program/binary.h"
 #include "program/promises.h"
 
@@ -315,7 +316,7 @@ static clattn_status build(clattn_context *c, program *p, bool *cached, uint64_t
     TRY(*cached ? make_kernel(c, p, cached, &kernel) : build_marked(c, p, options, &kernel));
     cla_program_give_kernel(p, kernel);
     TRY(ask_compiled(c, p, kernel));
-    *time_ns = cla_os_time_ns() - start;
+    *time_ns = p->build_ns = cla_os_time_ns() - start;
     cla_log_send(&c->log, CLATTN_LOG_INFO, "kernel %s %s in %.1f ms: %s", name, *cached ? "loaded" : "built",
                  (double)*time_ns / 1e6, options);
     return CLATTN_OK;
@@ -352,8 +353,7 @@ static program *program_create(const clattn_context *c, const program_spec *spec
     return NULL;
 }
 
-// The caller holds program_lock.
-static program *find(const clattn_context *c, const program_spec *spec) {
+program *cla_program_find(const clattn_context *c, const program_spec *spec) {
     program *p = c->programs;
     while (p && !same_spec(&p->spec, spec)) p = p->next;
     return p;
@@ -366,11 +366,10 @@ static void take_off_list(clattn_context *c, const program *gone) {
     *at = gone->next;
 }
 
-// Build what this thread has just put on the list. Others that want it wait, and nobody else does.
-static clattn_status build_listed(clattn_context *c, program *p, bool waited) {
+// Others that want a listed program wait for this, and nobody else does. `status`: a failure of before its build.
+static clattn_status build_listed(clattn_context *c, program *p, clattn_status status, bool *passed) {
     bool cached = false;
     uint64_t time_ns = 0;
-    clattn_status status = cla_unfit_check(c, &p->spec, waited);
     if (status == CLATTN_OK) status = build(c, p, &cached, &time_ns);
     p->spec.linked = NULL;
     cla_os_mutex_lock(&c->program_lock);
@@ -383,10 +382,24 @@ static clattn_status build_listed(clattn_context *c, program *p, bool waited) {
     } else {
         take_off_list(c, p);
     }
+    *passed = cla_behind_over(c, p, status);
     cla_os_condition_wake_all(&c->program_built);
     cla_os_mutex_unlock(&c->program_lock);
     if (status != CLATTN_OK) program_release(c, p);
     return status;
+}
+
+clattn_status cla_program_build_listed(clattn_context *c, program *p, bool *passed) {
+    return build_listed(c, p, CLATTN_OK, passed);
+}
+
+// Build what this thread has just listed, or let it be built behind the call.
+static clattn_status build_new(clattn_context *c, program *p, const program_spec *spec, bool waited) {
+    bool passed;
+    clattn_status status = cla_unfit_check(c, spec, waited);
+    if (status == CLATTN_OK && cla_behind_applies(c, spec) && cla_behind_build(c, p, spec, &status))
+        return status;
+    return build_listed(c, p, status, &passed);
 }
 
 // Whoever comes first builds, without the lock. A thread that waited for a build that failed tries it itself, unless the driver refused
@@ -397,23 +410,25 @@ clattn_status cla_program_get_spec(clattn_context *context, const program_spec *
     own.large = atomic_load(&context->large_buffers) && !atomic_load(&context->large_refused);
     *result = NULL;
     cla_os_mutex_lock(&context->program_lock);
-    program *p = find(context, spec);
+    clattn_status status = CLATTN_OK;
+    program *p = cla_program_find(context, spec);
     const bool waited = p && p->building;
-    while (p && p->building) {
-        cla_os_condition_wait(&context->program_built, &context->program_lock);
-        p = find(context, spec);
+    while (status == CLATTN_OK && p && p->building) {
+        status = cla_behind_wait(context, spec);
+        p = cla_program_find(context, spec);
     }
-    program *mine = p ? NULL : program_create(context, spec);
+    program *mine = p || status != CLATTN_OK ? NULL : program_create(context, spec);
     if (mine) {
         mine->building = true;
         mine->next = context->programs;
         context->programs = mine;
     }
     cla_os_mutex_unlock(&context->program_lock);
+    TRY(status);
     if (!p && !mine)
         return cla_context_fail(context, CLATTN_OUT_OF_MEMORY, "kernel %s: no host memory",
                                 clattn_kernel_sources[spec->id].name);
-    if (mine) TRY(build_listed(context, mine, waited));
+    if (mine) TRY(build_new(context, mine, spec, waited));
     *result = p ? p : mine;
     return CLATTN_OK;
 }

@@ -29,7 +29,7 @@ void cla_unfit_destroy(clattn_context *c) {
 }
 
 // Calls of one thread on one context come one after another, so that its address names a call.
-static const void *this_thread(void) {
+const void *cla_unfit_thread(void) {
     static _Thread_local char place;
     return &place;
 }
@@ -42,15 +42,14 @@ static const char *options_of(const char *options) {
     return options ? options : PROGRAM_OPTIONS;
 }
 
-// A key to compare with; its texts are the spec's.
-static unfit_mark key_of(const program_spec *spec) {
+unfit_mark cla_unfit_key(const program_spec *spec) {
     return (unfit_mark){.id = spec->id,
                         .knobs = spec->knobs,
                         .options = (char *)(uintptr_t)options_of(spec->options),
                         .inserted = hash_of(spec->inserted)};
 }
 
-static unfit_mark *find(const unfit_list *list, const unfit_mark *key, const void *owner) {
+unfit_mark *cla_unfit_find(const unfit_list *list, const unfit_mark *key, const void *owner) {
     unfit_mark *m = list->marks;
     while (m && !(m->owner == owner && cla_unfit_same(m, key))) m = m->next;
     return m;
@@ -73,17 +72,18 @@ static void take_line(const char *log, char line[UNFIT_LINE]) {
         if ((unsigned char)*at < ' ') *at = ' ';
 }
 
-static unfit_mark *make(const clattn_context *c, const unfit_failure *f) {
+unfit_mark *cla_unfit_make(const clattn_context *c, const unfit_failure *f) {
     const clattn_host_memory *host = &c->host;
-    unfit_mark *m = cla_host_take_zeroed(host, 1, sizeof *m);
+    const bool room = atomic_load(&c->unfit->count) < MOST_MARKS;
+    unfit_mark *m = room ? cla_host_take_zeroed(host, 1, sizeof *m) : NULL;
     bool ok = m != NULL;
     if (!m) return NULL;
-    *m = key_of(f->spec);
+    *m = cla_unfit_key(f->spec);
     m->options = cla_text_copy(host, m->options, &ok);
     m->log = cla_text_copy(host, f->log, &ok);
     m->text = cla_text_copy(host, f->text, &ok);
     m->step = f->step, m->code = f->code;
-    m->owner = this_thread();
+    m->owner = cla_unfit_thread();
     take_line(f->log, m->line);
     if (ok) return m;
     cla_unfit_release(host, m);
@@ -105,12 +105,12 @@ static size_t group_after(const unfit_list *list, const unfit_failure *f, const 
 // Whether the record has changed. The caller holds the lock.
 static bool record(clattn_context *c, const unfit_failure *f) {
     unfit_list *list = c->unfit;
-    const unfit_mark key = key_of(f->spec);
-    unfit_mark *m = find(list, &key, this_thread());
+    const unfit_mark key = cla_unfit_key(f->spec);
+    unfit_mark *m = cla_unfit_find(list, &key, cla_unfit_thread());
     if (m && !m->smaller) return false;
     const size_t group = group_after(list, f, &key);
     if (!m) {
-        m = atomic_load(&list->count) < MOST_MARKS ? make(c, f) : NULL;
+        m = cla_unfit_make(c, f);
         if (!m) return false;
         cla_unfit_add(list, m);
     }
@@ -151,23 +151,36 @@ static bool is_of_kernel(clattn_context *c, unfit_step step, cl_int code) {
     return !has_run;
 }
 
-static _Thread_local int calls; // of this thread that can be planned again
+// Of this thread: its calls that can be planned again, one in another; the last has gone too far for that; and its wait for builds.
+static _Thread_local int calls;
+static _Thread_local bool fixed;
+static _Thread_local uint64_t waited_ns;
 
 void cla_unfit_begin(void) {
-    calls++;
+    if (calls++ == 0) fixed = false, waited_ns = 0;
 }
 void cla_unfit_end(void) {
     calls--;
 }
+void cla_unfit_fix(void) {
+    fixed = true;
+}
+bool cla_unfit_can_plan_again(void) {
+    return calls > 0 && !fixed;
+}
+uint64_t *cla_unfit_waited_ns(void) {
+    return &waited_ns;
+}
 
 clattn_status cla_unfit_failed(clattn_context *c, const unfit_failure *f) {
+    const bool final = f->final || (calls > 0 && fixed);
     bool changed = false;
-    if ((calls > 0 || f->final) && is_of_kernel(c, f->step, f->code)) {
+    if ((calls > 0 || final) && is_of_kernel(c, f->step, f->code)) {
         cla_os_mutex_lock(&c->unfit->lock);
         changed = record(c, f);
         cla_os_mutex_unlock(&c->unfit->lock);
     }
-    if (changed && !f->final) return ENTRY_PLAN_AGAIN;
+    if (changed && !final) return ENTRY_PLAN_AGAIN;
     if (changed) cla_unfit_settle(c, true);
     return fail(c, f->call ? f->call : cla_unfit_steps[f->step], f->code, f->log, f->text);
 }
@@ -190,9 +203,9 @@ clattn_status cla_unfit_check(clattn_context *c, const program_spec *spec, bool 
     char text[STATUS_LINE] = "";
     char *log = NULL;
     if (atomic_load_explicit(&list->count, memory_order_acquire) == 0) return CLATTN_OK;
-    const unfit_mark key = key_of(spec);
+    const unfit_mark key = cla_unfit_key(spec);
     cla_os_mutex_lock(&list->lock);
-    unfit_mark *mine = find(list, &key, this_thread());
+    unfit_mark *mine = cla_unfit_find(list, &key, cla_unfit_thread());
     const bool failed = mine && is_build(mine), adopted = !mine && waited && adopt(c, spec, &key);
     const unfit_step step = mine ? mine->step : UNFIT_BUILD;
     const cl_int code = mine ? mine->code : CL_SUCCESS;
@@ -227,7 +240,7 @@ static unfit_mark *take_own(unfit_list *list) {
     unfit_mark *own = NULL, **end = &own;
     for (unfit_mark **at = &list->marks; *at;) {
         unfit_mark *m = *at;
-        if (m->owner != this_thread()) {
+        if (m->owner != cla_unfit_thread()) {
             at = &m->next;
             continue;
         }
@@ -241,7 +254,7 @@ static unfit_mark *take_own(unfit_list *list) {
 // A mark that another call left in the meantime has said all.
 static bool leave(clattn_context *c, unfit_mark *m) {
     cla_os_mutex_lock(&c->unfit->lock);
-    const unfit_mark *old = find(c->unfit, m, NULL);
+    const unfit_mark *old = cla_unfit_find(c->unfit, m, NULL);
     const bool isnew = !old || (old->smaller && (!m->smaller || m->group < old->group));
     m->owner = NULL;
     if (isnew) cla_unfit_add(c->unfit, m);
@@ -252,11 +265,11 @@ static bool leave(clattn_context *c, unfit_mark *m) {
 // A kernel of one form that failed once, and did it when the call was run again: its failure was no fault of its own.
 void cla_unfit_worked(clattn_context *c, const program_spec *spec) {
     unfit_list *list = c->unfit;
-    const unfit_mark key = key_of(spec);
+    const unfit_mark key = cla_unfit_key(spec);
     unfit_mark *gone = NULL;
     cla_os_mutex_lock(&list->lock);
     for (unfit_mark **at = &list->marks; *at && !gone; at = &(*at)->next) {
-        if ((*at)->owner != this_thread() || (*at)->smaller || !cla_unfit_same(*at, &key)) continue;
+        if ((*at)->owner != cla_unfit_thread() || (*at)->smaller || !cla_unfit_same(*at, &key)) continue;
         gone = *at;
         *at = gone->next, gone->next = NULL;
         break;
@@ -291,13 +304,18 @@ uint32_t cla_unfit_group(const clattn_context *c, enum kernel_id id) {
 }
 
 const unfit_list *cla_unfit_known(const clattn_context *c) {
-    return c->unfit && atomic_load_explicit(&c->unfit->count, memory_order_acquire) > 0 ? c->unfit : NULL;
+    const unfit_list *list = c->unfit;
+    return list && (atomic_load_explicit(&list->count, memory_order_acquire) > 0 ||
+                    atomic_load_explicit(&list->first, memory_order_relaxed))
+               ? list
+               : NULL;
 }
 
 // Texts stay where they are: a plan keeps a pointer to one.
 static const char *reason_of(unfit_list *list, unfit_step step, cl_int code) {
     int i = 0;
     while (i < list->reason_count && (list->reasons[i].step != step || list->reasons[i].code != code)) i++;
+    if (step == UNFIT_LATE) return "is still being compiled, for longer than compile_limit_ms";
     if (i == UNFIT_REASONS) return "the driver refused it on this device";
     if (i < list->reason_count) return list->reasons[i].text;
     list->reasons[i].step = step, list->reasons[i].code = code;
@@ -318,8 +336,8 @@ const char *cla_unfit_refusal(const unfit_list *list, enum kernel_id id, const k
     if (!list) return NULL;
     unfit_list *of = (unfit_list *)(uintptr_t)list; // whose lock and texts are no part of what it says
     const unfit_mark key =
-        key_of(&(program_spec){.id = id, .knobs = *k, .options = options, .inserted = inserted});
-    const char *why = NULL;
+        cla_unfit_key(&(program_spec){.id = id, .knobs = *k, .options = options, .inserted = inserted});
+    const char *why = cla_unfit_first_refusal(of, id);
     cla_os_mutex_lock(&of->lock);
     for (const unfit_mark *m = of->marks; m && !why; m = m->next)
         if (!m->smaller && m->id == id && has_plan(m, key)) why = reason_of(of, m->step, m->code);

@@ -13,6 +13,7 @@ typedef enum unfit_step {
     UNFIT_OBJECT, // one more object of a kernel that had one: as of a launch
     UNFIT_ARGUMENT,
     UNFIT_LAUNCH,
+    UNFIT_LATE, // no failure: its build goes on behind calls (behind.h)
     UNFIT_STEPS
 } unfit_step;
 
@@ -38,6 +39,14 @@ void cla_unfit_forget(clattn_context *context);
 // A call of this thread that can be planned again begins, and ends. Outside of one a failure is its status, and leaves no record.
 void cla_unfit_begin(void);
 void cla_unfit_end(void);
+// The call of this thread has enqueued what it cannot repeat: from now on a failure is its status.
+void cla_unfit_fix(void);
+bool cla_unfit_can_plan_again(void);
+// Nanoseconds that this call of this thread has waited for builds: behind.c counts them.
+uint64_t *cla_unfit_waited_ns(void);
+// What names this thread as the owner of its marks; and let another thread, which waits for this one, own them.
+const void *cla_unfit_thread(void);
+void cla_unfit_pass(clattn_context *context, const void *thread);
 
 // Record a failure. ENTRY_PLAN_AGAIN, or the status of the call, which has failed for good: the code tells of no kernel, or this call
 // met the same failure before.
@@ -50,10 +59,22 @@ void cla_unfit_worked(clattn_context *context, const program_spec *spec);
 // A call of this thread that was planned again has ended.
 void cla_unfit_settle(clattn_context *context, bool went_well);
 
+// The build of a kernel takes longer than calls wait: plans go around it until it is ready. False: no memory to record it.
+bool cla_unfit_late(clattn_context *context, const program_spec *spec);
+void cla_unfit_ready(clattn_context *context, const program_spec *spec);
+
+// A driver that clattn does not know, and that no context on this cache has used, may compile a large kernel for minutes. On such a
+// driver the first call of a context takes the kernels with the least text.
+void cla_unfit_begin_first(clattn_context *context);
+// The first call went well, if it took such a kernel; or a call comes that compiles ahead (`any`), and takes what later calls take.
+void cla_unfit_end_first(clattn_context *context, bool any);
+// Whether plans may have been others before: a workspace may be that of another kernel.
+bool cla_unfit_plans_changed(const clattn_context *context);
+
 // Work-items that a group of a kernel may have, as far as launches showed it; 0: any.
 uint32_t cla_unfit_group(const clattn_context *context, enum kernel_id id);
 
-// What a plan knows of it; NULL while nothing was refused. A pure view: the text that is returned lasts as long as the context.
+// What a plan knows of it; NULL while nothing is refused. A pure view: the text that is returned lasts as long as the context.
 typedef struct unfit_list unfit_list;
 const unfit_list *cla_unfit_known(const clattn_context *context);
 // Why a kernel is not to be taken, or NULL. `options`, `inserted`: as a program_spec has them.

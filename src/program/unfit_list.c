@@ -11,7 +11,8 @@ const char *const cla_unfit_steps[UNFIT_STEPS] = {[UNFIT_SOURCE] = "clCreateProg
                                                   [UNFIT_INFO] = "clGetKernelWorkGroupInfo",
                                                   [UNFIT_OBJECT] = "clCreateKernel",
                                                   [UNFIT_ARGUMENT] = "clSetKernelArg",
-                                                  [UNFIT_LAUNCH] = "clEnqueueNDRangeKernel"};
+                                                  [UNFIT_LAUNCH] = "clEnqueueNDRangeKernel",
+                                                  [UNFIT_LATE] = "clBuildProgram"};
 
 uint64_t cla_unfit_hash(const void *bytes, size_t count) {
     uint8_t digest[SHA256_BYTES];
@@ -35,6 +36,7 @@ void cla_unfit_count(unfit_list *list) {
     }
     for (int id = 0; id < KERNEL_COUNT; id++) atomic_store(&list->group[id], group[id]);
     atomic_store(&list->count, count);
+    if (count) atomic_store(&list->changed, true);
 }
 
 void cla_unfit_add(unfit_list *list, unfit_mark *m) {
@@ -47,8 +49,16 @@ void cla_unfit_add(unfit_list *list, unfit_mark *m) {
 
 void cla_unfit_clear(unfit_list *list) {
     cla_os_mutex_lock(&list->lock);
-    unfit_mark *gone = list->marks;
-    list->marks = NULL;
+    unfit_mark *gone = NULL;
+    for (unfit_mark **at = &list->marks; *at;) {
+        unfit_mark *m = *at;
+        if (m->step == UNFIT_LATE) {
+            at = &m->next;
+            continue;
+        }
+        *at = m->next;
+        m->next = gone, gone = m;
+    }
     cla_unfit_count(list);
     cla_os_mutex_unlock(&list->lock);
     cla_unfit_release(list->host, gone);

@@ -27,6 +27,8 @@ struct unfit_list {
     os_mutex lock;     // guards marks and reasons, for a moment
     unfit_mark *marks; // in the order in which they came
     atomic_int count;
+    atomic_int first;    // of unfit_later.c: the first call on a driver
+    atomic_bool changed; // plans, at least once
     atomic_uint group[KERNEL_COUNT]; // the least of its marks; 0: none
     const clattn_host_memory *host;
     int reason_count;
@@ -41,10 +43,18 @@ extern const char *const cla_unfit_steps[UNFIT_STEPS];
 
 uint64_t cla_unfit_hash(const void *bytes, size_t count);
 bool cla_unfit_same(const unfit_mark *a, const unfit_mark *b);
+// A key to compare with; its texts are the spec's. The mark that it finds, of this owner.
+unfit_mark cla_unfit_key(const program_spec *spec);
+unfit_mark *cla_unfit_find(const unfit_list *list, const unfit_mark *key, const void *owner);
+// A mark of this thread's; NULL: no memory, or there are too many.
+unfit_mark *cla_unfit_make(const clattn_context *context, const unfit_failure *f);
+// Why the first call on a driver leaves a kernel out, or NULL.
+const char *cla_unfit_first_refusal(unfit_list *list, enum kernel_id id);
+
 // The caller holds the lock: a mark more, and after any other change.
 void cla_unfit_add(unfit_list *list, unfit_mark *m);
 void cla_unfit_count(unfit_list *list);
-// Without any from now on.
+// Without any failure from now on.
 void cla_unfit_clear(unfit_list *list);
 // All of a list of them.
 void cla_unfit_release(const clattn_host_memory *host, unfit_mark *m);

@@ -22,5 +22,10 @@ extern struct refusing_driver {
     int builds, all;  // builds of such kernels, and calls of all kinds
     bool slow_device; // it says that it is no CPU
     bool slow_build;  // and ten seconds are short
+    bool stranger;    // its platform has a name that clattn does not know
 } driver;
+
+// Builds of kernels whose name begins so wait until it is NULL again; how many wait now.
+void driver_hold(const char *kernel);
+int driver_held(void);
 #endif
