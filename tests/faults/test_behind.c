@@ -32,7 +32,7 @@ static clattn_context *open_context(clattn_context_params params) {
     driver.hits = driver.builds = driver.all = 0;
     params.context = harness()->opencl;
     params.log = (clattn_log){.fn = hear, .level = CLATTN_LOG_INFO};
-    return harness_open(params);
+    return harness_open_first(params);
 }
 static clattn_context *open_limited(uint32_t ms) {
     return open_context((clattn_context_params){.compile_limit_ms = ms});

@@ -51,6 +51,8 @@ bool harness_compiles_right(const clattn_context *context, const char *rows);
 void harness_stop(void);
 // Another context on the harness' device; the rest is `params`'. Fails the Check test where there is none.
 clattn_context *harness_open(clattn_context_params params);
+// The same, whose first call on a driver that clattn does not know compiles the least text.
+clattn_context *harness_open_first(clattn_context_params params);
 // The part of harness_start that follows a context of the suite's own making.
 void harness_adopt(clattn_context *context);
 
