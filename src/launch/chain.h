@@ -35,6 +35,8 @@ typedef struct chain {
 // Bytes of a launch's arguments: what OpenCL 1.2 asks of every full-profile device. A context is refused on a device
 // that takes fewer; who launches asserts that its own are no more.
 #define LAUNCH_MAX_BYTES 1024
+// Of one argument of this type: drivers place arguments at multiples of eight bytes.
+#define LAUNCH_BYTES(type) ((sizeof(type) + 7) / 8 * 8)
 
 typedef struct launch_argument {
     size_t bytes;

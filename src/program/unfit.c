@@ -122,11 +122,13 @@ static bool record(clattn_context *c, const unfit_failure *f) {
     return true;
 }
 
-static clattn_status fail(clattn_context *c, const char *call, cl_int code, const char *log,
-                          const char *text) {
+static clattn_status fail(clattn_context *c, enum kernel_id id, const char *call, cl_int code,
+                          const char *log, const char *text) {
     if (log && c->log.fn) c->log.fn(c->log.user, CLATTN_LOG_ERROR, log);
-    return text ? cla_context_fail(c, CLATTN_BUILD_FAILED, "%s", text)
-                : cla_context_fail_opencl(c, code, call);
+    if (text) return cla_context_fail(c, CLATTN_BUILD_FAILED, "%s", text);
+    char of_kernel[128];
+    snprintf(of_kernel, sizeof of_kernel, "%s (kernel %s)", call, clattn_kernel_sources[id].name);
+    return cla_context_fail_opencl(c, code, of_kernel);
 }
 
 // Codes of memory, of a lost device and of the caller's objects say nothing of a kernel. Adreno's compilers say CL_OUT_OF_HOST_MEMORY
@@ -182,7 +184,7 @@ clattn_status cla_unfit_failed(clattn_context *c, const unfit_failure *f) {
     }
     if (changed && !final) return ENTRY_PLAN_AGAIN;
     if (changed) cla_unfit_settle(c, true);
-    return fail(c, f->call ? f->call : cla_unfit_steps[f->step], f->code, f->log, f->text);
+    return fail(c, f->spec->id, f->call ? f->call : cla_unfit_steps[f->step], f->code, f->log, f->text);
 }
 
 static bool is_build(const unfit_mark *m) {
@@ -214,7 +216,7 @@ clattn_status cla_unfit_check(clattn_context *c, const program_spec *spec, bool 
     cla_os_mutex_unlock(&list->lock);
     if (adopted) return ENTRY_PLAN_AGAIN;
     if (!failed) return CLATTN_OK;
-    const clattn_status status = fail(c, cla_unfit_steps[step], code, log, text[0] ? text : NULL);
+    const clattn_status status = fail(c, spec->id, cla_unfit_steps[step], code, log, text[0] ? text : NULL);
     cla_host_release(&c->host, log);
     return status;
 }
@@ -343,4 +345,14 @@ const char *cla_unfit_refusal(const unfit_list *list, enum kernel_id id, const k
         if (!m->smaller && m->id == id && has_plan(m, key)) why = reason_of(of, m->step, m->code);
     cla_os_mutex_unlock(&of->lock);
     return why;
+}
+
+bool cla_unfit_has(const unfit_list *list, enum kernel_id id) {
+    if (!list) return false;
+    unfit_list *of = (unfit_list *)(uintptr_t)list;
+    bool has = false;
+    cla_os_mutex_lock(&of->lock);
+    for (const unfit_mark *m = of->marks; m; m = m->next) has |= !m->smaller && m->id == id;
+    cla_os_mutex_unlock(&of->lock);
+    return has;
 }

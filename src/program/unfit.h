@@ -80,4 +80,6 @@ const unfit_list *cla_unfit_known(const clattn_context *context);
 // Why a kernel is not to be taken, or NULL. `options`, `inserted`: as a program_spec has them.
 const char *cla_unfit_refusal(const unfit_list *list, enum kernel_id id, const knobs *k, const char *options,
                               const char *inserted);
+// Whether any kernel of this id is not to be taken: of those that other kernels need beside them.
+bool cla_unfit_has(const unfit_list *list, enum kernel_id id);
 #endif

@@ -7,8 +7,8 @@
 
 #define PART_ROWS 512 // rows of an item whose shares are added apart
 
-_Static_assert(sizeof(norm_backward_args) <= LAUNCH_MAX_BYTES &&
-                   sizeof(gate_backward_args) <= LAUNCH_MAX_BYTES,
+_Static_assert(LAUNCH_BYTES(norm_backward_args) <= LAUNCH_MAX_BYTES &&
+                   LAUNCH_BYTES(gate_backward_args) <= LAUNCH_MAX_BYTES,
                "they fit");
 
 // Heads that have weights of their own are columns; those that share them are rows.
