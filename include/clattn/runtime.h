@@ -237,6 +237,7 @@ typedef struct clattn_cache {
  * create     makes a buffer in place of clCreateBuffer, with its arguments; NULL is a failure, with its reason in *code: the call is
  *            OUT_OF_MEMORY for OpenCL's codes of memory and resources, and for CL_SUCCESS, DRIVER for all others, and the
  *            context stays as it is: no number of a callback means DEVICE_LOST
+ * A device that is no CPU and shares the host's memory (clattn_capabilities.unified_memory) gets CL_MEM_ALLOC_HOST_PTR among the flags.
  * release    in place of clReleaseMemObject; with create only. Commands that use the buffer may still run: who keeps it for others
  *            waits for them (OpenCL itself does, where it is released)
  * Both are called on the threads of calls, from several at once, and must not call back into the same context. */
@@ -482,6 +483,20 @@ CLATTN_API void clattn_context_save_kernels(clattn_context *context);
 CLATTN_API cl_context clattn_context_opencl(const clattn_context *context);
 CLATTN_API cl_device_id clattn_context_device(const clattn_context *context);
 CLATTN_API const clattn_capabilities *clattn_context_capabilities(const clattn_context *context);
+
+/* Whether the device works in this host memory where it lies: whether a buffer of CL_MEM_USE_HOST_PTR over it is that memory, which the host
+ * then reads and writes without mapping it while no command uses it. Doors of clattn (Python, torch, ONNX Runtime, ggml) copy nothing there.
+ * CPU devices are asked about any address. Others are asked if they say that they share the host's memory
+ * (clattn_capabilities.unified_memory), about memory that begins on a page of 4096 bytes. What the driver says is not trusted: two small
+ * copies show it, once a context for each alignment of `address` up to a page and of `bytes` up to 64. The memory itself is not touched.
+ *   address   of the memory; NULL: the answer is false
+ *   bytes     how many there are
+ *   in_place  receives the answer; false on failure
+ * Threads   any.   Blocking: for the two copies, on a queue of its own.
+ * Returns   INVALID_ARGUMENT  context or in_place is NULL
+ *           DEVICE_LOST */
+CLATTN_API clattn_status clattn_context_in_place(clattn_context *context, const void *address, size_t bytes,
+                                                 bool *in_place);
 
 /* Copy the message of the last call that failed on this context (of any thread; the log callback tells
  * threads apart) into text[size], cut to fit and always terminated; "" when none failed. A call that goes well leaves

@@ -30,6 +30,10 @@ typedef struct pointer_calls {
     bool usm_of_system; // any memory of the host's is usm
 } pointer_calls;
 
+// Of host memory: alignments of 1 to 4096 bytes, and what its bytes are a multiple of, 1 to 64.
+#define IN_PLACE_ALIGNMENTS 13
+#define IN_PLACE_SIZES 7
+
 struct clattn_context {
     cl_context opencl;
     cl_device_id device;
@@ -81,6 +85,7 @@ struct clattn_context {
     atomic_uint mods_epoch;
     atomic_int mods_calls[2];
     bool mods_unchecked;
+    atomic_uchar in_place[IN_PLACE_ALIGNMENTS][IN_PLACE_SIZES]; // what device/in_place.c found
     bool locks_ready;
 };
 

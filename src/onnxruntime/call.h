@@ -23,6 +23,7 @@ struct held {
     void *to;      // host memory that receives what the buffer holds in the end
     void *memory;  // or host memory that the call has taken
     size_t bytes;
+    bool shared; // buffer is that host memory itself
 };
 
 struct call {

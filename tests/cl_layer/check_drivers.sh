@@ -62,6 +62,12 @@ refused() { # $1 a part of the line, then the command
         failed=yes
     fi
 }
+# Calls go on with other kernels, and the context waits for its builds in the end.
+run_slow() {
+    for case in attend-f32-b1-h2-n20-d16-causal-lse "$decode"; do
+        said "slow, $case" env CLATTN_TEST_LIMIT=100 "$build/tests/test_case" "$case"
+    done
+}
 run_refused() { refused "the device is gone" "$build/clattn" verify --only planner --cache-dir off; }
 run_contexts() { refused "clCreateContext" "$build/clattn" verify --cache-dir off --devices 0,0 --case causal; }
 

@@ -14,6 +14,10 @@ char *layer_options(const struct _cl_icd_dispatch *next, struct _cl_program *pro
 // for binaries, and knows their assembly, too (src/device/defects.c).
 void layer_options_version(char *version);
 
+// With CLATTN_LAYER_COPIES set, a buffer over host memory (CL_MEM_USE_HOST_PTR) is a copy of it, whatever the device says of
+// its memory: what the host writes there later is not seen, and what the device writes does not arrive.
+unsigned long layer_options_flags(unsigned long flags);
+
 // With CLATTN_LAYER_SLOW set, the first build and the first launch take two seconds each, as those of a large kernel do.
 typedef enum layer_slow { LAYER_SLOW_BUILD, LAYER_SLOW_LAUNCH } layer_slow;
 void layer_options_wait(layer_slow first);

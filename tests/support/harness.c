@@ -116,6 +116,8 @@ void harness_start(void) {
     params.cache_dir = getenv("CLATTN_TEST_CACHE");
     params.tuned_rows = getenv("CLATTN_TEST_ROWS");
     params.engines = CLATTN_ENGINES_ALL;
+    const char *limit = getenv("CLATTN_TEST_LIMIT");
+    params.compile_limit_ms = limit ? (uint32_t)atoi(limit) : 0;
     if (clattn_context_create(&params, &context) != CLATTN_OK) {
         fprintf(stderr, "clattn_context_create: %s\n", log_text);
         exit(EXIT_FAILURE);

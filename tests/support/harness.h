@@ -10,6 +10,7 @@
 //              CLATTN_TEST_TAKEN   "kernel N": the suite fails where that kernel took less than N of its cases
 //              CLATTN_TEST_EVERY   N, or N/SHARE: of lists that the suites take parts of one in N alone
 //              CLATTN_TEST_RECORDED=1  cases are recorded, and what is judged is what a replay gives (record.h)
+//              CLATTN_TEST_LIMIT   compile_limit_ms of the harness' context
 //              CLATTN_TEST_DATA    folder of the model data; suites that need it say so and skip without it
 //              CLATTN_TEST_NO_CLBLAST=1  the library was built without CLBlast: asking for it is UNSUPPORTED
 #ifndef CLATTN_TESTS_HARNESS_H
