@@ -237,7 +237,7 @@ typedef struct clattn_cache {
  * create     makes a buffer in place of clCreateBuffer, with its arguments; NULL is a failure, with its reason in *code: the call is
  *            OUT_OF_MEMORY for OpenCL's codes of memory and resources, and for CL_SUCCESS, DRIVER for all others, and the
  *            context stays as it is: no number of a callback means DEVICE_LOST
- * A device that is no CPU and shares the host's memory (clattn_capabilities.unified_memory) gets CL_MEM_ALLOC_HOST_PTR among the flags.
+ *            The flags have CL_MEM_ALLOC_HOST_PTR on a device with unified_memory that is no CPU
  * release    in place of clReleaseMemObject; with create only. Commands that use the buffer may still run: who keeps it for others
  *            waits for them (OpenCL itself does, where it is released)
  * Both are called on the threads of calls, from several at once, and must not call back into the same context. */
@@ -310,18 +310,21 @@ typedef struct clattn_context_params {
      * its name where the system looks for libraries. Without it clattn's own kernels project. Not asked for where this
      * library was linked with CLBlast (-Dopencl=link). Copied. */
     const char *clblast_path;
-    /* Milliseconds that a call, or a prepare function, waits for the driver's compiler in all; 0: until its kernels are compiled, and the
-     * library starts no thread for that. Past the limit the call goes on with plainer kernels, and the better ones are compiled behind
-     * it, each in a thread of the library's own. A later call uses a kernel once it is compiled. `why` of a plan names each kernel that
-     * is still being compiled. The log says once that a call goes on without a kernel (CLATTN_LOG_INFO).
-     *   A call can still wait for longer: it waits for the first kernel that can do its work, such as `flash` or `unfused`. RoPE, append
-     *   and others have one kernel, for which the call waits. Probes of engines (clattn_context_engines) and CLBlast know no limit.
-     *   Plans and workspace sizes may be others once a kernel is ready. A workspace that is too small for the other kernel is not used,
-     *   and the call borrows from the context. Results may then differ in their last bits, as between any two kernels.
-     *   A recording keeps the kernels that it was recorded with. An application records when builds_running of clattn_context_stats
-     *   is 0, or records again then. clattn_recording_fuse leaves launches apart whose kernels took longer than the limit to build.
-     *   No thread is ever stopped, since OpenCL cannot stop a compiler. clattn_context_destroy waits for builds that still run. An
-     *   application that exits meanwhile without destroying the context ends the build with the process. */
+    /* Milliseconds that a call, or a prepare function, waits for the driver's compiler in all. 0: until its
+     * kernels are compiled, and the library starts no thread for that.
+     * Past the limit the call goes on with plainer kernels. The better kernels are compiled behind the call,
+     * each in a thread of the library's own. A later call uses a kernel once it is compiled. `why` of a plan
+     * names a kernel that is still being compiled. The log says once that a call goes on without it.
+     *   A call can wait for longer: it waits for the first kernel that can do its work, such as `flash` or
+     *   `unfused`. RoPE, append and others have one kernel, for which the call waits. Probes of engines
+     *   (clattn_context_engines) and CLBlast know no limit.
+     *   Plans and workspace sizes may be others once a kernel is ready. A workspace that is too small for the
+     *   other kernel is not used: the call borrows from the context. The last bits of results may differ.
+     *   A recording keeps the kernels that it was recorded with. An application records when builds_running of
+     *   clattn_context_stats is 0, or records again then. clattn_recording_fuse leaves launches apart whose
+     *   kernels took longer than the limit to build.
+     *   No thread is ever stopped, since OpenCL cannot stop a compiler. clattn_context_destroy waits for builds
+     *   that still run. An application that exits without destroying its context ends them with the process. */
     uint32_t compile_limit_ms;
     clattn_cache cache;   /* asked after cache_dir, and given what that is given; either may be missing */
     clattn_memory memory; /* of what calls borrow */
@@ -329,13 +332,15 @@ typedef struct clattn_context_params {
 } clattn_context_params;
 
 /* Create a context. Kernels are compiled on first use, or by the prepare functions; with a cache_dir their
- * binaries are kept there. On a driver that no suite ran on (driver_known) and that has no survey, a compiler may work for minutes. There
- * the first attention, gradient, projection or layer of a context takes the kernels with the least text, and later calls take the best
- * ones. That first call is none that a prepare function came before, none that is recorded, and none with tuned_rows or no_measurements.
- * With a cache_dir it comes once for all contexts. What calls borrow, a context keeps for later ones, so that a call like one before it creates no
+ * binaries are kept there. What calls borrow, a context keeps for later ones, so that a call like one before it creates no
  * buffer: scratch memory of calls without a workspace, at most 16 buffers and the lesser of 512 MiB and an eighth of the
  * device's memory; tables of lengths, of what differs from head to head and of RoPE's frequencies, at most 128 buffers and
  * 8 MiB. What does not fit, as where more calls than that have not run yet, is created for one call.
+ * The first call on a new driver, which may compile a large kernel for minutes, takes the kernels with the least
+ * text (`flash`, `unfused`, `linear_rows`, `backward`). Later calls take the best kernels. A driver is new if no
+ * suite of clattn ran on it (driver_known), it has no survey, and cache_dir has no note of an earlier call. A
+ * prepare function or a recorded call compiles the best kernels at once, and ends that state. A context with
+ * tuned_rows or no_measurements never has it.
  * Lifetime  destroy it with clattn_context_destroy. What params points to is read during the call and copied.
  * Threads   any.
  * A driver may end the process for reasons of its own, at the first kernel: PoCL on a CPU does where there is no linker `ld` on PATH (3.1,
@@ -484,11 +489,13 @@ CLATTN_API cl_context clattn_context_opencl(const clattn_context *context);
 CLATTN_API cl_device_id clattn_context_device(const clattn_context *context);
 CLATTN_API const clattn_capabilities *clattn_context_capabilities(const clattn_context *context);
 
-/* Whether the device works in this host memory where it lies: whether a buffer of CL_MEM_USE_HOST_PTR over it is that memory, which the host
- * then reads and writes without mapping it while no command uses it. Doors of clattn (Python, torch, ONNX Runtime, ggml) copy nothing there.
- * CPU devices are asked about any address. Others are asked if they say that they share the host's memory
- * (clattn_capabilities.unified_memory), about memory that begins on a page of 4096 bytes. What the driver says is not trusted: two small
- * copies show it, once a context for each alignment of `address` up to a page and of `bytes` up to 64. The memory itself is not touched.
+/* Whether the device works in this host memory in place: a buffer of CL_MEM_USE_HOST_PTR over it is that memory,
+ * and the host reads and writes it without mapping while no command uses it. Python, torch, ONNX Runtime and ggml
+ * copy nothing there.
+ * CPU devices are asked about any address. Another device is asked if it says that it shares the host's memory
+ * (clattn_capabilities.unified_memory), about memory that begins on a page of 4096 bytes. The driver's word is not
+ * enough: two small copies show it, once a context for each alignment of `address` and `bytes`. They use memory of
+ * their own.
  *   address   of the memory; NULL: the answer is false
  *   bytes     how many there are
  *   in_place  receives the answer; false on failure
@@ -508,7 +515,8 @@ typedef struct clattn_context_stats {
     uint64_t programs_built;  /* compiled from source by the driver */
     uint64_t programs_cached; /* taken from cache_dir */
     uint64_t build_time_ns;   /* spent in both */
-    uint64_t builds_running;  /* kernels that are compiled behind calls now: compile_limit_ms of clattn_context_params */
+    uint64_t
+        builds_running; /* kernels that are compiled behind calls now: compile_limit_ms of clattn_context_params */
 } clattn_context_stats;
 CLATTN_API void clattn_context_get_stats(clattn_context *context, clattn_context_stats *stats);
 

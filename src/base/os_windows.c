@@ -95,7 +95,8 @@ os_watch *cla_os_watch_begin(const struct clattn_host_memory *host, unsigned sec
     if (!w) return NULL;
     *w = (os_watch){.seconds = seconds, .see = see, .user = user, .host = host};
     w->over = CreateEventW(NULL, TRUE, FALSE, NULL);
-    w->thread = w->over ? CreateThread(NULL, 8 << 20, watch, w, STACK_SIZE_PARAM_IS_A_RESERVATION, NULL) : NULL;
+    w->thread =
+        w->over ? CreateThread(NULL, 8 << 20, watch, w, STACK_SIZE_PARAM_IS_A_RESERVATION, NULL) : NULL;
     if (w->thread) return w;
     if (w->over) (void)CloseHandle(w->over);
     cla_host_release(host, w);

@@ -53,8 +53,8 @@ struct clattn_context {
     os_mutex program_lock;      // guards the lists and the statistics; nobody holds it while the driver works
     os_condition program_built; // a program has left its state of being built
     struct program *programs;
-    struct build_job *jobs;    // program/behind.h
-    uint64_t late_ended;       // builds that calls had gone on without
+    struct build_job *jobs; // program/behind.h
+    uint64_t late_ended;    // builds that calls had gone on without
     clattn_context_stats stats;
     bool no_measurements, measure_again;
     bool tries_again;          // also what ended an earlier process

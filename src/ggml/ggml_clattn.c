@@ -22,7 +22,8 @@ static device_state the_device;
 
 typedef struct backend_state {
     cl_command_queue queue;
-    bool copies; // tensors are copied to the device and back, always; else where it does not work where they lie
+    bool
+        copies; // tensors are copied to the device and back, always; else where it does not work where they lie
 } backend_state;
 
 // OpenCL, as the library found it: this library is linked with none.
@@ -212,7 +213,8 @@ static bool describe(const struct ggml_tensor *node, node_call *call) {
 
 static bool is_shared(const backend_state *backend, const void *data, size_t bytes) {
     bool shared = false;
-    return !backend->copies && clattn_context_in_place(the_device.context, data, bytes, &shared) == CLATTN_OK && shared;
+    return !backend->copies &&
+           clattn_context_in_place(the_device.context, data, bytes, &shared) == CLATTN_OK && shared;
 }
 
 // The memory of one tensor, for one call: what it holds may have moved by the next. NULL: the driver has none.

@@ -263,8 +263,9 @@ static clattn_status fuse(fusing *f) {
         }
     if (f->count == 0) return CLATTN_OK;
     if (takes_too_long(f)) {
-        cla_log_send(&c->log, CLATTN_LOG_INFO,
-                     "recording: its launches stay apart: their kernels took longer than compile_limit_ms to build");
+        cla_log_send(
+            &c->log, CLATTN_LOG_INFO,
+            "recording: its launches stay apart: their kernels took longer than compile_limit_ms to build");
         return CLATTN_OK;
     }
     const clattn_status status = build_step(f);

@@ -147,7 +147,8 @@ static const char *refusal(const plan_input *in, const problem *p, const cascade
     if (!lay_out(p, plan)) return "the partial results have more bytes than 64 bits count";
     plan->times_before = reads(p, today);
     if (c->asked == CLATTN_CASCADE_ALWAYS) return NULL;
-    if (cla_unfit_has(in->unfit, KERNEL_COMBINE)) return "the driver refused combine, which merges both parts";
+    if (cla_unfit_has(in->unfit, KERNEL_COMBINE))
+        return "the driver refused combine, which merges both parts";
     if (plan->partial_bytes > MOST_PARTIAL_BYTES) return "the partial results take more than 128 MiB";
     if (plan->times >= plan->times_before) return "it would be read as often";
     return is_worth(in, p, c, today, plan)

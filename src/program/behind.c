@@ -8,6 +8,7 @@ typedef struct build_job {
     struct build_job *next;
     clattn_context *context;
     program *p;
+    behind_builder *build;
     os_watch *thread;
     bool over;
 } build_job;
@@ -27,7 +28,7 @@ static void run(void *user) {
     clattn_context *c = job->context;
     bool passed = false;
     cla_unfit_begin();
-    const clattn_status status = cla_program_build_listed(c, job->p, &passed);
+    const clattn_status status = job->build(c, job->p, CLATTN_OK, &passed);
     cla_unfit_end();
     // A call that waits has the marks of a failure. Where none waits, the failure is the context's.
     if (status != CLATTN_OK && !passed) cla_unfit_settle(c, true);
@@ -52,11 +53,11 @@ static void join_ended(clattn_context *c) {
 }
 
 // The caller holds program_lock, so that the thread does not end before it is known.
-static bool start(clattn_context *c, program *p) {
+static bool start(clattn_context *c, program *p, behind_builder *build) {
     build_job *job = cla_host_take_zeroed(&c->host, 1, sizeof *job);
     join_ended(c);
     if (!job) return false;
-    job->context = c, job->p = p;
+    job->context = c, job->p = p, job->build = build;
     job->thread = cla_os_watch_begin(&c->host, 0, run, job);
     if (!job->thread) {
         cla_host_release(&c->host, job);
@@ -114,9 +115,10 @@ clattn_status cla_behind_wait(clattn_context *c, const program_spec *spec) {
     return again ? ENTRY_PLAN_AGAIN : CLATTN_OK;
 }
 
-bool cla_behind_build(clattn_context *c, program *p, const program_spec *spec, clattn_status *status) {
+bool cla_behind_build(clattn_context *c, program *p, const program_spec *spec, behind_builder *build,
+                      clattn_status *status) {
     cla_os_mutex_lock(&c->program_lock);
-    const bool started = start(c, p);
+    const bool started = start(c, p, build);
     if (started) *status = cla_behind_wait(c, spec);
     cla_os_mutex_unlock(&c->program_lock);
     return started;

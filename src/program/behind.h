@@ -13,9 +13,13 @@ typedef struct build_wait {
 
 // Whether a build of the running call may go on behind it.
 bool cla_behind_applies(const clattn_context *context, const program_spec *spec);
+// Builds a listed program and announces the end; where it fails, or has before (`status`), it is taken off the list and released. *passed:
+// a call that waited has the failure.
+typedef clattn_status behind_builder(clattn_context *context, program *p, clattn_status status, bool *passed);
 // Start the build of p, which this thread has listed as being built, and wait as cla_behind_wait does. False: no thread could start, and
 // the caller builds it.
-bool cla_behind_build(clattn_context *context, program *p, const program_spec *spec, clattn_status *status);
+bool cla_behind_build(clattn_context *context, program *p, const program_spec *spec, behind_builder *build,
+                      clattn_status *status);
 // Wait for a build. OK: it is over, and the program is listed if it was built. ENTRY_PLAN_AGAIN: the call goes on without it, or the
 // driver refused it. Else the status of the failure. The caller holds program_lock.
 clattn_status cla_behind_wait(clattn_context *context, const program_spec *spec);

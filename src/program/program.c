@@ -332,12 +332,6 @@ static void program_release(const clattn_context *c, program *p) {
     cla_host_release(&c->host, p);
 }
 
-static bool same_spec(const program_spec *a, const program_spec *b) {
-    return a->id == b->id && a->large == b->large && a->placed == b->placed &&
-           cla_knobs_equal(&a->knobs, &b->knobs) && cla_text_equal(a->options, b->options) &&
-           cla_text_equal(a->inserted, b->inserted);
-}
-
 static program *program_create(const clattn_context *c, const program_spec *spec) {
     program *p = cla_host_take_zeroed(&c->host, 1, sizeof *p);
     bool ok = true;
@@ -351,12 +345,6 @@ static program *program_create(const clattn_context *c, const program_spec *spec
     if (ok) return p;
     program_release(c, p);
     return NULL;
-}
-
-program *cla_program_find(const clattn_context *c, const program_spec *spec) {
-    program *p = c->programs;
-    while (p && !same_spec(&p->spec, spec)) p = p->next;
-    return p;
 }
 
 // The caller holds program_lock.
@@ -389,15 +377,12 @@ static clattn_status build_listed(clattn_context *c, program *p, clattn_status s
     return status;
 }
 
-clattn_status cla_program_build_listed(clattn_context *c, program *p, bool *passed) {
-    return build_listed(c, p, CLATTN_OK, passed);
-}
-
 // Build what this thread has just listed, or let it be built behind the call.
 static clattn_status build_new(clattn_context *c, program *p, const program_spec *spec, bool waited) {
     bool passed;
     clattn_status status = cla_unfit_check(c, spec, waited);
-    if (status == CLATTN_OK && cla_behind_applies(c, spec) && cla_behind_build(c, p, spec, &status))
+    if (status == CLATTN_OK && cla_behind_applies(c, spec) &&
+        cla_behind_build(c, p, spec, build_listed, &status))
         return status;
     return build_listed(c, p, status, &passed);
 }

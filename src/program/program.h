@@ -61,8 +61,8 @@ typedef struct program {
     bool building; // by a thread: the rest is not there yet, and program_built of the context tells the end
     bool behind, late;        // program/behind.h: by a thread of its own; and a call has gone on without it
     struct build_wait *waits; // the call for which that thread builds
-    uint64_t build_ns; // that it took
-    bool unsaved;  // built here and not in the cache yet
+    uint64_t build_ns;        // that it took
+    bool unsaved;             // built here and not in the cache yet
     // A kernel object holds the arguments of one launch, so each launch has one for itself. Those that no launch has:
     os_mutex lock; // guards them, for a moment
     int idle_count;
@@ -77,11 +77,8 @@ clattn_status cla_program_get(clattn_context *context, enum kernel_id id, const 
 clattn_status cla_program_get_group(clattn_context *context, enum kernel_id id, knobs *k, int most,
                                     program **result);
 
-// Parts of program.c for behind.c. The program that is listed, or NULL; the caller holds program_lock.
+// The program that is listed, or NULL. The caller holds program_lock.
 program *cla_program_find(const clattn_context *context, const program_spec *spec);
-// Build a listed program and announce the end; where it fails, it is taken off the list and released. *passed: a call that waited has
-// the failure.
-clattn_status cla_program_build_listed(clattn_context *context, program *p, bool *passed);
 
 // A part of program.c: the kernels of spec->linked, each compiled behind fused_launches.cl, and linked with it. *built is NULL where there
 // is not even a program, else what was refused has its log.

@@ -28,12 +28,6 @@ void cla_unfit_destroy(clattn_context *c) {
     c->unfit = NULL;
 }
 
-// Calls of one thread on one context come one after another, so that its address names a call.
-const void *cla_unfit_thread(void) {
-    static _Thread_local char place;
-    return &place;
-}
-
 static uint64_t hash_of(const char *inserted) {
     return inserted ? cla_unfit_hash(inserted, strlen(inserted)) : 0;
 }
@@ -153,31 +147,10 @@ static bool is_of_kernel(clattn_context *c, unfit_step step, cl_int code) {
     return !has_run;
 }
 
-// Of this thread: its calls that can be planned again, one in another; the last has gone too far for that; and its wait for builds.
-static _Thread_local int calls;
-static _Thread_local bool fixed;
-static _Thread_local uint64_t waited_ns;
-
-void cla_unfit_begin(void) {
-    if (calls++ == 0) fixed = false, waited_ns = 0;
-}
-void cla_unfit_end(void) {
-    calls--;
-}
-void cla_unfit_fix(void) {
-    fixed = true;
-}
-bool cla_unfit_can_plan_again(void) {
-    return calls > 0 && !fixed;
-}
-uint64_t *cla_unfit_waited_ns(void) {
-    return &waited_ns;
-}
-
 clattn_status cla_unfit_failed(clattn_context *c, const unfit_failure *f) {
-    const bool final = f->final || (calls > 0 && fixed);
+    const bool in_call = cla_unfit_in_call(), final = f->final || (in_call && !cla_unfit_can_plan_again());
     bool changed = false;
-    if ((calls > 0 || final) && is_of_kernel(c, f->step, f->code)) {
+    if ((in_call || final) && is_of_kernel(c, f->step, f->code)) {
         cla_os_mutex_lock(&c->unfit->lock);
         changed = record(c, f);
         cla_os_mutex_unlock(&c->unfit->lock);

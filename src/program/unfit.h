@@ -4,6 +4,7 @@
 #ifndef CLATTN_PROGRAM_UNFIT_H
 #define CLATTN_PROGRAM_UNFIT_H
 #include "program/program.h"
+#include "program/unfit_call.h"
 
 typedef enum unfit_step {
     UNFIT_SOURCE,
@@ -36,16 +37,7 @@ void cla_unfit_destroy(clattn_context *context);
 void cla_unfit_load(clattn_context *context);
 void cla_unfit_forget(clattn_context *context);
 
-// A call of this thread that can be planned again begins, and ends. Outside of one a failure is its status, and leaves no record.
-void cla_unfit_begin(void);
-void cla_unfit_end(void);
-// The call of this thread has enqueued what it cannot repeat: from now on a failure is its status.
-void cla_unfit_fix(void);
-bool cla_unfit_can_plan_again(void);
-// Nanoseconds that this call of this thread has waited for builds: behind.c counts them.
-uint64_t *cla_unfit_waited_ns(void);
-// What names this thread as the owner of its marks; and let another thread, which waits for this one, own them.
-const void *cla_unfit_thread(void);
+// Let another thread, which waits for this one, own the marks of this one.
 void cla_unfit_pass(clattn_context *context, const void *thread);
 
 // Record a failure. ENTRY_PLAN_AGAIN, or the status of the call, which has failed for good: the code tells of no kernel, or this call

@@ -38,8 +38,6 @@ bool cla_unfit_plans_changed(const clattn_context *c) {
     return atomic_load_explicit(&c->unfit->changed, memory_order_relaxed);
 }
 
-enum { FIRST_OVER, FIRST_COMES, FIRST_TAKEN };
-
 static void first_key(const clattn_context *c, uint8_t key[CACHE_KEY_BYTES]) {
     static const char what[] = "a call ran on this driver";
     sha256_state h;
@@ -67,13 +65,4 @@ void cla_unfit_end_first(clattn_context *c, bool any) {
     if (first == FIRST_COMES) return;
     first_key(c, key);
     cla_cache_store(c->cache, key, "", 0);
-}
-
-// Each is the plainest of its kind, with the least text, and takes every call of that kind.
-const char *cla_unfit_first_refusal(unfit_list *list, enum kernel_id id) {
-    const bool plain = id == KERNEL_FLASH || id == KERNEL_SCORES || id == KERNEL_LINEAR_ROWS;
-    if (plain || !atomic_load_explicit(&list->first, memory_order_relaxed)) return NULL;
-    if (cla_unfit_can_plan_again()) atomic_store(&list->first, FIRST_TAKEN); // a call, and no question
-    atomic_store(&list->changed, true);
-    return "comes with the second call: this driver is new, and the first call compiles the least text";
 }

@@ -23,12 +23,15 @@ typedef struct unfit_mark {
     char line[UNFIT_LINE];
 } unfit_mark;
 
+// Of the first call on a driver: a plan took other kernels for its sake.
+enum { FIRST_OVER, FIRST_COMES, FIRST_TAKEN };
+
 struct unfit_list {
     os_mutex lock;     // guards marks and reasons, for a moment
     unfit_mark *marks; // in the order in which they came
     atomic_int count;
-    atomic_int first;    // of unfit_later.c: the first call on a driver
-    atomic_bool changed; // plans, at least once
+    atomic_int first;                // of unfit_later.c: the first call on a driver
+    atomic_bool changed;             // plans, at least once
     atomic_uint group[KERNEL_COUNT]; // the least of its marks; 0: none
     const clattn_host_memory *host;
     int reason_count;

@@ -25,7 +25,9 @@ void layer_options_begin(void) {
 }
 
 unsigned long layer_options_flags(unsigned long flags) {
-    return copied && flags & CL_MEM_USE_HOST_PTR ? (flags & ~(unsigned long)CL_MEM_USE_HOST_PTR) | CL_MEM_COPY_HOST_PTR : flags;
+    return copied && flags & CL_MEM_USE_HOST_PTR
+               ? (flags & ~(unsigned long)CL_MEM_USE_HOST_PTR) | CL_MEM_COPY_HOST_PTR
+               : flags;
 }
 
 void layer_options_wait(layer_slow first) {

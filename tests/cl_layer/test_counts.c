@@ -37,7 +37,8 @@ static const char *text_of(counted *c, char text[1024]) {
     qsort(c->of, (size_t)c->names, sizeof c->of[0], by_name);
     text[0] = '\0';
     for (int n = 0; n < c->names && used < 1000; n++)
-        used += (size_t)snprintf(text + used, 1024 - used, "%s%s %d", n ? ", " : "", c->of[n].name, c->of[n].count);
+        used += (size_t)snprintf(text + used, 1024 - used, "%s%s %d", n ? ", " : "", c->of[n].name,
+                                 c->of[n].count);
     return text;
 }
 
@@ -71,10 +72,11 @@ static const struct good {
 static void write_record(const struct good *g, char first[1024], char later[1024]) {
     char buffers[64] = "";
     if (g->buffers > 0) snprintf(buffers, sizeof buffers, "clCreateBuffer %d, ", g->buffers);
-    snprintf(first, 1024,
-             "clBuildProgram %d, %sclCreateKernel %d, clCreateProgramWithSource %d, clEnqueueNDRangeKernel %d, "
-             "clGetCommandQueueInfo 3, clGetKernelWorkGroupInfo %d, clGetMemObjectInfo %d, clSetKernelArg %d",
-             g->kernels, buffers, g->kernels, g->kernels, g->launches, 3 * g->kernels, g->asks, g->arguments);
+    snprintf(
+        first, 1024,
+        "clBuildProgram %d, %sclCreateKernel %d, clCreateProgramWithSource %d, clEnqueueNDRangeKernel %d, "
+        "clGetCommandQueueInfo 3, clGetKernelWorkGroupInfo %d, clGetMemObjectInfo %d, clSetKernelArg %d",
+        g->kernels, buffers, g->kernels, g->kernels, g->launches, 3 * g->kernels, g->asks, g->arguments);
     snprintf(later, 1024,
              "clEnqueueNDRangeKernel %d, clGetCommandQueueInfo 3, clGetMemObjectInfo %d, clSetKernelArg %d",
              g->launches, g->asks, g->arguments);
@@ -82,7 +84,8 @@ static void write_record(const struct good *g, char first[1024], char later[1024
 
 // A call that is not the first builds, creates and waits for nothing, on any device.
 static void expect_plain(const struct good *g, const char *calls) {
-    static const char *const names[] = {"clBuild", "clCreate", "clWait", "clFinish", "Profiling", "WorkGroupInfo"};
+    static const char *const names[] = {"clBuild",  "clCreate",  "clWait",
+                                        "clFinish", "Profiling", "WorkGroupInfo"};
     for (size_t n = 0; n < sizeof names / sizeof names[0]; n++)
         ck_assert_msg(!strstr(calls, names[n]), "%s: %s", g->name, calls);
 }
@@ -114,14 +117,14 @@ static void count_calls(const struct good *g, clattn_context *c) {
 START_TEST(good_calls_cost_what_they_did) {
     if (!layer_client()) return;
     for (int limited = 0; limited < 2; limited++)
-        count_calls(&goods[_i], harness_open((clattn_context_params){.context = harness()->opencl,
-                                                                      .compile_limit_ms = limited ? 600000 : 0}));
+        count_calls(&goods[_i], harness_open((clattn_context_params){
+                                    .context = harness()->opencl, .compile_limit_ms = limited ? 600000 : 0}));
 }
 END_TEST
 
 int main(void) {
     Suite *suite = suite_create("counts");
-    tcase_add_loop_test(harness_add(suite, "calls", (const TTest *const[]){NULL}), good_calls_cost_what_they_did,
-                        0, (int)(sizeof goods / sizeof goods[0]));
+    tcase_add_loop_test(harness_add(suite, "calls", (const TTest *const[]){NULL}),
+                        good_calls_cost_what_they_did, 0, (int)(sizeof goods / sizeof goods[0]));
     return harness_run(suite);
 }

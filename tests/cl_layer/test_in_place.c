@@ -22,12 +22,13 @@ CL_API_ENTRY cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_i
     const cl_int code = real(device, what, size, value, size_ret);
     if (code == CL_SUCCESS && what == CL_DEVICE_TYPE && driver.is_gpu && value)
         *(cl_device_type *)value = CL_DEVICE_TYPE_GPU;
-    if (code == CL_SUCCESS && what == CL_DEVICE_HOST_UNIFIED_MEMORY && value) *(cl_bool *)value = driver.unified;
+    if (code == CL_SUCCESS && what == CL_DEVICE_HOST_UNIFIED_MEMORY && value)
+        *(cl_bool *)value = driver.unified;
     return code;
 }
 
-CL_API_ENTRY cl_mem CL_API_CALL clCreateBuffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host,
-                                               cl_int *code) {
+CL_API_ENTRY cl_mem CL_API_CALL clCreateBuffer(cl_context context, cl_mem_flags flags, size_t bytes,
+                                               void *host, cl_int *code) {
     cl_mem (*real)(cl_context, cl_mem_flags, size_t, void *, cl_int *);
     *(void **)&real = next("clCreateBuffer");
     driver.buffers += (flags & CL_MEM_USE_HOST_PTR) != 0;
@@ -57,7 +58,10 @@ static const struct kind {
 static clattn_context *open_kind(const struct kind *k, clattn_memory memory) {
     driver.is_gpu = k->is_gpu, driver.unified = k->unified, driver.copies = k->copies;
     clattn_context *c =
-        harness_open((clattn_context_params){.context = harness()->opencl, .memory = memory, .log = harness_log()});
+        harness_open((clattn_context_params){.context = harness()->opencl,
+                                             .tuned_rows = "flash :\nlinear_rows :", // soon compiled
+                                             .memory = memory,
+                                             .log = harness_log()});
     ck_assert(clattn_context_capabilities(c)->unified_memory == k->unified);
     driver.buffers = 0;
     return c;
@@ -73,8 +77,8 @@ START_TEST(what_it_does_decides) {
     for (int a = 0; a < 4; a++)
         for (int s = 0; s < 4; s++) {
             const bool want = at[a] == 0 ? k->in_pages : k->elsewhere;
-            ck_assert_msg(works(c, memory + at[a], sizes[s]) == want, "at %zu, %zu bytes: %d is not so", at[a],
-                          sizes[s], want);
+            ck_assert_msg(works(c, memory + at[a], sizes[s]) == want, "at %zu, %zu bytes: %d is not so",
+                          at[a], sizes[s], want);
             const int made = driver.buffers;
             ck_assert(works(c, memory + at[a], sizes[s]) == want);
             ck_assert_msg(driver.buffers == made, "it was asked again");
@@ -87,10 +91,9 @@ START_TEST(what_it_does_decides) {
 }
 END_TEST
 
-static struct {
-    int count, pinned;
-} made;
-static cl_mem create(void *user, cl_context context, cl_mem_flags flags, size_t bytes, void *host, cl_int *code) {
+static struct { int count, pinned; } made;
+static cl_mem create(void *user, cl_context context, cl_mem_flags flags, size_t bytes, void *host,
+                     cl_int *code) {
     (void)user;
     made.count++;
     made.pinned += (flags & CL_MEM_ALLOC_HOST_PTR) != 0;

@@ -91,7 +91,8 @@ int driver_held(void) {
 static void wait_while_held(const char *name) {
     pthread_mutex_lock(&gate);
     held++;
-    while (held_kernel && !strncmp(name, held_kernel, strlen(held_kernel))) pthread_cond_wait(&gate_moved, &gate);
+    while (held_kernel && !strncmp(name, held_kernel, strlen(held_kernel)))
+        pthread_cond_wait(&gate_moved, &gate);
     held--;
     pthread_mutex_unlock(&gate);
 }

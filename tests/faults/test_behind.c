@@ -56,8 +56,9 @@ static clattn_status run_with(clattn_context *c, const char *name, cl_mem worksp
     if (workspace) arrays.params.workspace = workspace;
     const clattn_status status = case_enqueue(c, place.queue, &arrays, NULL);
     harness_finish(place.queue);
-    ck_assert_msg(status != CLATTN_OK || is_recorded || case_holds(data, &arrays, place.queue, why, sizeof why), "%s: %s",
-                  name, why);
+    ck_assert_msg(status != CLATTN_OK || is_recorded ||
+                      case_holds(data, &arrays, place.queue, why, sizeof why),
+                  "%s: %s", name, why);
     case_unbind(&arrays);
     case_free(data);
     return status;

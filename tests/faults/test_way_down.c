@@ -528,13 +528,14 @@ int main(void) {
     TCase *group = harness_add(suite, "calls", (const TTest *const[]){NULL});
     tcase_add_loop_test(group, calls_go_on, 0, WAYS);
     harness_add(suite, "ends",
-                (const TTest *const[]){the_plainest_fails, plans_say_why, one_form, parts_are_left_out, recorded_steps,
-                                       workspaces_stay_large_enough, texts_of_the_caller,
+                (const TTest *const[]){the_plainest_fails, plans_say_why, one_form, parts_are_left_out,
+                                       recorded_steps, workspaces_stay_large_enough, texts_of_the_caller,
                                        long_builds_are_told, threads_meet_it_at_once, calls_run_again_whole,
                                        NULL});
     tcase_add_loop_test(harness_add(suite, "groups", (const TTest *const[]){NULL}), groups_become_smaller, 0,
                         (int)(sizeof on_gpus / sizeof on_gpus[0]));
-    harness_add_loop(harness_add(suite, "small", (const TTest *const[]){NULL}), small_calls_fail_plainly, SMALL_CALLS);
+    harness_add_loop(harness_add(suite, "small", (const TTest *const[]){NULL}), small_calls_fail_plainly,
+                     SMALL_CALLS);
     TCase *kept = harness_add(suite, "kept", (const TTest *const[]){builds_are_kept, NULL});
     tcase_add_unchecked_fixture(kept, enter, leave);
     return harness_run(suite);

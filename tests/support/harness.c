@@ -102,7 +102,8 @@ bool harness_compiles_right(const clattn_context *context, const char *rows) {
            !is_pocl_4_to_6(clattn_context_capabilities(context)->platform);
 }
 
-// Calls of a driver that clattn does not know are as later ones from the first on (clattn_context_create): a call of no rows, compiled ahead.
+// On a driver that clattn does not know, the first call is as later ones (clattn_context_create): a call of no
+// rows is compiled ahead.
 static void skip_first_call(clattn_context *context) {
     clattn_attention_params p = {.kernel = CLATTN_KERNEL_AUTO};
     p.q = p.out = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 1, 1, 0, 4);

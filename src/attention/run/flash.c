@@ -12,8 +12,8 @@
 
 // Buffers: q, k, v and their past, out, lse, table, weights, mask, bias, block mask, four of expressions; or with i8 the scales and zero
 // points of k, v and their past, and no expressions then (CAN_PAST_MODS of plan/families/family.h).
-_Static_assert(LAUNCH_BYTES(attention_args) + LAUNCH_BYTES(mod_args) + LAUNCH_BYTES(past_args) + LAUNCH_BYTES(dropout_args) +
-                           16 * LAUNCH_BYTES(cl_mem) <=
+_Static_assert(LAUNCH_BYTES(attention_args) + LAUNCH_BYTES(mod_args) + LAUNCH_BYTES(past_args) +
+                           LAUNCH_BYTES(dropout_args) + 16 * LAUNCH_BYTES(cl_mem) <=
                        LAUNCH_MAX_BYTES &&
                    LAUNCH_BYTES(attention_args) + LAUNCH_BYTES(past_args) + LAUNCH_BYTES(past_scale_args) +
                            LAUNCH_BYTES(dropout_args) + 20 * LAUNCH_BYTES(cl_mem) <=

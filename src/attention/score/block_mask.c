@@ -65,10 +65,9 @@ static clattn_status find_program(const call *c, program_spec *spec, program **p
 static clattn_status run(void *job, chain *steps) {
     call *c = job;
     const int ops = c->problem.score_ops & (ARGS_MASK | ARGS_MASK_MOD);
-    program_spec spec = {
-        .id = KERNEL_BLOCK_MASK,
-        .knobs = {.score_ops = ops, .ragged = c->problem.ragged},
-        .inserted = ops & ARGS_MASK_MOD ? c->mods.inserted : NULL};
+    program_spec spec = {.id = KERNEL_BLOCK_MASK,
+                         .knobs = {.score_ops = ops, .ragged = c->problem.ragged},
+                         .inserted = ops & ARGS_MASK_MOD ? c->mods.inserted : NULL};
     const clattn_tensor *to = &c->params.score.block_mask;
     const mod_args mods = cla_mods_arguments(&c->params.score);
     const block_args sizes = {(int32_t)to->shape[0], (int32_t)to->shape[1], (int32_t)to->shape[2],

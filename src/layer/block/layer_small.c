@@ -13,7 +13,8 @@
 #include "program/unfit.h"
 
 // Buffers of attention: q, k, v, out, lse, table, weights, mask, bias, block mask; and thirteen more.
-_Static_assert(LAUNCH_BYTES(attention_args) + LAUNCH_BYTES(dropout_args) + 23 * LAUNCH_BYTES(cl_mem) <= LAUNCH_MAX_BYTES &&
+_Static_assert(LAUNCH_BYTES(attention_args) + LAUNCH_BYTES(dropout_args) + 23 * LAUNCH_BYTES(cl_mem) <=
+                       LAUNCH_MAX_BYTES &&
                    23 + 2 <= LAUNCH_MAX_ARGS,
                "the arguments of a launch fit every device");
 

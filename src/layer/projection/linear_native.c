@@ -215,7 +215,8 @@ static linear_args args_of(const linear *l) {
     return a;
 }
 
-_Static_assert(3 * LAUNCH_BYTES(linear_args) + (LAUNCH_MAX_ARGS - 3) * LAUNCH_BYTES(cl_mem) <= LAUNCH_MAX_BYTES,
+_Static_assert(3 * LAUNCH_BYTES(linear_args) + (LAUNCH_MAX_ARGS - 3) * LAUNCH_BYTES(cl_mem) <=
+                   LAUNCH_MAX_BYTES,
                "the arguments of a launch fit every device");
 
 // Behind the weights of one projection or of three, where their type has scales: those, and zero points.

@@ -40,7 +40,8 @@ static const char *choose_engine(const plan_input *in, const tuned_row *row, uns
 
 // Behind the partial results, where there are some. Returns why it cannot be, or NULL.
 static const char *lay_out_values(const plan_input *in, const problem *p, variant *v) {
-    if (cla_unfit_has(in->unfit, KERNEL_MATRIX_PACK)) return "the driver refused matrix_pack, which packs its values";
+    if (cla_unfit_has(in->unfit, KERNEL_MATRIX_PACK))
+        return "the driver refused matrix_pack, which packs its values";
     const uint64_t buffer = in->device->max_allocation_bytes;
     const uint64_t most = buffer < MOST_BYTES ? buffer : MOST_BYTES,
                    heads = (uint64_t)p->batch * (uint64_t)p->kv_heads;
