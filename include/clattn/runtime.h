@@ -78,8 +78,9 @@ typedef enum clattn_log_level {
 /* Receives one message, a line or a build log, without a final newline.
  *    Lifetime  `message` is valid during the call
  *    Threads   the calling threads, several at once. During builds of more than 10 seconds also a
- *              thread of the library, which ends before the call does. The function must not call
- *              into the same context */
+ *              thread of the library, which ends before the call does. With compile_limit_ms also
+ *              threads of builds, which end before clattn_context_destroy returns. The function must
+ *              not call into the same context */
 typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *message);
 
 /* The receiver of messages, and its level of detail. */
@@ -207,7 +208,8 @@ typedef struct clattn_context clattn_context;
 
 /* The application's own store for compiled kernels and measurements. An entry's name has at most 95
  * letters, digits and points. An entry contains its SHA-256; a damaged entry is rebuilt.
- *    Threads   several at once; the functions must not call into the same context */
+ *    Threads   several at once, with compile_limit_ms also threads of the library; the functions
+ *              must not call into the same context */
 typedef struct clattn_cache {
     /* Returns the size of an entry (0: missing), and copies it to `bytes` unless that is NULL.
      * Optional */
@@ -218,7 +220,8 @@ typedef struct clattn_cache {
 } clattn_cache;
 
 /* Device memory that calls borrow from their context: workspaces that the caller does not pass, and
- * small tables. Probes and clattn_context_measure use other memory.
+ * small tables. Probes and clattn_context_measure use other memory. The flags have
+ * CL_MEM_ALLOC_HOST_PTR on devices with unified_memory, except CPUs.
  *    Threads   several at once; the functions must not call into the same context */
 typedef struct clattn_memory {
     /* Most bytes that the context holds, cached and lent; 0: no limit. Cached buffers are released
@@ -236,8 +239,8 @@ typedef struct clattn_memory {
 
 /* Host memory of a context, from creation to destruction; all of it is released. Functions without
  * a context, the C library, drivers and CLBlast use other memory.
- *    Threads   several at once, until clattn_context_destroy returns; the functions must not call
- *              into the same context */
+ *    Threads   several at once, until clattn_context_destroy returns, with compile_limit_ms also
+ *              threads of the library; the functions must not call into the same context */
 typedef struct clattn_host_memory {
     /* Returns `bytes` bytes, 1 or more, aligned like malloc. A NULL makes the call OUT_OF_MEMORY,
      * with nothing left behind, or makes it work without the cache. Without both functions: malloc
@@ -273,6 +276,10 @@ typedef struct clattn_context_params {
      * NULL: beside this library (or static program), then where the system searches. Unused with
      * -Dopencl=link. */
     const char *clblast_path;
+    /* Milliseconds that a call, or a prepare function, waits for the driver's compiler in all. 0:
+     * until its kernels are compiled. Past the limit the call uses plainer kernels, and later calls
+     * use the better ones once they are compiled: see docs/call.md, "Kernels with long builds". */
+    uint32_t compile_limit_ms;
     /* read after cache_dir, written together with it; either may be missing */
     clattn_cache cache;
     clattn_memory memory; /* of what calls borrow */
@@ -281,6 +288,7 @@ typedef struct clattn_context_params {
 
 /* Create a context. It caches scratch buffers, so that a repeated call creates none: see
  * docs/context.md, "Memory". A driver may end the process at its first kernel: see docs/drivers.md.
+ * On an unknown driver the first call compiles the kernels with the least text: see docs/call.md.
  *    Lifetime  destroy it with clattn_context_destroy; params is read during the call and copied
  *    Threads   any
  *    Blocking  the driver may
@@ -293,7 +301,7 @@ typedef struct clattn_context_params {
 CLATTN_API clattn_status clattn_context_create(const clattn_context_params *params, clattn_context **context);
 
 /* Destroy a context; NULL is allowed. The caller has finished its queues before: the call waits for
- * no command.
+ * no command. With compile_limit_ms it waits for builds that still run.
  *    Threads: no other thread uses the context any more. */
 CLATTN_API void clattn_context_destroy(clattn_context *context);
 
@@ -410,6 +418,21 @@ CLATTN_API cl_context clattn_context_opencl(const clattn_context *context);
 CLATTN_API cl_device_id clattn_context_device(const clattn_context *context);
 CLATTN_API const clattn_capabilities *clattn_context_capabilities(const clattn_context *context);
 
+/* Test if the device computes in this host memory: a buffer of CL_MEM_USE_HOST_PTR over it is that
+ * memory, and the host reads and writes it without mapping while no command uses it.
+ *
+ * CPU devices are tested with any address. Other devices need clattn_capabilities.unified_memory and
+ * an address on a page of 4096 bytes. Two small copies decide, once a context for each alignment of
+ * `address` and `bytes`.
+ *    address   NULL: *in_place becomes false
+ *    in_place  receives the answer; false on failure
+ *    Threads   any
+ *    Blocking  until the two copies are done, on a queue of their own
+ *    Returns   INVALID_ARGUMENT  context or in_place is NULL
+ *              DEVICE_LOST */
+CLATTN_API clattn_status clattn_context_in_place(clattn_context *context, const void *address, size_t bytes,
+                                                 bool *in_place);
+
 /* Copy the message of the last failed call on this context, by any thread, into text[size],
  * truncated and terminated; "" if none failed. Return its full length; text may be NULL. Successful
  * calls keep the message.   Threads: any. */
@@ -420,6 +443,8 @@ typedef struct clattn_context_stats {
     uint64_t programs_built;  /* compiled from source by the driver */
     uint64_t programs_cached; /* read from cache_dir or cache */
     uint64_t build_time_ns;   /* spent in both */
+    uint64_t
+        builds_running; /* kernels that are compiled behind calls now: compile_limit_ms of clattn_context_params */
 } clattn_context_stats;
 /* Get the numbers.   Threads: any.   Blocking: never. */
 CLATTN_API void clattn_context_get_stats(clattn_context *context, clattn_context_stats *stats);

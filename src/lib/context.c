@@ -8,6 +8,7 @@
 #include "device/pointer.h"
 #include "probe/probe.h"
 #include "probe/survey.h"
+#include "program/behind.h"
 #include "program/unfit.h"
 #include "layer/projection/clblast.h"
 #include "layer/projection/projector.h"
@@ -134,6 +135,7 @@ static clattn_status context_open(clattn_context *c, const clattn_context_params
     c->no_measurements = params->no_measurements;
     c->measure_again = c->tries_again = params->measure_again;
     c->mods_unchecked = params->mods_unchecked;
+    c->compile_limit_ns = (uint64_t)params->compile_limit_ms * 1000000;
     if (params->engines & ~CLATTN_ENGINES_ALL)
         return refuse(&c->log, CLATTN_INVALID_ARGUMENT, "engines: has a bit that is none of CLATTN_ENGINE_*");
     if (!params->memory.create != !params->memory.release)
@@ -165,6 +167,8 @@ static clattn_status context_open(clattn_context *c, const clattn_context_params
         cla_unfit_forget(c);
     else
         cla_unfit_load(c);
+    if (!c->capabilities.driver_known && !c->surveyed && !c->no_measurements && c->planner->own.count == 0)
+        cla_unfit_begin_first(c);
     return open_opencl(c, params);
 }
 
@@ -191,6 +195,7 @@ clattn_status clattn_context_create(const clattn_context_params *params, clattn_
 
 void clattn_context_destroy(clattn_context *context) {
     if (!context) return;
+    if (context->locks_ready) cla_behind_finish(context);
     if (context->locks_ready) clattn_context_save_kernels(context);
     cla_programs_release(context);
     cla_mods_release(context);
@@ -229,6 +234,7 @@ void clattn_context_get_stats(clattn_context *context, clattn_context_stats *sta
     if (!context) return;
     cla_os_mutex_lock(&context->program_lock);
     *stats = context->stats;
+    stats->builds_running = cla_behind_running(context);
     cla_os_mutex_unlock(&context->program_lock);
 }
 

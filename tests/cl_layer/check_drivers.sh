@@ -66,6 +66,12 @@ refused() { # $1 a part of the line, then the command
         failed=yes
     fi
 }
+# Calls use other kernels, and the context waits for its builds at the end.
+run_late() {
+    for case in attend-f32-b1-h2-n20-d16-causal-lse "$decode"; do
+        said "late, $case" env CLATTN_TEST_LIMIT=100 "$build/tests/test_case" "$case"
+    done
+}
 run_refused() { refused "the device is gone" "$build/clattn" verify --only planner --cache-dir off; }
 run_structs() { refused "passes structs of 528 bytes" "$build/clattn" verify --only planner --cache-dir off; }
 # Behind what was played, the log has these words.

@@ -336,7 +336,7 @@ static cl_mem CL_API_CALL layer_clCreateBuffer(cl_context c, cl_mem_flags f, siz
                                                cl_int *err) {
     const int fault = layer_fault("clCreateBuffer", false);
     const int code = fault != 0 ? fault : layer_driver_buffer(size);
-    cl_mem made = code == 0 ? next->clCreateBuffer(c, f, size, host, err) : NULL;
+    cl_mem made = code == 0 ? next->clCreateBuffer(c, layer_options_flags(f), size, host, err) : NULL;
     if (code != 0 && err != NULL) *err = code;
     if (made == NULL) return NULL;
     layer_object_created(LAYER_BUFFER, made, "clCreateBuffer");

@@ -15,13 +15,20 @@
 #include <time.h>
 
 static const char *more;
-static bool binaries, slow;
+static bool binaries, slow, copied;
 
 // Once, because a suite counts reads of variables.
 void layer_options_begin(void) {
     more = getenv("CLATTN_LAYER_OPTIONS");
     binaries = getenv("CLATTN_LAYER_BINARIES") != NULL;
     slow = getenv("CLATTN_LAYER_SLOW") != NULL;
+    copied = getenv("CLATTN_LAYER_COPIES") != NULL;
+}
+
+unsigned long layer_options_flags(unsigned long flags) {
+    return copied && flags & CL_MEM_USE_HOST_PTR
+               ? (flags & ~(unsigned long)CL_MEM_USE_HOST_PTR) | CL_MEM_COPY_HOST_PTR
+               : flags;
 }
 
 void layer_options_wait(layer_slow first) {

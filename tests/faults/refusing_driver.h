@@ -23,5 +23,10 @@ extern struct refusing_driver {
     int builds, all;  // builds of such kernels; calls of any kind
     bool slow_device; // the device reports that it is no CPU
     bool slow_build;  // each build seems to last ten seconds
+    bool stranger;    // the platform has a name that clattn does not know
 } driver;
+
+// Builds of kernels whose name begins so wait until it is NULL again; how many wait now.
+void driver_hold(const char *kernel);
+int driver_held(void);
 #endif

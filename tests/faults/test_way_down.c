@@ -5,6 +5,7 @@
 #include "faults/refusing_driver.h"
 #include "support/case_assert.h"
 #include "support/harness.h"
+#include "support/small_calls.h"
 #include "support/temporary_folder.h"
 
 #include <pthread.h>
@@ -330,6 +331,60 @@ START_TEST(one_form) {
 }
 END_TEST
 
+// The driver refuses one of several kernels, and the call does without it.
+START_TEST(parts_are_left_out) {
+    static const struct way parts[] = {
+        {"attend-f32-b1-h2-n1-nkv2000-d16-full", "combine", NULL},
+        {"attend-bf16-b1-h2-n40-d32-causal-lse", "matrix_pack", "flash_matrix :"},
+    };
+    char why[512];
+    clattn_unfit of;
+    for (int n = 0; n < 2; n++)
+        for (step at = BUILD; at < STEPS; at++) {
+            refuse(parts[n].kernel, at, CL_INVALID_KERNEL);
+            clattn_context *c = open_context(parts[n].rows, NULL);
+            const clattn_status status = run(c, parts[n].name, why);
+            ck_assert_msg(status == CLATTN_OK, "%s at %s: %s %s", parts[n].kernel, step_names[at],
+                          clattn_status_name(status), why);
+            ck_assert_int_gt(driver.hits, 0);
+            ck_assert_uint_eq(listed(c, &of), 1);
+            ck_assert_str_eq(of.kernel, parts[n].kernel);
+            driver.hits = 0;
+            ck_assert_int_eq(run(c, parts[n].name, why), CLATTN_OK);
+            ck_assert_int_eq(driver.hits, 0);
+            refuse(NULL, NO_STEP, 0);
+            clattn_context_destroy(c);
+        }
+}
+END_TEST
+
+// Every other call, when the driver refuses each of its kernels: a status, and a message that names
+// the kernel. No kernel is recorded.
+START_TEST(small_calls_fail_plainly) {
+    struct place place = *harness_place();
+    struct small_call call;
+    char text[1024];
+    clattn_context *c = place.context = open_context(NULL, NULL);
+    small_open(&call, _i, &place);
+    for (step at = BUILD; at < STEPS; at++) {
+        refuse("", at, CL_INVALID_KERNEL);
+        const clattn_status status = small_enqueue(&call, c, place.queue, 0, NULL, NULL);
+        clattn_context_last_error(c, text, sizeof text);
+        harness_finish(place.queue);
+        ck_assert_msg(status == (at == BUILD ? CLATTN_BUILD_FAILED : CLATTN_DRIVER), "%s: %s: %s",
+                      small_names[_i], step_names[at], clattn_status_name(status));
+        ck_assert_msg(strstr(text, "kernel ") && (at == BUILD || strstr(text, step_names[at])), "%s: %s",
+                      small_names[_i], text);
+        ck_assert_uint_eq(listed(c, NULL), 0);
+    }
+    refuse(NULL, NO_STEP, 0);
+    ck_assert_int_eq(small_enqueue(&call, c, place.queue, 0, NULL, NULL), CLATTN_OK);
+    harness_finish(place.queue);
+    small_close(&call);
+    clattn_context_destroy(c);
+}
+END_TEST
+
 // During recording the call falls back to another kernel. A failed replay returns its status, and
 // the next recording avoids the kernel.
 static clattn_status record(clattn_context *c, struct case_arrays *arrays, clattn_recording **r) {
@@ -479,12 +534,14 @@ int main(void) {
     TCase *group = harness_add(suite, "calls", (const TTest *const[]){NULL});
     tcase_add_loop_test(group, calls_go_on, 0, WAYS);
     harness_add(suite, "ends",
-                (const TTest *const[]){the_plainest_fails, plans_say_why, one_form, recorded_steps,
-                                       workspaces_stay_large_enough, texts_of_the_caller,
+                (const TTest *const[]){the_plainest_fails, plans_say_why, one_form, parts_are_left_out,
+                                       recorded_steps, workspaces_stay_large_enough, texts_of_the_caller,
                                        long_builds_are_told, threads_meet_it_at_once, calls_run_again_whole,
                                        NULL});
     tcase_add_loop_test(harness_add(suite, "groups", (const TTest *const[]){NULL}), groups_become_smaller, 0,
                         (int)(sizeof on_gpus / sizeof on_gpus[0]));
+    harness_add_loop(harness_add(suite, "small", (const TTest *const[]){NULL}), small_calls_fail_plainly,
+                     SMALL_CALLS);
     TCase *kept = harness_add(suite, "kept", (const TTest *const[]){builds_are_kept, NULL});
     tcase_add_unchecked_fixture(kept, enter, leave);
     return harness_run(suite);

@@ -4,6 +4,10 @@ not wait.
    check_buffers.py BUILD
 """
 import gc
+import os
+import subprocess
+import sys
+import tempfile
 
 import numpy as np
 
@@ -362,7 +366,49 @@ def recorded():
     refused("the context is closed", step)
 
 
+SHARING = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import clattn, numpy as np
+raw = np.zeros(5 * 4096, np.uint8)
+first = -raw.ctypes.data % 4096
+def piece(at):
+    return raw[first + at:first + at + 4 * 2 * 20 * 16].view(np.float32).reshape(1, 2, 20, 16)
+with clattn.Context(tuned_rows="flash :") as context:
+    x = piece(0)
+    x[:] = np.random.default_rng(1).standard_normal(x.shape)
+    wanted = context.attention(x.copy(), x.copy(), x.copy())
+    k = clattn.Buffer.over(x, context=context, copy=True)
+    out = piece(3 * 4096)
+    to = clattn.Buffer.over(out, context=context, copy=True)
+    context.attention(k, k, k, out=to).wait()
+    found = out if to.shared else to.numpy()
+    print(context.in_place(x), context.in_place(piece(64)), k.shared, to.shared, np.abs(found - wanted).max() < 1e-6)
+"""
+
+
+def liars():
+    """Devices that share the host's memory, say so, or lie about it, as the layer under OpenCL plays them: results are right on each."""
+    build = os.path.abspath(sys.argv[1])
+    layer = os.path.join(build, "tests/libclattn_layer.so")
+    if not os.path.exists(layer):
+        return
+    kinds = (("a CPU that copies", "answer unified-memory yes", True, "False False False False True"),
+             ("a GPU that shares memory", "answer type gpu\nanswer unified-memory yes", False, "True False True True True"),
+             ("a GPU that copies", "answer type gpu\nanswer unified-memory yes", True, "False False False False True"),
+             ("a GPU with memory of its own", "answer type gpu\nanswer unified-memory no", False, "False False False False True"))
+    for name, answers, copies, want in kinds:
+        with tempfile.NamedTemporaryFile("w", suffix=".driver") as driver:
+            driver.write(answers + "\n")
+            driver.flush()
+            own = {**os.environ, "OPENCL_LAYERS": layer, "CLATTN_LAYER_DRIVER": driver.name}
+            done = subprocess.run([sys.executable, "-c", SHARING, build], env={**own, "CLATTN_LAYER_COPIES": "1"} if copies else own,
+                                  capture_output=True, text=True)
+            check(done.stdout.strip() == want, f"{name}: {done.stdout}{done.stderr[-500:]}")
+
+
 views()
+liars()
 recorded()
 shared()
 layouts()

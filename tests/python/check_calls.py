@@ -25,7 +25,7 @@ BEHIND = {"type_size": "Buffer", "type_numbers": "BLOCKS", "type_name": "Buffer"
               "deal_name": "Group",
           "linear_packed_bytes": "linear_pack", "layer_kept": "layer_forward",
           **{f"recording{name}": "Recording" for name in ("", "_begin", "_end", "_launches", "_fuse", "_destroy")}}
-METHODS = {"context_measure": "measure", "context_engines": "engines", "context_unfit": "unfit",
+METHODS = {"context_measure": "measure", "context_engines": "engines", "context_unfit": "unfit", "context_in_place": "in_place",
            "features_get": "features", "context_save_kernels": "save_kernels",
            "context_capabilities": "capabilities", "context_get_stats": "stats", "group_attention": "attention", "group_plan": "plan",
            "group_attention_backward": "attention_backward", "group_backward_plan": "backward_plan"}

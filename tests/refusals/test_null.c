@@ -65,6 +65,7 @@ static clattn_packed some_packed;
     X(engines_engines, clattn_context_engines(c, NULL, 1, &some_count), "engines")                           \
     X(engines_count, clattn_context_engines(c, &some_engine, 1, NULL), "count")                              \
     X(unfit_kernels, clattn_context_unfit(c, NULL, 1, &some_count), "kernels")                               \
+    X(in_place, clattn_context_in_place(c, &some_unfit, 1, NULL), "in_place")                                \
     X(unfit_count, clattn_context_unfit(c, &some_unfit, 1, NULL), "count")                                   \
     ENQUEUED(X, merge, "out_a")                                                                              \
     ENQUEUED(X, rope, "x")                                                                                   \

@@ -9,6 +9,7 @@
 //   CLATTN_TEST_TAKEN     "kernel N": the suite fails if that kernel ran fewer than N of its cases
 //   CLATTN_TEST_EVERY     N, or N/SHARE: run one in N of the lists that suites shorten
 //   CLATTN_TEST_RECORDED  1: record cases, and check the results of a replay (record.h)
+//   CLATTN_TEST_LIMIT     compile_limit_ms of the harness' context
 //   CLATTN_TEST_DATA      folder of the model data; suites that need it skip without it
 //   CLATTN_TEST_NO_CLBLAST  1: the library has no CLBlast, and must return UNSUPPORTED for it
 #ifndef CLATTN_TESTS_HARNESS_H
@@ -54,6 +55,8 @@ void harness_stop(void);
 // Another context on the harness' device, with `params` for the rest. Fails the Check test without
 // one.
 clattn_context *harness_open(clattn_context_params params);
+// The same. Its first call on an unknown driver compiles the kernels with the least text.
+clattn_context *harness_open_first(clattn_context_params params);
 // The part of harness_start that follows a context which the suite created itself.
 void harness_adopt(clattn_context *context);
 

@@ -25,7 +25,8 @@ static device_state the_device;
 
 typedef struct backend_state {
     cl_command_queue queue;
-    // True: tensors are copied to the device and back. False: the device computes in host memory.
+    // True: tensors are copied to the device and back. False: only those in memory in which the
+    // device cannot compute.
     bool copies;
 } backend_state;
 
@@ -218,17 +219,25 @@ static bool describe(const struct ggml_tensor *node, node_call *call) {
 
 // ----------------------------------------------------------------------------------- computing ---
 
+// True if the device computes in this host memory, so that no copy is needed.
+static bool is_shared(const backend_state *backend, const void *data, size_t bytes) {
+    bool shared = false;
+    return !backend->copies &&
+           clattn_context_in_place(the_device.context, data, bytes, &shared) == CLATTN_OK && shared;
+}
+
 // Create a buffer for one tensor and one call: the tensor may have other data in the next call.
 // NULL: the driver failed.
 static cl_mem make_buffer(const backend_state *backend, void *data, size_t bytes, bool written) {
+    const bool shared = is_shared(backend, data, bytes);
     cl_mem_flags flags = written ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY;
-    if (!backend->copies) {
+    if (shared) {
         flags |= CL_MEM_USE_HOST_PTR;
     } else if (!written) {
         flags |= CL_MEM_COPY_HOST_PTR;
     }
     cl_int code;
-    void *host = backend->copies && written ? NULL : data;
+    void *host = !shared && written ? NULL : data;
     return OPENCL(clCreateBuffer)(clattn_context_opencl(the_device.context), flags, bytes, host, &code);
 }
 
@@ -313,7 +322,7 @@ static bool make_buffers(const backend_state *backend, const struct ggml_tensor 
 static bool fetch(const backend_state *backend, struct ggml_tensor *node, cl_mem memory) {
     const size_t bytes = ggml_nbytes(node);
     cl_int code = CL_SUCCESS;
-    if (backend->copies) {
+    if (!is_shared(backend, node->data, bytes)) {
         code =
             OPENCL(clEnqueueReadBuffer)(backend->queue, memory, CL_TRUE, 0, bytes, node->data, 0, NULL, NULL);
     } else {
@@ -403,8 +412,7 @@ static enum ggml_status backend_compute(ggml_backend_t backend, struct ggml_cgra
     return GGML_STATUS_SUCCESS;
 }
 
-// `params` may be "copy": tensors are copied even on a CPU device. On other devices they always
-// are.
+// `params` may be "copy": tensors are copied even if the device computes in host memory.
 static ggml_backend_t device_start(ggml_backend_dev_t device, const char *params) {
     static ggml_guid guid = {0x63, 0x6c, 0x61, 0x74, 0x74, 0x6e, 0x4d, 0x0b,
                              0x9a, 0x51, 0x2e, 0x77, 0xd8, 0x03, 0xc6, 0x1f};
@@ -412,7 +420,7 @@ static ggml_backend_t device_start(ggml_backend_dev_t device, const char *params
     backend_state *state = calloc(1, sizeof *state);
     cl_int code = CL_OUT_OF_HOST_MEMORY;
     if (backend && state) {
-        state->copies = !the_device.capabilities->is_cpu || (params && strcmp(params, "copy") == 0);
+        state->copies = params && strcmp(params, "copy") == 0;
         state->queue = OPENCL(clCreateCommandQueue)(clattn_context_opencl(the_device.context),
                                                     clattn_context_device(the_device.context), 0, &code);
     }

@@ -174,7 +174,9 @@ static cl_mem wrap(struct call *call, void *data, size_t bytes, cl_mem_flags acc
     struct held *held = bytes && call_good(call) ? hold(call) : NULL;
     cl_int code = CL_SUCCESS;
     if (held == NULL) return NULL;
-    if (data && device->shares_memory)
+    held->shared = false;
+    if (data) (void)clattn_context_in_place(device->context, data, bytes, &held->shared);
+    if (held->shared)
         access |= CL_MEM_USE_HOST_PTR;
     else if (data && filled)
         access |= CL_MEM_COPY_HOST_PTR;
@@ -280,7 +282,7 @@ clattn_tensor call_view(struct call *call, const struct array *array) {
 static void bring_back(struct call *call, const struct held *held) {
     const struct device *device = call->device;
     cl_int code = CL_SUCCESS;
-    if (device->shares_memory) {
+    if (held->shared) {
         void *at = device->clEnqueueMapBuffer(call->queue, held->buffer, CL_TRUE, CL_MAP_READ, 0, held->bytes,
                                               0, NULL, NULL, &code);
         if (at) code = device->clEnqueueUnmapMemObject(call->queue, held->buffer, at, 0, NULL, NULL);

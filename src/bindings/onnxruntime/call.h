@@ -23,6 +23,7 @@ struct held {
     void *to;      // host memory to which its content is copied at the end
     void *memory;  // or host memory that the call allocated
     size_t bytes;
+    bool shared; // buffer is that host memory itself
 };
 
 struct call {

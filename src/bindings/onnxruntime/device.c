@@ -60,7 +60,6 @@ struct device *device_open(int number, char why[LINE]) {
         if (status == CLATTN_OK && !find_calls(device)) {
             snprintf(line, LINE, "OpenCL lacks a function of version 1.2");
         } else if (status == CLATTN_OK) {
-            device->shares_memory = clattn_context_capabilities(device->context)->is_cpu;
             return device;
         }
     }

@@ -20,7 +20,6 @@ enum { DEVICES = 64, QUEUES = 16, LINE = 512 }; // DEVICES: further devices are 
 struct device {
     int number; // index in clattn_device_list
     clattn_context *context;
-    bool shares_memory; // it computes in host memory: a CPU
     _Atomic(cl_command_queue) queues[QUEUES];
 #define X(name) __typeof__(&name) name;
     OPENCL_CALLS(X)

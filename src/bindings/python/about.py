@@ -225,6 +225,7 @@ ABOUT = {
     "tuned_rows": "text of the file that `clattn tune` writes; default: the rows of the library",
     "no_measurements": "plans do not depend on measurements",
     "measure_again": "measurements in cache_dir are not used",
+    "compile_limit_ms": "milliseconds that a call waits for the compiler; then it goes on with a plainer kernel; default: no limit",
     "mods_unchecked": "score_mod and mask_mod may be any OpenCL C expression: trusted code only",
     "engines": "CLATTN_ENGINE_AMX: allow x86's matrix tiles, which change the process",
     "clblast_path": "path of CLBlast's module; default: beside the library",

@@ -338,29 +338,13 @@ def _stored(name, array, word):
 
 
 def _in_place(context, address, nbytes):
-    """True if the device works in host memory of this alignment.
+    """True if the device computes in host memory of this alignment, as clattn_context_in_place found.
 
-    Two copies between two such pieces of memory test it, once for each context. Devices other than
-    CPUs must share the host's memory, and then only whole pages are tried."""
-    at, count = (address | 4096) & -(address | 4096), 64 + (nbytes & -nbytes) % 64
-    found = context._placed.get((at, count))
+    The answer is stored by alignment and size."""
+    place = (address | 4096) & -(address | 4096), (nbytes | 64) & -(nbytes | 64)
+    found = context._placed.get(place)
     if found is None:
-        facts = context.capabilities()
-        shares = facts["is_cpu"] or facts["unified_memory"] and at == 4096
-        found = context._placed[at, count] = shares and _copies_in_place(context, at, count)
+        answer = c.c_bool()
+        _Call(context, None).run("clattn_context_in_place", address, nbytes, c.byref(answer))
+        found = context._placed[place] = answer.value
     return found
-
-
-def _copies_in_place(context, at, count):
-    page = 4096
-    raw = np.zeros(4 * page, np.uint8)
-    first = (at - raw.ctypes.data) % page
-    pieces = [raw[start:start + count] for start in (first, first + 2 * page)]
-    memories = [_Memory(context, count, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, piece.ctypes.data, raw) for piece in pieces]
-    for number in (1, 2):  # the second time the device already knows both pieces
-        pieces[0][:] = number
-        _ask(library(), "clEnqueueCopyBuffer", context.queue, memories[0].handle, memories[1].handle, 0, 0, count, 0, None, None)
-        _ask(library(), "clFinish", context.queue)
-        if not (pieces[1] == number).all():
-            return False
-    return True

@@ -415,6 +415,12 @@ class Context(_Closed):
         with self._use():
             return self._listed("clattn_context_unfit", clattn_unfit)
 
+    def in_place(self, array):
+        """Whether the device works in the memory of a numpy array, so that Buffer.over() shares it and calls copy nothing."""
+        array = _array("array", array)
+        with self._use():
+            return bool(array.size) and _in_place(self, array.ctypes.data, array.nbytes)
+
     def features(self):
         """Return the features of the build and of this context: a dictionary."""
         with self._use():

@@ -51,6 +51,8 @@ typedef struct os_condition {
 
 bool cla_os_condition_init(os_condition *condition);
 void cla_os_condition_wait(os_condition *condition, os_mutex *held);
+/* The same, for so many nanoseconds at most. */
+void cla_os_condition_wait_for(os_condition *condition, os_mutex *held, uint64_t ns);
 void cla_os_condition_wake_all(os_condition *condition);
 void cla_os_condition_destroy(os_condition *condition);
 

@@ -76,6 +76,15 @@ bool cla_os_condition_init(os_condition *condition) {
 void cla_os_condition_wait(os_condition *condition, os_mutex *held) {
     (void)pthread_cond_wait(native_condition(condition), native(held));
 }
+void cla_os_condition_wait_for(os_condition *condition, os_mutex *held, uint64_t ns) {
+    const uint64_t second = 1000000000;
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    ns += (uint64_t)until.tv_nsec;
+    until.tv_sec += (time_t)(ns / second);
+    until.tv_nsec = (long)(ns % second);
+    (void)pthread_cond_timedwait(native_condition(condition), native(held), &until);
+}
 void cla_os_condition_wake_all(os_condition *condition) {
     (void)pthread_cond_broadcast(native_condition(condition));
 }
@@ -106,11 +115,18 @@ static void *watch(void *own) {
     return NULL;
 }
 
+#define WATCH_STACK_BYTES ((size_t)8 << 20)
+
 static bool start_watch(os_watch *w) {
     sigset_t all, before;
     sigfillset(&all);
     if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return false;
-    const bool started = pthread_create(&w->thread, NULL, watch, w) == 0;
+    pthread_attr_t large;
+    const bool sized = pthread_attr_init(&large) == 0;
+    // A compiler may run there: 512 KiB and less, of macOS and musl, are too few.
+    if (sized) (void)pthread_attr_setstacksize(&large, WATCH_STACK_BYTES);
+    const bool started = pthread_create(&w->thread, sized ? &large : NULL, watch, w) == 0;
+    if (sized) (void)pthread_attr_destroy(&large);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return started;
 }

@@ -64,6 +64,11 @@ bool cla_os_condition_init(os_condition *condition) {
 void cla_os_condition_wait(os_condition *condition, os_mutex *held) {
     (void)SleepConditionVariableSRW(native_condition(condition), native(held), INFINITE, 0);
 }
+void cla_os_condition_wait_for(os_condition *condition, os_mutex *held, uint64_t ns) {
+    const uint64_t ms = ns / 1000000 + 1;
+    (void)SleepConditionVariableSRW(native_condition(condition), native(held),
+                                    ms < INFINITE ? (DWORD)ms : INFINITE - 1, 0);
+}
 void cla_os_condition_wake_all(os_condition *condition) {
     WakeAllConditionVariable(native_condition(condition));
 }
@@ -91,7 +96,8 @@ os_watch *cla_os_watch_begin(const struct clattn_host_memory *host, unsigned sec
     if (!w) return NULL;
     *w = (os_watch){.seconds = seconds, .see = see, .user = user, .host = host};
     w->over = CreateEventW(NULL, TRUE, FALSE, NULL);
-    w->thread = w->over ? CreateThread(NULL, 0, watch, w, 0, NULL) : NULL;
+    w->thread =
+        w->over ? CreateThread(NULL, 8 << 20, watch, w, STACK_SIZE_PARAM_IS_A_RESERVATION, NULL) : NULL;
     if (w->thread) return w;
     if (w->over) (void)CloseHandle(w->over);
     cla_host_release(host, w);

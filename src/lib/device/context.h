@@ -14,6 +14,7 @@ struct mod_text;
 struct pace;
 struct pool;
 struct program;
+struct build_job;
 struct probe_state;
 struct planner;
 struct projector;
@@ -29,6 +30,10 @@ typedef struct pointer_calls {
                                  size_t *bytes);
     bool usm_of_system; // USM: kernels may read any host memory
 } pointer_calls;
+
+// Of host memory: alignments of 1 to 4096 bytes, and what its bytes are a multiple of, 1 to 64.
+#define IN_PLACE_ALIGNMENTS 13
+#define IN_PLACE_SIZES 7
 
 struct clattn_context {
     cl_context opencl;
@@ -49,6 +54,8 @@ struct clattn_context {
     os_mutex program_lock;      // guards the program list and statistics; not held during builds
     os_condition program_built; // signalled when a program is no longer `building`
     struct program *programs;
+    struct build_job *jobs; // program/behind.h
+    uint64_t late_ended;    // builds that calls had gone on without
     clattn_context_stats stats;
     bool no_measurements, measure_again;
     bool tries_again;          // also try kernels that ended an earlier process
@@ -58,6 +65,7 @@ struct clattn_context {
     atomic_bool large_buffers; // a call had a buffer above the device's limit and 4 GiB
     atomic_bool large_refused; // the compiler rejects the option for large buffers (program.c)
     atomic_bool binaries_told; // logged why binaries are not cached (program.c)
+    uint64_t compile_limit_ns; // that a call waits for builds; 0: until they end
     atomic_uint promises;      // that the driver breaks (program/promises.c); 0: not probed yet
     char *clblast_path;        // from the caller; NULL: search for the module
     _Atomic(const struct clblast_calls *)
@@ -78,6 +86,7 @@ struct clattn_context {
     atomic_uint mods_epoch;
     atomic_int mods_calls[2];
     bool mods_unchecked;
+    atomic_uchar in_place[IN_PLACE_ALIGNMENTS][IN_PLACE_SIZES]; // what device/in_place.c found
     bool locks_ready;
 };
 

@@ -45,6 +45,7 @@ extern opencl_calls cla_opencl;
 #define clCreateProgramWithBinary cla_opencl.clCreateProgramWithBinary
 #define clCreateProgramWithSource cla_opencl.clCreateProgramWithSource
 #define clEnqueueBarrierWithWaitList cla_opencl.clEnqueueBarrierWithWaitList
+#define clEnqueueCopyBuffer cla_opencl.clEnqueueCopyBuffer
 #define clEnqueueFillBuffer cla_opencl.clEnqueueFillBuffer
 #define clEnqueueMarkerWithWaitList cla_opencl.clEnqueueMarkerWithWaitList
 #define clEnqueueNDRangeKernel cla_opencl.clEnqueueNDRangeKernel

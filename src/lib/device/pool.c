@@ -157,7 +157,9 @@ static void cancel(struct pool *p, shelf *on, pool_slot *s) {
 static clattn_status fill(clattn_context *c, pool_slot *s, uint64_t bytes, const void *words) {
     cl_int code = CL_SUCCESS;
     // A kernel may use a table as counters, and restores them.
-    const cl_mem_flags flags = CL_MEM_READ_WRITE | (words ? CL_MEM_COPY_HOST_PTR : 0);
+    const bool shared = c->capabilities.unified_memory && !c->capabilities.is_cpu;
+    const cl_mem_flags flags =
+        CL_MEM_READ_WRITE | (words ? CL_MEM_COPY_HOST_PTR : 0) | (shared ? CL_MEM_ALLOC_HOST_PTR : 0);
     if (words) {
         s->words = cla_host_take(&c->host, (size_t)bytes);
         if (!s->words) return cla_context_fail(c, CLATTN_OUT_OF_MEMORY, "table: no host memory");

@@ -27,6 +27,7 @@ clattn_status cla_entry_prepare(const entry *e, clattn_context *context, const v
     if (!context) return CLATTN_INVALID_ARGUMENT;
     const unsigned begun = cla_mods_begin(context);
     bool again = false;
+    cla_unfit_end_first(context, true);
     cla_unfit_begin();
     while ((status = prepare(e, context, params, job)) == ENTRY_PLAN_AGAIN) again = true;
     cla_unfit_end();
@@ -57,6 +58,7 @@ clattn_status cla_entry_enqueue(const entry *e, clattn_context *context, const v
             context, CLATTN_INVALID_ARGUMENT,
             "%s: the queue's calls are recorded: NULL is needed, and clattn_recording_enqueue takes one",
             at->event ? "event" : "wait_list");
+    if (steps.recording) cla_unfit_end_first(context, true);
     const unsigned begun = cla_mods_begin(context);
     cla_unfit_begin();
     while ((status = run(e, params, at, &steps, job)) == ENTRY_PLAN_AGAIN) steps.again = true;
@@ -64,5 +66,6 @@ clattn_status cla_entry_enqueue(const entry *e, clattn_context *context, const v
     cla_mods_end(context, begun);
     cla_chain_drop(&steps);
     if (steps.again) cla_unfit_settle(context, status == CLATTN_OK);
+    if (status == CLATTN_OK) cla_unfit_end_first(context, false);
     return status;
 }

@@ -90,6 +90,14 @@ static void write_program(const fusing *f, char *text) {
     sprintf(text, "\n");
 }
 
+// A program of all of them takes about as long to build as they did.
+static bool takes_too_long(const fusing *f) {
+    const uint64_t limit = f->r->context->compile_limit_ns;
+    uint64_t time_ns = 0;
+    for (int n = 0; n < f->count; n++) time_ns += f->kernels[n].of->build_ns;
+    return limit > 0 && time_ns > limit;
+}
+
 static clattn_status build_step(fusing *f) {
     clattn_context *c = f->r->context;
     char *text = cla_host_take_zeroed(&c->host, (size_t)f->count + 1, LINE_BYTES);
@@ -260,6 +268,12 @@ static clattn_status fuse(fusing *f) {
             return CLATTN_OK;
         }
     if (f->count == 0) return CLATTN_OK;
+    if (takes_too_long(f)) {
+        cla_log_send(
+            &c->log, CLATTN_LOG_INFO,
+            "recording: its launches stay apart: their kernels took longer than compile_limit_ms to build");
+        return CLATTN_OK;
+    }
     const clattn_status status = build_step(f);
     if (status == CLATTN_BUILD_FAILED)
         cla_log_send(&c->log, CLATTN_LOG_INFO,

@@ -97,6 +97,7 @@ static clattn_status enqueue_part(chain *c, const launch *l, const grid_part *pa
     cla_chain_took(c, event);
     if (c->again) cla_unfit_worked(c->context, &l->program->spec);
     c->changed |= l->changes;
+    if (l->changes) cla_unfit_fix();
     if (l->flops == 0.0) c->waited_ns = 0;
     cla_context_mark_run(c->context);
     return CLATTN_OK;

@@ -6,6 +6,7 @@
 
 #include "args/args.h"
 #include "plan/families/family.h"
+#include "program/unfit.h"
 
 // The cost model, in units of the time to read one byte of keys or values from memory.
 // NUMBER_BYTES: multiplying one number of a key with a query row. PARTIAL_BYTES: writing and
@@ -147,6 +148,8 @@ static const char *refusal(const plan_input *in, const problem *p, const cascade
     if (!lay_out(p, plan)) return "the partial results have more bytes than 64 bits count";
     plan->times_before = reads(p, today);
     if (c->asked == CLATTN_CASCADE_ALWAYS) return NULL;
+    if (cla_unfit_has(in->unfit, KERNEL_COMBINE))
+        return "the driver refused combine, which merges both parts";
     if (plan->partial_bytes > MOST_PARTIAL_BYTES) return "the partial results take more than 128 MiB";
     if (plan->times >= plan->times_before) return "it would be read as often";
     return is_worth(in, p, c, today, plan)

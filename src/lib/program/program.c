@@ -6,6 +6,7 @@
 // may last seconds.
 #include "program/program.h"
 
+#include "program/behind.h"
 #include "program/binary.h"
 #include "program/promises.h"
 
@@ -330,7 +331,7 @@ static clattn_status build(clattn_context *c, program *p, bool *cached, uint64_t
     TRY(load_or_build(c, p, cached, &kernel));
     cla_program_give_kernel(p, kernel);
     TRY(ask_compiled(c, p, kernel));
-    *time_ns = cla_os_time_ns() - start;
+    *time_ns = p->build_ns = cla_os_time_ns() - start;
     cla_log_send(&c->log, CLATTN_LOG_INFO, "kernel %s %s in %.1f ms: %s", name, *cached ? "loaded" : "built",
                  (double)*time_ns / 1e6, options);
     return CLATTN_OK;
@@ -344,12 +345,6 @@ static void program_release(const clattn_context *c, program *p) {
     cla_host_release(&c->host, (char *)p->spec.options);
     cla_host_release(&c->host, (char *)p->spec.inserted);
     cla_host_release(&c->host, p);
-}
-
-static bool same_spec(const program_spec *a, const program_spec *b) {
-    return a->id == b->id && a->large == b->large && a->placed == b->placed &&
-           cla_knobs_equal(&a->knobs, &b->knobs) && cla_text_equal(a->options, b->options) &&
-           cla_text_equal(a->inserted, b->inserted);
 }
 
 static program *program_create(const clattn_context *c, const program_spec *spec) {
@@ -368,13 +363,6 @@ static program *program_create(const clattn_context *c, const program_spec *spec
 }
 
 // The caller holds program_lock.
-static program *find(const clattn_context *c, const program_spec *spec) {
-    program *p = c->programs;
-    while (p && !same_spec(&p->spec, spec)) p = p->next;
-    return p;
-}
-
-// The caller holds program_lock.
 static void take_off_list(clattn_context *c, const program *gone) {
     program **at = &c->programs;
     while (*at != gone) at = &(*at)->next;
@@ -382,11 +370,10 @@ static void take_off_list(clattn_context *c, const program *gone) {
 }
 
 // Build the program that this thread has just added to the list. Other threads wait only if they
-// need the same program.
-static clattn_status build_listed(clattn_context *c, program *p, bool waited) {
+// need the same program. `status`: a failure before its build.
+static clattn_status build_listed(clattn_context *c, program *p, clattn_status status, bool *passed) {
     bool cached = false;
     uint64_t time_ns = 0;
-    clattn_status status = cla_unfit_check(c, &p->spec, waited);
     if (status == CLATTN_OK) status = build(c, p, &cached, &time_ns);
     p->spec.linked = NULL;
     cla_os_mutex_lock(&c->program_lock);
@@ -399,10 +386,21 @@ static clattn_status build_listed(clattn_context *c, program *p, bool waited) {
     } else {
         take_off_list(c, p);
     }
+    *passed = cla_behind_over(c, p, status);
     cla_os_condition_wake_all(&c->program_built);
     cla_os_mutex_unlock(&c->program_lock);
     if (status != CLATTN_OK) program_release(c, p);
     return status;
+}
+
+// Build the program that this thread has just added to the list, or start its build behind the call.
+static clattn_status build_new(clattn_context *c, program *p, const program_spec *spec, bool waited) {
+    bool passed;
+    clattn_status status = cla_unfit_check(c, spec, waited);
+    if (status == CLATTN_OK && cla_behind_applies(c, spec) &&
+        cla_behind_build(c, p, spec, build_listed, &status))
+        return status;
+    return build_listed(c, p, status, &passed);
 }
 
 // The first thread builds, without holding the lock. If that fails, a waiting thread tries its own
@@ -414,23 +412,25 @@ clattn_status cla_program_get_spec(clattn_context *context, const program_spec *
     own.large = atomic_load(&context->large_buffers) && !atomic_load(&context->large_refused);
     *result = NULL;
     cla_os_mutex_lock(&context->program_lock);
-    program *p = find(context, spec);
+    clattn_status status = CLATTN_OK;
+    program *p = cla_program_find(context, spec);
     const bool waited = p && p->building;
-    while (p && p->building) {
-        cla_os_condition_wait(&context->program_built, &context->program_lock);
-        p = find(context, spec);
+    while (status == CLATTN_OK && p && p->building) {
+        status = cla_behind_wait(context, spec);
+        p = cla_program_find(context, spec);
     }
-    program *mine = p ? NULL : program_create(context, spec);
+    program *mine = p || status != CLATTN_OK ? NULL : program_create(context, spec);
     if (mine) {
         mine->building = true;
         mine->next = context->programs;
         context->programs = mine;
     }
     cla_os_mutex_unlock(&context->program_lock);
+    TRY(status);
     if (!p && !mine)
         return cla_context_fail(context, CLATTN_OUT_OF_MEMORY, "kernel %s: no host memory",
                                 clattn_kernel_sources[spec->id].name);
-    if (mine) TRY(build_listed(context, mine, waited));
+    if (mine) TRY(build_new(context, mine, spec, waited));
     *result = p ? p : mine;
     return CLATTN_OK;
 }

@@ -68,7 +68,11 @@ typedef struct program {
     cl_ulong local_bytes; // local memory per work-group that the driver reports
     // A thread is building it; other fields are not valid until program_built is signalled.
     bool building;
-    bool unsaved; // built from source and not in the cache yet
+    // Built by a thread of its own; a call has continued without it (program/behind.h).
+    bool behind, late;
+    struct build_wait *waits; // the call for which that thread builds
+    uint64_t build_ns;        // duration of the build
+    bool unsaved;             // built from source and not in the cache yet
     // A kernel object holds the arguments of one launch, so each launch uses its own. `idle` has
     // the unused ones.
     os_mutex lock; // guards idle and idle_count, briefly
@@ -85,6 +89,9 @@ clattn_status cla_program_get(clattn_context *context, enum kernel_id id, const 
 // device and the compiled kernel allow.
 clattn_status cla_program_get_group(clattn_context *context, enum kernel_id id, knobs *k, int most,
                                     program **result);
+
+// The listed program, or NULL. The caller holds program_lock.
+program *cla_program_find(const clattn_context *context, const program_spec *spec);
 
 // Part of program.c: compile each kernel of spec->linked together with fused_launches.cl, and link
 // them. *built is NULL if no cl_program could be created. On a compile error *built is the program

@@ -29,13 +29,6 @@ void cla_unfit_destroy(clattn_context *c) {
     c->unfit = NULL;
 }
 
-// Identify a call by an address in its thread. Calls of one thread on one context run one after
-// another.
-static const void *this_thread(void) {
-    static _Thread_local char place;
-    return &place;
-}
-
 static uint64_t hash_of(const char *inserted) {
     return inserted ? cla_unfit_hash(inserted, strlen(inserted)) : 0;
 }
@@ -44,15 +37,14 @@ static const char *options_of(const char *options) {
     return options ? options : PROGRAM_OPTIONS;
 }
 
-// A key for comparison. Its texts belong to the spec.
-static unfit_mark key_of(const program_spec *spec) {
+unfit_mark cla_unfit_key(const program_spec *spec) {
     return (unfit_mark){.id = spec->id,
                         .knobs = spec->knobs,
                         .options = (char *)(uintptr_t)options_of(spec->options),
                         .inserted = hash_of(spec->inserted)};
 }
 
-static unfit_mark *find(const unfit_list *list, const unfit_mark *key, const void *owner) {
+unfit_mark *cla_unfit_find(const unfit_list *list, const unfit_mark *key, const void *owner) {
     unfit_mark *m = list->marks;
     while (m && !(m->owner == owner && cla_unfit_same(m, key))) m = m->next;
     return m;
@@ -76,17 +68,18 @@ static void take_line(const char *log, char line[UNFIT_LINE]) {
         if ((unsigned char)*at < ' ') *at = ' ';
 }
 
-static unfit_mark *make(const clattn_context *c, const unfit_failure *f) {
+unfit_mark *cla_unfit_make(const clattn_context *c, const unfit_failure *f) {
     const clattn_host_memory *host = &c->host;
-    unfit_mark *m = cla_host_take_zeroed(host, 1, sizeof *m);
+    const bool room = atomic_load(&c->unfit->count) < MOST_MARKS;
+    unfit_mark *m = room ? cla_host_take_zeroed(host, 1, sizeof *m) : NULL;
     bool ok = m != NULL;
     if (!m) return NULL;
-    *m = key_of(f->spec);
+    *m = cla_unfit_key(f->spec);
     m->options = cla_text_copy(host, m->options, &ok);
     m->log = cla_text_copy(host, f->log, &ok);
     m->text = cla_text_copy(host, f->text, &ok);
     m->step = f->step, m->code = f->code;
-    m->owner = this_thread();
+    m->owner = cla_unfit_thread();
     take_line(f->log, m->line);
     if (ok) return m;
     cla_unfit_release(host, m);
@@ -110,12 +103,12 @@ static size_t group_after(const unfit_list *list, const unfit_failure *f, const 
 // Returns true if the record has changed. The caller holds the lock.
 static bool record(clattn_context *c, const unfit_failure *f) {
     unfit_list *list = c->unfit;
-    const unfit_mark key = key_of(f->spec);
-    unfit_mark *m = find(list, &key, this_thread());
+    const unfit_mark key = cla_unfit_key(f->spec);
+    unfit_mark *m = cla_unfit_find(list, &key, cla_unfit_thread());
     if (m && !m->smaller) return false;
     const size_t group = group_after(list, f, &key);
     if (!m) {
-        m = atomic_load(&list->count) < MOST_MARKS ? make(c, f) : NULL;
+        m = cla_unfit_make(c, f);
         if (!m) return false;
         cla_unfit_add(list, m);
     }
@@ -127,11 +120,13 @@ static bool record(clattn_context *c, const unfit_failure *f) {
     return true;
 }
 
-static clattn_status fail(clattn_context *c, const char *call, cl_int code, const char *log,
-                          const char *text) {
+static clattn_status fail(clattn_context *c, enum kernel_id id, const char *call, cl_int code,
+                          const char *log, const char *text) {
     if (log && c->log.fn) c->log.fn(c->log.user, CLATTN_LOG_ERROR, log);
-    return text ? cla_context_fail(c, CLATTN_BUILD_FAILED, "%s", text)
-                : cla_context_fail_opencl(c, code, call);
+    if (text) return cla_context_fail(c, CLATTN_BUILD_FAILED, "%s", text);
+    char of_kernel[128];
+    snprintf(of_kernel, sizeof of_kernel, "%s (kernel %s)", call, clattn_kernel_sources[id].name);
+    return cla_context_fail_opencl(c, code, of_kernel);
 }
 
 // True if an error code may be the kernel's fault. Codes for memory, lost devices and the caller's
@@ -157,25 +152,17 @@ static bool is_of_kernel(clattn_context *c, unfit_step step, cl_int code) {
     return !has_run;
 }
 
-static _Thread_local int calls; // nesting depth of this thread's calls that can be planned again
-
-void cla_unfit_begin(void) {
-    calls++;
-}
-void cla_unfit_end(void) {
-    calls--;
-}
-
 clattn_status cla_unfit_failed(clattn_context *c, const unfit_failure *f) {
+    const bool in_call = cla_unfit_in_call(), final = f->final || (in_call && !cla_unfit_can_plan_again());
     bool changed = false;
-    if ((calls > 0 || f->final) && is_of_kernel(c, f->step, f->code)) {
+    if ((in_call || final) && is_of_kernel(c, f->step, f->code)) {
         cla_os_mutex_lock(&c->unfit->lock);
         changed = record(c, f);
         cla_os_mutex_unlock(&c->unfit->lock);
     }
-    if (changed && !f->final) return ENTRY_PLAN_AGAIN;
+    if (changed && !final) return ENTRY_PLAN_AGAIN;
     if (changed) cla_unfit_settle(c, true);
-    return fail(c, f->call ? f->call : cla_unfit_steps[f->step], f->code, f->log, f->text);
+    return fail(c, f->spec->id, f->call ? f->call : cla_unfit_steps[f->step], f->code, f->log, f->text);
 }
 
 static bool is_build(const unfit_mark *m) {
@@ -197,9 +184,9 @@ clattn_status cla_unfit_check(clattn_context *c, const program_spec *spec, bool 
     char text[STATUS_LINE] = "";
     char *log = NULL;
     if (atomic_load_explicit(&list->count, memory_order_acquire) == 0) return CLATTN_OK;
-    const unfit_mark key = key_of(spec);
+    const unfit_mark key = cla_unfit_key(spec);
     cla_os_mutex_lock(&list->lock);
-    unfit_mark *mine = find(list, &key, this_thread());
+    unfit_mark *mine = cla_unfit_find(list, &key, cla_unfit_thread());
     const bool failed = mine && is_build(mine), adopted = !mine && waited && adopt(c, spec, &key);
     const unfit_step step = mine ? mine->step : UNFIT_BUILD;
     const cl_int code = mine ? mine->code : CL_SUCCESS;
@@ -208,7 +195,7 @@ clattn_status cla_unfit_check(clattn_context *c, const program_spec *spec, bool 
     cla_os_mutex_unlock(&list->lock);
     if (adopted) return ENTRY_PLAN_AGAIN;
     if (!failed) return CLATTN_OK;
-    const clattn_status status = fail(c, cla_unfit_steps[step], code, log, text[0] ? text : NULL);
+    const clattn_status status = fail(c, spec->id, cla_unfit_steps[step], code, log, text[0] ? text : NULL);
     cla_host_release(&c->host, log);
     return status;
 }
@@ -234,7 +221,7 @@ static unfit_mark *take_own(unfit_list *list) {
     unfit_mark *own = NULL, **end = &own;
     for (unfit_mark **at = &list->marks; *at;) {
         unfit_mark *m = *at;
-        if (m->owner != this_thread()) {
+        if (m->owner != cla_unfit_thread()) {
             at = &m->next;
             continue;
         }
@@ -249,7 +236,7 @@ static unfit_mark *take_own(unfit_list *list) {
 // there.
 static bool leave(clattn_context *c, unfit_mark *m) {
     cla_os_mutex_lock(&c->unfit->lock);
-    const unfit_mark *old = find(c->unfit, m, NULL);
+    const unfit_mark *old = cla_unfit_find(c->unfit, m, NULL);
     const bool isnew = !old || (old->smaller && (!m->smaller || m->group < old->group));
     m->owner = NULL;
     if (isnew) cla_unfit_add(c->unfit, m);
@@ -260,11 +247,11 @@ static bool leave(clattn_context *c, unfit_mark *m) {
 // A kernel that failed before has run in the repeated call, so the kernel was not at fault.
 void cla_unfit_worked(clattn_context *c, const program_spec *spec) {
     unfit_list *list = c->unfit;
-    const unfit_mark key = key_of(spec);
+    const unfit_mark key = cla_unfit_key(spec);
     unfit_mark *gone = NULL;
     cla_os_mutex_lock(&list->lock);
     for (unfit_mark **at = &list->marks; *at && !gone; at = &(*at)->next) {
-        if ((*at)->owner != this_thread() || (*at)->smaller || !cla_unfit_same(*at, &key)) continue;
+        if ((*at)->owner != cla_unfit_thread() || (*at)->smaller || !cla_unfit_same(*at, &key)) continue;
         gone = *at;
         *at = gone->next, gone->next = NULL;
         break;
@@ -299,13 +286,18 @@ uint32_t cla_unfit_group(const clattn_context *c, enum kernel_id id) {
 }
 
 const unfit_list *cla_unfit_known(const clattn_context *c) {
-    return c->unfit && atomic_load_explicit(&c->unfit->count, memory_order_acquire) > 0 ? c->unfit : NULL;
+    const unfit_list *list = c->unfit;
+    return list && (atomic_load_explicit(&list->count, memory_order_acquire) > 0 ||
+                    atomic_load_explicit(&list->first, memory_order_relaxed))
+               ? list
+               : NULL;
 }
 
 // Reason texts never move, because plans keep pointers to them.
 static const char *reason_of(unfit_list *list, unfit_step step, cl_int code) {
     int i = 0;
     while (i < list->reason_count && (list->reasons[i].step != step || list->reasons[i].code != code)) i++;
+    if (step == UNFIT_LATE) return "is still being compiled, for longer than compile_limit_ms";
     if (i == UNFIT_REASONS) return "the driver refused it on this device";
     if (i < list->reason_count) return list->reasons[i].text;
     list->reasons[i].step = step, list->reasons[i].code = code;
@@ -328,11 +320,21 @@ const char *cla_unfit_refusal(const unfit_list *list, enum kernel_id id, const k
     // The lock and the reason texts may change. The marks do not.
     unfit_list *of = (unfit_list *)(uintptr_t)list;
     const unfit_mark key =
-        key_of(&(program_spec){.id = id, .knobs = *k, .options = options, .inserted = inserted});
-    const char *why = NULL;
+        cla_unfit_key(&(program_spec){.id = id, .knobs = *k, .options = options, .inserted = inserted});
+    const char *why = cla_unfit_first_refusal(of, id);
     cla_os_mutex_lock(&of->lock);
     for (const unfit_mark *m = of->marks; m && !why; m = m->next)
         if (!m->smaller && m->id == id && has_plan(m, key)) why = reason_of(of, m->step, m->code);
     cla_os_mutex_unlock(&of->lock);
     return why;
+}
+
+bool cla_unfit_has(const unfit_list *list, enum kernel_id id) {
+    if (!list) return false;
+    unfit_list *of = (unfit_list *)(uintptr_t)list;
+    bool has = false;
+    cla_os_mutex_lock(&of->lock);
+    for (const unfit_mark *m = of->marks; m; m = m->next) has |= !m->smaller && m->id == id;
+    cla_os_mutex_unlock(&of->lock);
+    return has;
 }

@@ -5,6 +5,7 @@
 #ifndef CLATTN_PROGRAM_UNFIT_H
 #define CLATTN_PROGRAM_UNFIT_H
 #include "program/program.h"
+#include "program/unfit_call.h"
 
 typedef enum unfit_step {
     UNFIT_SOURCE,
@@ -14,6 +15,7 @@ typedef enum unfit_step {
     UNFIT_OBJECT, // create a further kernel object: treated as a failed launch
     UNFIT_ARGUMENT,
     UNFIT_LAUNCH,
+    UNFIT_LATE, // no failure: its build goes on behind calls (behind.h)
     UNFIT_STEPS
 } unfit_step;
 
@@ -36,10 +38,8 @@ void cla_unfit_destroy(clattn_context *context);
 void cla_unfit_load(clattn_context *context);
 void cla_unfit_forget(clattn_context *context);
 
-// Begin and end a call of this thread that can be planned again. Outside of such a call a failure
-// is only returned, not recorded.
-void cla_unfit_begin(void);
-void cla_unfit_end(void);
+// Let another thread, which waits for this one, own the marks of this one.
+void cla_unfit_pass(clattn_context *context, const void *thread);
 
 // Record a failure. Returns ENTRY_PLAN_AGAIN. Returns the call's final status if the error code is
 // not about the kernel, or if this call has already recorded the same failure.
@@ -52,6 +52,19 @@ void cla_unfit_worked(clattn_context *context, const program_spec *spec);
 // A repeated call of this thread has ended.
 void cla_unfit_settle(clattn_context *context, bool went_well);
 
+// The build of a kernel exceeds the time that calls wait: plans avoid it until it is ready. False:
+// no memory to record it.
+bool cla_unfit_late(clattn_context *context, const program_spec *spec);
+void cla_unfit_ready(clattn_context *context, const program_spec *spec);
+
+// An unknown driver, which no context with this cache has used, may compile a large kernel for
+// minutes. On such a driver the first call of a context uses the kernels with the least text.
+void cla_unfit_begin_first(clattn_context *context);
+// End this state: the first call succeeded with such a kernel, or a call compiles ahead (`any`).
+void cla_unfit_end_first(clattn_context *context, bool any);
+// True if earlier plans may differ: a workspace may have the size for another kernel.
+bool cla_unfit_plans_changed(const clattn_context *context);
+
 // The largest work-group of a kernel that failed launches leave. 0: no limit.
 uint32_t cla_unfit_group(const clattn_context *context, enum kernel_id id);
 
@@ -62,4 +75,6 @@ const unfit_list *cla_unfit_known(const clattn_context *context);
 // Why a plan must not use this kernel, or NULL. `options`, `inserted`: as in program_spec.
 const char *cla_unfit_refusal(const unfit_list *list, enum kernel_id id, const knobs *k, const char *options,
                               const char *inserted);
+// Whether any kernel of this id is not to be taken: of those that other kernels need beside them.
+bool cla_unfit_has(const unfit_list *list, enum kernel_id id);
 #endif

@@ -182,7 +182,7 @@ clattn_status clattn_context_unfit(clattn_context *context, clattn_unfit *kernel
         return cla_context_fail(context, CLATTN_INVALID_ARGUMENT, "%s: is NULL", count ? "kernels" : "count");
     cla_os_mutex_lock(&context->unfit->lock);
     for (const unfit_mark *m = context->unfit->marks; m; m = m->next) {
-        if (m->owner) continue; // its call has not ended
+        if (m->owner || m->step == UNFIT_LATE) continue; // its call has not ended, or nothing failed
         if (*count < capacity) fill(m, &kernels[*count]);
         ++*count;
     }

@@ -11,7 +11,8 @@ const char *const cla_unfit_steps[UNFIT_STEPS] = {[UNFIT_SOURCE] = "clCreateProg
                                                   [UNFIT_INFO] = "clGetKernelWorkGroupInfo",
                                                   [UNFIT_OBJECT] = "clCreateKernel",
                                                   [UNFIT_ARGUMENT] = "clSetKernelArg",
-                                                  [UNFIT_LAUNCH] = "clEnqueueNDRangeKernel"};
+                                                  [UNFIT_LAUNCH] = "clEnqueueNDRangeKernel",
+                                                  [UNFIT_LATE] = "clBuildProgram"};
 
 uint64_t cla_unfit_hash(const void *bytes, size_t count) {
     uint8_t digest[SHA256_BYTES];
@@ -35,6 +36,7 @@ void cla_unfit_count(unfit_list *list) {
     }
     for (int id = 0; id < KERNEL_COUNT; id++) atomic_store(&list->group[id], group[id]);
     atomic_store(&list->count, count);
+    if (count) atomic_store(&list->changed, true);
 }
 
 void cla_unfit_add(unfit_list *list, unfit_mark *m) {
@@ -47,8 +49,16 @@ void cla_unfit_add(unfit_list *list, unfit_mark *m) {
 
 void cla_unfit_clear(unfit_list *list) {
     cla_os_mutex_lock(&list->lock);
-    unfit_mark *gone = list->marks;
-    list->marks = NULL;
+    unfit_mark *gone = NULL;
+    for (unfit_mark **at = &list->marks; *at;) {
+        unfit_mark *m = *at;
+        if (m->step == UNFIT_LATE) {
+            at = &m->next;
+            continue;
+        }
+        *at = m->next;
+        m->next = gone, gone = m;
+    }
     cla_unfit_count(list);
     cla_os_mutex_unlock(&list->lock);
     cla_unfit_release(list->host, gone);
@@ -63,4 +73,13 @@ void cla_unfit_release(const clattn_host_memory *host, unfit_mark *m) {
         cla_host_release(host, m);
         m = next;
     }
+}
+
+// Each is the plainest of its kind, with the least text, and takes every call of that kind.
+const char *cla_unfit_first_refusal(unfit_list *list, enum kernel_id id) {
+    const bool plain = id == KERNEL_FLASH || id == KERNEL_SCORES || id == KERNEL_LINEAR_ROWS;
+    if (plain || !atomic_load_explicit(&list->first, memory_order_relaxed)) return NULL;
+    if (cla_unfit_can_plan_again()) atomic_store(&list->first, FIRST_TAKEN); // a call, and no question
+    atomic_store(&list->changed, true);
+    return "comes with the second call: this driver is new, and the first call compiles the least text";
 }

@@ -12,8 +12,9 @@
 #include "plan/families/family.h"
 #include "plan/planner.h"
 
-_Static_assert(sizeof(attention_args) + sizeof(mod_args) + sizeof(backward_args) + sizeof(dropout_args) +
-                       sizeof(backward_bias_args) + 16 * sizeof(cl_mem) <=
+_Static_assert(LAUNCH_BYTES(attention_args) + LAUNCH_BYTES(mod_args) + LAUNCH_BYTES(backward_args) +
+                       LAUNCH_BYTES(dropout_args) + LAUNCH_BYTES(backward_bias_args) +
+                       16 * LAUNCH_BYTES(cl_mem) <=
                    LAUNCH_MAX_BYTES,
                "the arguments of a launch fit every device");
 

@@ -254,7 +254,7 @@ clattn_status cla_views_check_workspace(call_views *v, cl_mem *workspace, uint64
     TRY(describe(c, "workspace", *workspace, m));
     TRY(check_reach(c, "workspace", m->bytes));
     TRY(check_access(c, "workspace", VIEW_BOTH, m));
-    if (m->bytes < bytes && cla_unfit_known(c)) {
+    if (m->bytes < bytes && cla_unfit_plans_changed(c)) {
         *workspace = NULL;
         return CLATTN_OK;
     }

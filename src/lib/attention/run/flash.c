@@ -14,11 +14,11 @@
 // Buffers of a launch: q, k, v and their past, out, lse, table, weights, mask, bias, block mask,
 // four of expressions. With i8: the scales and zero points of k, v and their past, and no
 // expressions (CAN_PAST_MODS of plan/families/family.h).
-_Static_assert(sizeof(attention_args) + sizeof(mod_args) + sizeof(past_args) + sizeof(dropout_args) +
-                           16 * sizeof(cl_mem) <=
+_Static_assert(LAUNCH_BYTES(attention_args) + LAUNCH_BYTES(mod_args) + LAUNCH_BYTES(past_args) +
+                           LAUNCH_BYTES(dropout_args) + 16 * LAUNCH_BYTES(cl_mem) <=
                        LAUNCH_MAX_BYTES &&
-                   sizeof(attention_args) + sizeof(past_args) + sizeof(past_scale_args) +
-                           sizeof(dropout_args) + 20 * sizeof(cl_mem) <=
+                   LAUNCH_BYTES(attention_args) + LAUNCH_BYTES(past_args) + LAUNCH_BYTES(past_scale_args) +
+                           LAUNCH_BYTES(dropout_args) + 20 * LAUNCH_BYTES(cl_mem) <=
                        LAUNCH_MAX_BYTES,
                "the arguments of a launch fit every device");
 

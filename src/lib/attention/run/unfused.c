@@ -11,8 +11,9 @@
 // Buffers: q, k and its past, their scales and zero points, scores, table, mask, bias, four of
 // expressions.
 #define BUFFERS_MOST 15
-_Static_assert(sizeof(attention_args) + sizeof(chunk_args) + sizeof(mod_args) + sizeof(past_args) +
-                       sizeof(past_scale_args) + BUFFERS_MOST * sizeof(cl_mem) <=
+_Static_assert(LAUNCH_BYTES(attention_args) + LAUNCH_BYTES(chunk_args) + LAUNCH_BYTES(mod_args) +
+                       LAUNCH_BYTES(past_args) + LAUNCH_BYTES(past_scale_args) +
+                       BUFFERS_MOST * LAUNCH_BYTES(cl_mem) <=
                    LAUNCH_MAX_BYTES,
                "the arguments of a launch fit every device");
 

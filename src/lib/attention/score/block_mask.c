@@ -50,24 +50,37 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     return cla_views_check(&v);
 }
 
+// The largest group of so many work-items that device and compiled kernel allow, and no launch has shown to be too many.
+static clattn_status find_program(const call *c, program_spec *spec, program **p) {
+    const clattn_capabilities *of = &c->context->capabilities;
+    int group = BLOCK_GROUP;
+    while (group > 1 && ((uint64_t)group > of->max_work_group || (uint64_t)group > of->max_work_item[0]))
+        group /= 2;
+    for (;; group /= 2) {
+        spec->knobs.work_group = group;
+        TRY(cla_program_get_spec(c->context, spec, p));
+        if (group == 1 || (size_t)group <= cla_program_group(c->context, *p)) return CLATTN_OK;
+    }
+}
+
 static clattn_status run(void *job, chain *steps) {
     call *c = job;
     const int ops = c->problem.score_ops & (ARGS_MASK | ARGS_MASK_MOD);
-    const program_spec spec = {
-        .id = KERNEL_BLOCK_MASK,
-        .knobs = {.score_ops = ops, .work_group = BLOCK_GROUP, .ragged = c->problem.ragged},
-        .inserted = ops & ARGS_MASK_MOD ? c->mods.inserted : NULL};
+    program_spec spec = {.id = KERNEL_BLOCK_MASK,
+                         .knobs = {.score_ops = ops, .ragged = c->problem.ragged},
+                         .inserted = ops & ARGS_MASK_MOD ? c->mods.inserted : NULL};
     const clattn_tensor *to = &c->params.score.block_mask;
     const mod_args mods = cla_mods_arguments(&c->params.score);
     const block_args sizes = {(int32_t)to->shape[0], (int32_t)to->shape[1], (int32_t)to->shape[2],
                               (int32_t)to->shape[3]};
-    launch l = {.global = {(size_t)sizes.columns * BLOCK_GROUP, (size_t)sizes.rows,
-                           (size_t)sizes.batch * (size_t)sizes.heads},
-                .local = {BLOCK_GROUP, 1, 1},
-                .flops =
+    launch l = {.flops =
                     ASKED_FLOPS * c->problem.n_q * c->problem.n_kv * c->problem.batch * c->problem.heads};
     if (cla_tensor_count(to) == 0 || c->problem.batch == 0 || c->problem.heads == 0) return CLATTN_OK;
-    TRY(cla_program_get_spec(c->context, &spec, &l.program));
+    TRY(find_program(c, &spec, &l.program));
+    l.local[0] = (size_t)spec.knobs.work_group, l.local[1] = l.local[2] = 1;
+    l.global[0] = (size_t)sizes.columns * l.local[0];
+    l.global[1] = (size_t)sizes.rows;
+    l.global[2] = (size_t)sizes.batch * (size_t)sizes.heads;
     TRY(cla_call_table(c, steps));
     TRY(cla_ragged_enqueue(c, steps));
     cla_launch_buffer(&l, &to->buffer);

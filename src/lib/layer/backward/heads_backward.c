@@ -7,8 +7,8 @@
 
 #define PART_ROWS 512 // rows in one part of an item's sum
 
-_Static_assert(sizeof(norm_backward_args) <= LAUNCH_MAX_BYTES &&
-                   sizeof(gate_backward_args) <= LAUNCH_MAX_BYTES,
+_Static_assert(LAUNCH_BYTES(norm_backward_args) <= LAUNCH_MAX_BYTES &&
+                   LAUNCH_BYTES(gate_backward_args) <= LAUNCH_MAX_BYTES,
                "they fit");
 
 // Heads with weights of their own become columns. Heads that share weights become rows.

@@ -9,7 +9,8 @@
 
 #define DEFAULT_EPSILON 1e-6f
 
-_Static_assert(sizeof(norm_args) <= LAUNCH_MAX_BYTES && sizeof(gate_args) <= LAUNCH_MAX_BYTES, "they fit");
+_Static_assert(LAUNCH_BYTES(norm_args) <= LAUNCH_MAX_BYTES && LAUNCH_BYTES(gate_args) <= LAUNCH_MAX_BYTES,
+               "they fit");
 
 static clattn_status check_weights(clattn_context *c, const norm_options *o, int which, bool planning) {
     const bool width = o->how == CLATTN_NORM_WIDTH;

@@ -15,7 +15,8 @@
 
 // Buffers: eleven of attention (q, k, v, out, lse, table, weights, mask, bias, block mask and one
 // more), and twelve of the layer.
-_Static_assert(sizeof(attention_args) + sizeof(dropout_args) + 23 * sizeof(cl_mem) <= LAUNCH_MAX_BYTES &&
+_Static_assert(LAUNCH_BYTES(attention_args) + LAUNCH_BYTES(dropout_args) + 23 * LAUNCH_BYTES(cl_mem) <=
+                       LAUNCH_MAX_BYTES &&
                    23 + 2 <= LAUNCH_MAX_ARGS,
                "the arguments of a launch fit every device");
 

@@ -223,7 +223,8 @@ static linear_args args_of(const linear *l) {
     return a;
 }
 
-_Static_assert(3 * sizeof(linear_args) + (LAUNCH_MAX_ARGS - 3) * sizeof(cl_mem) <= LAUNCH_MAX_BYTES,
+_Static_assert(3 * LAUNCH_BYTES(linear_args) + (LAUNCH_MAX_ARGS - 3) * LAUNCH_BYTES(cl_mem) <=
+                   LAUNCH_MAX_BYTES,
                "the arguments of a launch fit every device");
 
 // After the weights, append scales and zero points of `count` projections, if their type has them,

@@ -130,7 +130,7 @@ static uint64_t choose_splits(const plan_input *in, const problem *p, uint64_t g
     uint64_t bytes, unused, splits = 1;
     if (p->wants_weights) return 1; // weights need the scores of all keys of a row
     if (p->splits > 0) return (uint64_t)p->splits;
-    if (!groups || groups >= wanted) return 1;
+    if (!groups || groups >= wanted || cla_unfit_has(in->unfit, KERNEL_COMBINE)) return 1;
     splits = (wanted + groups - 1) / groups;
     const uint64_t most = (uint64_t)p->n_kv / MIN_SPLIT_KEYS;
     if (splits > most) splits = most;

@@ -5,6 +5,7 @@
 
 #include "args/args.h"
 #include "plan/families/family.h"
+#include "program/unfit.h"
 
 #define ROWS 32 // query rows per work-item
 #define MOST_TILE_KV 512
@@ -41,6 +42,8 @@ static const char *choose_engine(const plan_input *in, const tuned_row *row, uns
 
 // Place the packed values behind the partial results. Returns NULL, or why not.
 static const char *lay_out_values(const plan_input *in, const problem *p, variant *v) {
+    if (cla_unfit_has(in->unfit, KERNEL_MATRIX_PACK))
+        return "the driver refused matrix_pack, which packs its values";
     const uint64_t buffer = in->device->max_allocation_bytes;
     const uint64_t most = buffer < MOST_BYTES ? buffer : MOST_BYTES,
                    heads = (uint64_t)p->batch * (uint64_t)p->kv_heads;
