@@ -224,7 +224,7 @@ static void enqueue(const clattn_attention_params *p) {
                   "%s", harness_log_text());
 }
 
-// Keys that items share are equal in each of them.
+// Copy the shared keys: from the first of every `items` batch items to the others of them.
 static void share(double *x, int from, int count, int items) {
     const int keys = ALL + PAIR + OWN;
     for (int b = 0; b < BATCH; b++)

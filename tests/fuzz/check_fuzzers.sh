@@ -165,7 +165,7 @@ COUNTS
     echo "ok    fuzzer $said"
 }
 
-# The program's own words.
+# The dictionary of the fuzzer: the options and words of the program, and some numbers and marks.
 make_dictionary() {
     grep -ohE '\{"-?[a-z-]+", ' -r "$top"/src/cli | sed -E 's/\{"(-?)([a-z-]+)", /"--\2"/' | sort -u
     grep -ohE '"[a-z0-9-]{2,}"' "$top"/src/verification/words/words.c "$top"/src/cli/bench/bench_cases.c \

@@ -14,9 +14,9 @@ from collections import namedtuple
 
 from offline_loops import AMD, INTEL, SASS, instructions, loops_of
 
-# The registers are those of a work-item (of a thread on Intel). Scratch is the bytes of spilled
-# registers and of private arrays in memory. Local is bytes, code the instructions, loops see
-# offline_loops, and note the compiler's choice.
+# registers of a work-item (on Intel, of a thread); scratch: bytes of spilled registers and of
+# private arrays in memory. local: bytes of local memory. code: the number of instructions. loops:
+# see offline_loops. note: a choice of the compiler.
 Result = namedtuple("Result", "registers scratch local code loops note")
 
 

@@ -101,7 +101,7 @@ def decode_reads(code, language, options):
 
 
 def tiles_reads(code, language, options):
-    """(bytes that a work-item reads for a chunk and a slice: counted, by the formula), or None if
+    """The bytes that a work-item reads for a chunk and a slice: (counted, by the formula). None if
     rows end within a piece."""
     wide, chunk, width = (knob(options, x, 64) for x in ("WIDE", "CHUNK", "HEAD_DIM_V"))
     rows, columns = (knob(options, x) for x in ("GROUP_ROWS", "GROUP_COLUMNS"))

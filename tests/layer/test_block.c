@@ -322,7 +322,7 @@ START_TEST(embeddings) {
         for (int i = 0; i < BATCH * ROWS * width; i++) {
             const double row = ids[i / width];
             want[i] = row < 0 || row >= TABLE ? 0 : table.values[(int)row * width + i % width] * by;
-            // q4_1 adds
+            // the sum of q4_1 is rounded
             bound[i] = n % 2 && n < 45 ? 0 : 0x1p-23 * (fabs(want[i]) + (n < 45 ? 0 : 1));
         }
         assert_ok(clattn_embedding_enqueue(on, harness()->queue, &p, 0, NULL, NULL));

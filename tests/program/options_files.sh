@@ -12,7 +12,8 @@ attend() { "$clattn" attend --q x.npy --k x.npy --v x.npy --quiet "$@"; }
 # An option that must be refused with that word.
 no() { refused 2 "$1" attend --q x.npy --k x.npy --v x.npy --out refused.npy "$2" "$3"; }
 ln -s later.npy link.npy
-# Small files; a real layer, tensors of other schemes and unknown ones; models' folders.
+# Small files, a layer of a real model, tensors named by other schemes or by none, and folders of
+# models.
 smollm2=$data/smollm2_layer0.safetensors prefix=model.layers.0.self_attn
 export PYTHONPATH="$OLDPWD/tests/program" PYTHONDONTWRITEBYTECODE=1
 python3 - "$smollm2" <<'PYTHON' || exit 1

@@ -41,14 +41,14 @@ static clattn_engine some_engine;
 static clattn_unfit some_unfit;
 static clattn_packed some_packed;
 
-// The rows of an operation whose empty parameters are valid except for their buffers.
+// The lines of an operation of which empty parameters lack only the buffers.
 #define ENQUEUED(X, op, word)                                                                                \
     X(op##_params, clattn_##op##_enqueue(c, q, NULL, 0, NULL, NULL), "params")                               \
     X(op##_queue, clattn_##op##_enqueue(c, NULL, &(clattn_##op##_params){0}, 0, NULL, NULL), "queue")        \
     X(op##_list, clattn_##op##_enqueue(c, q, &(clattn_##op##_params){0}, 1, NULL, NULL), "wait_list")        \
     X(op##_buffers, clattn_##op##_enqueue(c, q, &(clattn_##op##_params){0}, 0, NULL, NULL), word)
 
-// X(name, the call, the word of its line): c is a context and q its queue.
+// X(name, call, word of the refusal): in the call, c is a context and q its queue.
 #define REFUSED(X)                                                                                           \
     X(attention_plan_params, clattn_attention_plan(c, NULL, &some_plan), "params")                           \
     X(attention_plan_plan, clattn_attention_plan(c, &good.attention, NULL), "plan")                          \
