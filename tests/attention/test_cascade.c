@@ -234,6 +234,7 @@ static void share(double *x, int from, int count, int items) {
                     (size_t)(count * SIZE) * sizeof *x);
 }
 
+// The first call computes the first and the last level. Causality and sinks belong to the last.
 START_TEST(three_levels) {
     struct test_case test;
     struct case_arrays arrays;
@@ -255,7 +256,6 @@ START_TEST(three_levels) {
                    lse = guarded_output(harness_place(), &lse_shape);
 
     arrays.params.cascade = CLATTN_CASCADE_ALWAYS;
-    // the first and the last level; causality and sinks belong to the last
     clattn_attention_params p = arrays.params;
     p.kv = (clattn_kv){.k = own[0].view, .v = own[1].view, .past_k = all[0].view, .past_v = all[1].view};
     enqueue(&p);

@@ -14,9 +14,9 @@ from collections import namedtuple
 
 from offline_loops import AMD, INTEL, SASS, instructions, loops_of
 
-# registers of a work-item (on Intel, of a thread); scratch: bytes of spilled registers and of
-# private arrays in memory. local: bytes of local memory. code: the number of instructions. loops:
-# see offline_loops. note: a choice of the compiler.
+# registers of a work-item (on Intel, of a thread). scratch: bytes of spilled registers and of
+# private arrays in memory. local: bytes of local memory. code: the list of instructions. See
+# offline_loops for the loops. note: a choice of the compiler.
 Result = namedtuple("Result", "registers scratch local code loops note")
 
 
